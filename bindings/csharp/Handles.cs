@@ -1,0 +1,119 @@
+using System;
+using System.Runtime.InteropServices;
+
+namespace Quire.Native
+{
+    /// <summary>
+    /// A native object. The marshaller keeps it alive across each call; it is freed once, by Dispose or by the
+    /// finalizer. The library checks every handle, so that a call which races with Dispose fails cleanly.
+    /// </summary>
+    internal abstract class NativeHandle : SafeHandle
+    {
+        protected NativeHandle(IntPtr value) : base(IntPtr.Zero, true)
+        {
+            SetHandle(value);
+        }
+
+        public override bool IsInvalid { get { return handle == IntPtr.Zero; } }
+
+        protected abstract int Free(IntPtr value, out IntPtr error);
+
+        protected override bool ReleaseHandle()
+        {
+            IntPtr error;
+            int done = Free(handle, out error);
+            if (error != IntPtr.Zero) QuireNative.quire_error_free(error);
+            return done != 0;
+        }
+    }
+
+    internal sealed class RuntimeOptionsHandle : NativeHandle
+    {
+        public RuntimeOptionsHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_runtime_options_free(value, out error);
+        }
+    }
+
+    internal sealed class ModelOptionsHandle : NativeHandle
+    {
+        public ModelOptionsHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_model_options_free(value, out error);
+        }
+    }
+
+    internal sealed class CacheOptionsHandle : NativeHandle
+    {
+        public CacheOptionsHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_cache_options_free(value, out error);
+        }
+    }
+
+    internal sealed class JobRequestHandle : NativeHandle
+    {
+        public JobRequestHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_job_request_free(value, out error);
+        }
+    }
+
+    internal sealed class RuntimeHandle : NativeHandle
+    {
+        public RuntimeHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_runtime_free(value, out error);
+        }
+    }
+
+    internal sealed class ModelHandle : NativeHandle
+    {
+        public ModelHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_model_free(value, out error);
+        }
+    }
+
+    internal sealed class CacheHandle : NativeHandle
+    {
+        public CacheHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_cache_free(value, out error);
+        }
+    }
+
+    internal sealed class JobHandle : NativeHandle
+    {
+        public JobHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_job_free(value, out error);
+        }
+    }
+
+    internal sealed class QueueHandle : NativeHandle
+    {
+        public QueueHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_queue_free(value, out error);
+        }
+    }
+
+    internal sealed class CancelHandle : NativeHandle
+    {
+        public CancelHandle(IntPtr value) : base(value) { }
+        protected override int Free(IntPtr value, out IntPtr error)
+        {
+            return QuireNative.quire_cancel_free(value, out error);
+        }
+    }
+}

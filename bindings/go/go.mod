@@ -1,0 +1,3 @@
+module quire.dev/quire
+
+go 1.19

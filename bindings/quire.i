@@ -1,0 +1,72 @@
+/*
+ * The C interface for Go, Java and C#: the public headers as they are, flat functions only. The headers name
+ * their parameters alike (base.h), and the typemaps match on those names, so a new function needs nothing
+ * here. Ownership and closing are the work of each language's thin layer.
+ *
+ * Run from the folder bindings/: `swig -LANGUAGE ... -I../capi/include quire.i`.
+ */
+%module QuireNative
+
+%{
+#include <quire/quire.h>
+#include <string.h>
+%}
+
+/* Widths as the headers mean them, whatever the target language calls `int`. */
+typedef int int32_t;
+typedef unsigned int uint32_t;
+typedef long long int64_t;
+typedef unsigned long long uint64_t;
+typedef unsigned char uint8_t;
+typedef unsigned long size_t;
+
+/* Callbacks cannot be passed through a generated layer. */
+%ignore quire_log_fn;
+%ignore quire_progress_fn;
+%ignore quire_runtime_options_set_log_sink;
+%ignore quire_model_options_set_progress;
+
+/* A string constant would cross as bytes; quire_version_string says more. */
+%ignore QUIRE_VERSION_STRING;
+
+/* What a language's typemaps define:
+ *   QUIRE_HANDLE(TYPE, NAME): an object that lives and is shared; NAME is its type in Go and C#.
+ *   QUIRE_SNAPSHOT(TYPE, NAME): one that is read and freed where it was got, by one thread. */
+#if defined(SWIGGO)
+%include "typemaps/go.i"
+#elif defined(SWIGJAVA)
+%include "typemaps/java.i"
+#elif defined(SWIGCSHARP)
+%include "typemaps/csharp.i"
+#else
+#error "quire.i has typemaps for Go, Java and C#"
+#endif
+
+QUIRE_SNAPSHOT(quire_error, ErrorHandle)
+QUIRE_HANDLE(quire_runtime_options, RuntimeOptionsHandle)
+QUIRE_HANDLE(quire_model_options, ModelOptionsHandle)
+QUIRE_HANDLE(quire_cache_options, CacheOptionsHandle)
+QUIRE_HANDLE(quire_job_request, JobRequestHandle)
+QUIRE_HANDLE(quire_runtime, RuntimeHandle)
+QUIRE_HANDLE(quire_model, ModelHandle)
+QUIRE_HANDLE(quire_cache, CacheHandle)
+QUIRE_SNAPSHOT(quire_stats, StatsHandle)
+QUIRE_HANDLE(quire_job, JobHandle)
+QUIRE_HANDLE(quire_queue, QueueHandle)
+QUIRE_SNAPSHOT(quire_event, EventHandle)
+QUIRE_HANDLE(quire_cancel, CancelHandle)
+
+%include <quire/base.h>
+%include <quire/error.h>
+%include <quire/version.h>
+%include <quire/options.h>
+%include <quire/runtime.h>
+%include <quire/model.h>
+%include <quire/cache.h>
+%include <quire/stats.h>
+%include <quire/request.h>
+%include <quire/job.h>
+%include <quire/queue.h>
+%include <quire/event.h>
+%include <quire/cancel.h>
+%include <quire/diagnose.h>

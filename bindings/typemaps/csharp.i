@@ -1,0 +1,66 @@
+/*
+ * C#: the P/Invoke layer is unsafe and internal. Handles are SafeHandles, which the marshaller keeps alive
+ * across each call; snapshots and what is freed are plain IntPtr; buffers are pinned by the thin layer and
+ * passed as pointers; an error object comes back in an `out IntPtr`.
+ */
+
+%pragma(csharp) moduleclassmodifiers="internal static unsafe class"
+%pragma(csharp) imclassclassmodifiers="internal static unsafe class"
+%csconst(1);
+
+%define QUIRE_SNAPSHOT(TYPE, NAME)
+%typemap(ctype) TYPE * "void *"
+%typemap(imtype) TYPE * "global::System.IntPtr"
+%typemap(cstype) TYPE * "global::System.IntPtr"
+%typemap(csin) TYPE * "$csinput"
+%typemap(in) TYPE * %{ $1 = (TYPE *)$input; %}
+%typemap(out) TYPE * %{ $result = (void *)$1; %}
+%typemap(csout) TYPE * { return $imcall; }
+%enddef
+
+/* The parameter of a free function is called `handle`: the SafeHandle itself passes what it holds. */
+%define QUIRE_HANDLE(TYPE, NAME)
+QUIRE_SNAPSHOT(TYPE, NAME)
+%typemap(imtype, out="global::System.IntPtr") TYPE * "global::Quire.Native.NAME"
+%typemap(cstype, out="global::System.IntPtr") TYPE * "global::Quire.Native.NAME"
+%typemap(imtype) TYPE *handle "global::System.IntPtr"
+%typemap(cstype) TYPE *handle "global::System.IntPtr"
+%enddef
+
+%typemap(ctype) quire_error **error "quire_error **"
+%typemap(imtype) quire_error **error "out global::System.IntPtr"
+%typemap(cstype) quire_error **error "out global::System.IntPtr"
+%typemap(csin) quire_error **error "out $csinput"
+%typemap(in) quire_error **error %{ $1 = $input; %}
+
+/* Pointers into pinned arrays, and lengths at their full width. */
+%define QUIRE_POINTER(PARAMETER, CTYPE, CSTYPE)
+%typemap(ctype) PARAMETER "void *"
+%typemap(imtype) PARAMETER "CSTYPE *"
+%typemap(cstype) PARAMETER "CSTYPE *"
+%typemap(csin) PARAMETER "$csinput"
+%typemap(in) PARAMETER %{ $1 = (CTYPE)$input; %}
+%enddef
+
+QUIRE_POINTER(const char *text, char *, byte)
+QUIRE_POINTER(const int32_t *tokens, int32_t *, int)
+QUIRE_POINTER(char *out_text, char *, byte)
+QUIRE_POINTER(uint8_t *out_bytes, uint8_t *, byte)
+QUIRE_POINTER(int32_t *out_tokens, int32_t *, int)
+QUIRE_POINTER(int64_t *out_sizes, int64_t *, long)
+QUIRE_POINTER(float *out_values, float *, float)
+QUIRE_POINTER(size_t *out_len, size_t *, global::System.UIntPtr)
+
+%typemap(ctype) size_t "size_t"
+%typemap(imtype) size_t "global::System.UIntPtr"
+%typemap(cstype) size_t "global::System.UIntPtr"
+%typemap(csin) size_t "$csinput"
+%typemap(in) size_t %{ $1 = $input; %}
+%typemap(csout) size_t { return $imcall; }
+
+/* Borrowed text is copied by the thin layer, by address and length. */
+%typemap(ctype) const char * "const void *"
+%typemap(imtype) const char * "byte *"
+%typemap(cstype) const char * "byte *"
+%typemap(out) const char * %{ $result = $1; %}
+%typemap(csout) const char * { return $imcall; }

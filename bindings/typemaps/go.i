@@ -1,0 +1,62 @@
+/*
+ * Go: handles are distinct integer types, text and arrays are slices passed without a copy, and an error
+ * object is left in the *ErrorHandle that the caller passes: reading it with a later call is sound, since it
+ * belongs to the call and not to a thread.
+ */
+
+/* A handle is a token, not an address: an integer to the garbage collector. */
+%define QUIRE_HANDLE(TYPE, NAME)
+%insert(go_wrapper) %{
+// NAME stands for a TYPE; 0 is none.
+type NAME uintptr
+%}
+%typemap(gotype) TYPE * "NAME"
+%typemap(imtype) TYPE * "uintptr"
+%typemap(goin) TYPE * "$result = uintptr($input)"
+%typemap(in) TYPE * %{ $1 = (TYPE *)(uintptr_t)$input; %}
+%typemap(out) TYPE * %{ $result = $1; %}
+%typemap(goout) TYPE * "$result = NAME($1)"
+%enddef
+%define QUIRE_SNAPSHOT(TYPE, NAME)
+QUIRE_HANDLE(TYPE, NAME)
+%enddef
+
+%typemap(gotype) quire_error **error "*ErrorHandle"
+%typemap(in) quire_error **error %{ $1 = (quire_error **)$input; %}
+
+%define QUIRE_SLICE(POINTER, LENGTH, CTYPE, GOTYPE)
+%typemap(gotype) (POINTER, LENGTH) "[]GOTYPE"
+%typemap(in) (POINTER, LENGTH) %{ $1 = (CTYPE *)$input.array; $2 = (size_t)$input.len; %}
+%typemap(argout) (POINTER, LENGTH) ""
+%enddef
+
+%typemap(gotype) (const char *text, size_t text_len) "string"
+%typemap(imtype) (const char *text, size_t text_len) "string"
+%typemap(goin) (const char *text, size_t text_len) "$result = $input"
+%typemap(in) (const char *text, size_t text_len) %{ $1 = $input.p; $2 = (size_t)$input.n; %}
+%typemap(argout) (const char *text, size_t text_len) ""
+QUIRE_SLICE(const int32_t *tokens, size_t num_tokens, int32_t, int32)
+QUIRE_SLICE(char *out_text, size_t out_capacity, char, byte)
+QUIRE_SLICE(uint8_t *out_bytes, size_t out_capacity, uint8_t, byte)
+QUIRE_SLICE(int32_t *out_tokens, size_t out_capacity, int32_t, int32)
+QUIRE_SLICE(int64_t *out_sizes, size_t out_capacity, int64_t, int64)
+QUIRE_SLICE(float *out_values, size_t out_capacity, float, float32)
+
+/* Numbers keep their width. */
+%typemap(gotype) int, int32_t "int32"
+%typemap(gotype) int64_t "int64"
+%typemap(gotype) uint64_t "uint64"
+%typemap(gotype) uint8_t "byte"
+
+/* Borrowed text: the wrapper hands its address and length over, and Go copies it once. By the length where the
+ * function gives one, since a zero byte is data. */
+%go_import("strings")
+%typemap(gotype) const char * "string"
+%typemap(imtype) const char * "string"
+%typemap(out) const char * %{
+  $result.p = (char *)$1;
+  $result.n = $1 == NULL ? 0 : (intgo)strlen($1);
+%}
+%typemap(goout) const char * "$result = strings.Clone($1)"
+%typemap(in, numinputs=0) size_t *out_len (size_t length) %{ length = 0; $1 = &length; %}
+%typemap(argout) size_t *out_len %{ if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*$1; %}

@@ -1,0 +1,117 @@
+/*
+ * Java: handles are `long`, text and bytes are byte[], ids int[], and an error object becomes a thrown
+ * QuireException before the native call returns.
+ */
+
+%javaconst(1);
+%pragma(java) moduleclassmodifiers="final class"
+%pragma(java) jniclassclassmodifiers="final class"
+
+/* Text crosses as bytes: JNI's own strings are modified UTF-8, in which an emoji is six bytes. */
+%fragment("quire_bytes", "header") %{
+static jbyteArray quire_new_bytes(JNIEnv *env, const char *bytes, size_t length) {
+  jbyteArray array = (*env)->NewByteArray(env, (jsize)length);
+  if (array != NULL) {
+    (*env)->SetByteArrayRegion(env, array, 0, (jsize)length, (const jbyte *)bytes);
+  }
+  return array;
+}
+%}
+
+%fragment("quire_throw", "header", fragment="quire_bytes") %{
+/* Throws QuireException.of(code, message), and frees the error. */
+static void quire_throw(JNIEnv *env, quire_error *error) {
+  size_t length = 0;
+  const char *message = quire_error_message(error, &length);
+  jint code = (jint)quire_error_code(error);
+  jbyteArray bytes = quire_new_bytes(env, message, length);
+  quire_error_free(error);
+  if (bytes == NULL) {
+    return; /* OutOfMemoryError is pending */
+  }
+  jclass type = (*env)->FindClass(env, "dev/quire/QuireException");
+  jmethodID of = type == NULL ? NULL
+      : (*env)->GetStaticMethodID(env, type, "of", "(I[B)Ldev/quire/QuireException;");
+  jobject exception = of == NULL ? NULL : (*env)->CallStaticObjectMethod(env, type, of, code, bytes);
+  if (!(*env)->ExceptionCheck(env) && exception != NULL) {
+    (*env)->Throw(env, (jthrowable)exception);
+  }
+}
+%}
+
+%typemap(in, numinputs=0) quire_error **error (quire_error *error = NULL) %{ $1 = &error; %}
+%typemap(argout, fragment="quire_throw") quire_error **error {
+  if (*$1 != NULL) {
+    quire_throw(jenv, *$1); /* no return: arrays are released behind this, which JNI allows */
+  }
+}
+
+/* Handles. A pointer typemap to `long` must not add the parameter that keeps a proxy alive. */
+%define QUIRE_HANDLE(TYPE, NAME)
+%typemap(jni) TYPE * "jlong"
+%typemap(jtype, nopgcpp="1") TYPE * "long"
+%typemap(jstype) TYPE * "long"
+%typemap(in) TYPE * %{ $1 = (TYPE *)(intptr_t)$input; %}
+%typemap(out) TYPE * %{ $result = (jlong)(intptr_t)$1; %}
+%typemap(javain) TYPE * "$javainput"
+%typemap(javaout) TYPE * { return $jnicall; }
+%enddef
+%define QUIRE_SNAPSHOT(TYPE, NAME)
+QUIRE_HANDLE(TYPE, NAME)
+%enddef
+
+/* Numbers: Java has no unsigned types; the bits are kept. */
+%apply int { int32_t };
+%apply long long { int64_t };
+%typemap(jni) uint64_t "jlong"
+%typemap(jtype) uint64_t "long"
+%typemap(jstype) uint64_t "long"
+%typemap(in) uint64_t %{ $1 = (uint64_t)$input; %}
+%typemap(out) uint64_t %{ $result = (jlong)$1; %}
+%typemap(javain) uint64_t "$javainput"
+%typemap(javaout) uint64_t { return $jnicall; }
+
+/* Arrays. NAME gives the pointer and the length parameters; the elements are copied once, in or out. */
+%define QUIRE_ARRAY(POINTER, LENGTH, CTYPE, JAVA, JNI, ELEMENT, JNINAME, RELEASE)
+%typemap(jni) (POINTER, LENGTH) "JNI"
+%typemap(jtype) (POINTER, LENGTH) "JAVA[]"
+%typemap(jstype) (POINTER, LENGTH) "JAVA[]"
+%typemap(javain) (POINTER, LENGTH) "$javainput"
+%typemap(in) (POINTER, LENGTH) (ELEMENT *elements = NULL) {
+  if ($input != NULL) {
+    elements = (*jenv)->Get##JNINAME##ArrayElements(jenv, $input, NULL);
+    if (elements == NULL) return $null;
+    $2 = (size_t)(*jenv)->GetArrayLength(jenv, $input);
+  } else {
+    $2 = 0;
+  }
+  $1 = (CTYPE *)elements;
+}
+%typemap(freearg) (POINTER, LENGTH) {
+  if (elements$argnum != NULL) (*jenv)->Release##JNINAME##ArrayElements(jenv, $input, elements$argnum, RELEASE);
+}
+%typemap(argout) (POINTER, LENGTH) ""
+%enddef
+
+QUIRE_ARRAY(const char *text, size_t text_len, char, byte, jbyteArray, jbyte, Byte, JNI_ABORT)
+QUIRE_ARRAY(const int32_t *tokens, size_t num_tokens, int32_t, int, jintArray, jint, Int, JNI_ABORT)
+QUIRE_ARRAY(char *out_text, size_t out_capacity, char, byte, jbyteArray, jbyte, Byte, 0)
+QUIRE_ARRAY(uint8_t *out_bytes, size_t out_capacity, uint8_t, byte, jbyteArray, jbyte, Byte, 0)
+QUIRE_ARRAY(int32_t *out_tokens, size_t out_capacity, int32_t, int, jintArray, jint, Int, 0)
+QUIRE_ARRAY(int64_t *out_sizes, size_t out_capacity, int64_t, long, jlongArray, jlong, Long, 0)
+QUIRE_ARRAY(float *out_values, size_t out_capacity, float, float, jfloatArray, jfloat, Float, 0)
+
+/* Borrowed text is copied before the call returns, by its length where the function gives one, else up to its
+ * zero byte. The hot getter is spared the first of the two copies that this makes. */
+%typemap(jni) const char * "jbyteArray"
+%typemap(jtype) const char * "byte[]"
+%typemap(jstype) const char * "byte[]"
+%typemap(javaout) const char * { return $jnicall; }
+%typemap(out, fragment="quire_bytes") const char * %{
+  $result = $1 == NULL ? NULL : quire_new_bytes(jenv, $1, strlen($1));
+%}
+%typemap(out) const char *quire_event_text "$result = NULL;"
+%typemap(in, numinputs=0) size_t *out_len (size_t length = 0) %{ $1 = &length; %}
+%typemap(argout, fragment="quire_bytes") size_t *out_len %{
+  if (result != NULL) $result = quire_new_bytes(jenv, result, *$1);
+%}

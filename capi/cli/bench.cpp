@@ -1,0 +1,253 @@
+// quire bench: prefill and decode speed over batch sizes, and memory.
+#include <algorithm>
+#include <sys/resource.h>
+
+#include "capi/cli/commands.h"
+#include "capi/cli/failure.h"
+#include "capi/cli/job_batch.h"
+#include "capi/cli/read_bandwidth.h"
+#include "capi/cli/terminal.h"
+
+namespace quire::cli {
+namespace {
+
+struct BenchOptions {
+  ModelChoice model;
+  std::vector<int32_t> batch_sizes{1, 2, 4, 8, 16};
+  int32_t prompt_tokens = 512;
+  int32_t new_tokens = 128;
+};
+
+struct Measured {
+  int32_t batch = 0;
+  double prefill_tokens_per_second = 0;
+  double decode_tokens_per_second = 0;  // over all jobs
+  int64_t cache_bytes = 0;
+
+  double steps_per_second() const { return decode_tokens_per_second / batch; }
+};
+
+// 0 for a model without a tokenizer, such as a synthetic one.
+int32_t tokenizer_size(quire_model* model) {
+  try {
+    return call(quire_model_tokenizer_size, model);
+  } catch (const LibraryError& error) {
+    if (error.code() != QUIRE_ERROR_UNSUPPORTED) throw;
+    return 0;
+  }
+}
+
+// Prompts that nobody has seen before, so that no cached prefix helps.
+class PromptMaker {
+ public:
+  explicit PromptMaker(quire_model* model) {
+    const int32_t known = tokenizer_size(model);
+    const int32_t size = known > 0 ? known : call(quire_model_vocab_size, model);
+    for (int32_t token = 0; token < size; ++token) {
+      if (known == 0 || call(quire_model_is_special, model, token) == 0) ordinary_.push_back(token);
+    }
+    if (ordinary_.empty()) throw Failure(kExitFailed, "bench: the model has no ordinary tokens");
+  }
+
+  std::vector<int32_t> make(int32_t num_tokens) {
+    std::vector<int32_t> prompt;
+    prompt.reserve(static_cast<size_t>(num_tokens));
+    for (int32_t idx = 0; idx < num_tokens; ++idx) prompt.push_back(ordinary_[next() % ordinary_.size()]);
+    return prompt;
+  }
+
+ private:
+  // Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014).
+  uint64_t next() {
+    uint64_t z = state_ += 0x9E3779B97F4A7C15U;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBU;
+    return z ^ z >> 31;
+  }
+
+  std::vector<int32_t> ordinary_;
+  uint64_t state_ = 0;
+};
+
+class Bench {
+ public:
+  Bench(const BenchOptions& options, Interrupt& interrupt)
+      : options_(options),
+        interrupt_(interrupt),
+        runtime_(open_runtime(options.model)),
+        model_(load_model(runtime_.get(), options.model, QUIRE_MODEL_SCOPE_FULL, interrupt)),
+        prompts_(model_.get()) {}
+
+  Measured measure(int32_t batch_size) {
+    const Cache cache = open_cache(batch_size);
+    run(cache.get(), 1, 8, 2);  // first use of memory and threads
+    Measured measured{.batch = batch_size};
+    const JobBatch prefill = run(cache.get(), batch_size, options_.prompt_tokens, 1);
+    measured.prefill_tokens_per_second =
+        static_cast<double>(batch_size) * options_.prompt_tokens / prefill.all_started_seconds();
+    const JobBatch decode = run(cache.get(), batch_size, 8, options_.new_tokens);
+    measured.decode_tokens_per_second =
+        static_cast<double>(decode.num_new_tokens() - decode.tokens_when_all_started()) /
+        (decode.seconds() - decode.all_started_seconds());
+    const Stats stats(call(quire_cache_stats, cache.get()));
+    measured.cache_bytes = call(quire_stats_device_bytes, stats.get());
+    return measured;
+  }
+
+  int64_t weight_bytes() const { return call(quire_model_weight_bytes, model_.get()); }
+
+ private:
+  Cache open_cache(int32_t batch_size) {
+    const CacheOptions options(call(quire_cache_options_create));
+    const int64_t longest = std::max<int64_t>(options_.prompt_tokens + 1, options_.new_tokens + 8);
+    const int64_t rounded = (longest + 255) / 256 * 256;
+    call(quire_cache_options_set_page_tokens, options.get(), 256);
+    call(quire_cache_options_set_max_tokens, options.get(), rounded * batch_size);
+    call(quire_cache_options_set_max_batch_size, options.get(), batch_size);
+    return Cache(call(quire_cache_create, model_.get(), options.get()));
+  }
+
+  JobBatch run(quire_cache* cache, int32_t batch_size, int32_t prompt_tokens, int32_t new_tokens) {
+    const Request request(call(quire_job_request_create));
+    call(quire_job_request_set_max_new_tokens, request.get(), new_tokens);
+    call(quire_job_request_set_temperature, request.get(), 0.0);
+    call(quire_job_request_set_ignore_eos, request.get(), 1);
+    JobBatch batch(runtime_.get(), cache);
+    for (int32_t idx = 0; idx < batch_size; ++idx) {
+      const std::vector<int32_t> prompt = prompts_.make(prompt_tokens);
+      call(quire_job_request_set_prompt_tokens, request.get(), prompt.data(), prompt.size());
+      batch.submit(request.get());
+    }
+    batch.run(interrupt_, [](size_t, const std::string&) {});
+    if (interrupt_.requested()) throw Failure(interrupt_.exit_code(), "interrupted");
+    for (const JobOutcome& outcome : batch.outcomes()) {
+      if (!outcome.error.empty()) throw Failure(kExitFailed, "bench: " + outcome.error);
+    }
+    return batch;
+  }
+
+  const BenchOptions& options_;
+  Interrupt& interrupt_;
+  Runtime runtime_;
+  Model model_;
+  PromptMaker prompts_;
+};
+
+int64_t peak_resident_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+// What does not depend on the batch size.
+struct Summary {
+  int64_t weight_bytes = 0;
+  int64_t peak_resident_bytes = 0;
+  double read_bytes_per_second = 0;  // 0: not measured, since the weights are not in memory of the host
+
+  bool has_limit() const { return read_bytes_per_second > 0; }
+  // Of the steps that reading every weight once would allow.
+  double share_of_limit(const Measured& result) const {
+    return result.steps_per_second() * static_cast<double>(weight_bytes) / read_bytes_per_second;
+  }
+};
+
+Summary summarise(const BenchOptions& options, const Bench& bench) {
+  Summary summary{.weight_bytes = bench.weight_bytes(), .peak_resident_bytes = peak_resident_bytes()};
+  if (!options.model.device.empty() && options.model.device != "cpu") return summary;
+  const int num_threads = options.model.num_threads > 0 ? options.model.num_threads : num_available_cpus();
+  summary.read_bytes_per_second =
+      measure_read_bandwidth(static_cast<size_t>(summary.weight_bytes), num_threads);
+  return summary;
+}
+
+void print_as_json(const BenchOptions& options, const Summary& summary,
+                   const std::vector<Measured>& results) {
+  Json json;
+  json["model"] = resolve_model_path(options.model);
+  json["prompt_tokens"] = options.prompt_tokens;
+  json["new_tokens"] = options.new_tokens;
+  json["weight_bytes"] = summary.weight_bytes;
+  json["peak_resident_bytes"] = summary.peak_resident_bytes;
+  if (summary.has_limit()) json["read_bytes_per_second"] = summary.read_bytes_per_second;
+  json["results"] = Json::array();
+  for (const Measured& result : results) {
+    Json row = {{"batch", result.batch},
+                {"prefill_tokens_per_second", result.prefill_tokens_per_second},
+                {"decode_tokens_per_second", result.decode_tokens_per_second},
+                {"milliseconds_per_step", 1e3 / result.steps_per_second()},
+                {"cache_bytes", result.cache_bytes}};
+    if (summary.has_limit()) row["share_of_read_limit"] = summary.share_of_limit(result);
+    json["results"].push_back(std::move(row));
+  }
+  print_json(json);
+}
+
+void print_as_text(const BenchOptions& options, const Summary& summary,
+                   const std::vector<Measured>& results) {
+  Table table({"batch", "prefill tok/s", "decode tok/s", "per job", "ms/step", "of read limit", "cache"});
+  for (const Measured& result : results) {
+    table.add({std::to_string(result.batch), format_number(result.prefill_tokens_per_second, 1),
+               format_number(result.decode_tokens_per_second, 1), format_number(result.steps_per_second(), 1),
+               format_number(1e3 / result.steps_per_second(), 2),
+               summary.has_limit() ? format_number(100.0 * summary.share_of_limit(result), 1) + "%" : "-",
+               format_bytes(static_cast<double>(result.cache_bytes))});
+  }
+  print_line(resolve_model_path(options.model));
+  print_line("prompts of " + std::to_string(options.prompt_tokens) + " tokens, " +
+             std::to_string(options.new_tokens) + " new tokens, weights " +
+             format_bytes(static_cast<double>(summary.weight_bytes)) + ", peak memory of the process " +
+             format_bytes(static_cast<double>(summary.peak_resident_bytes)));
+  if (summary.has_limit()) {
+    print_line("read limit " + format_number(summary.read_bytes_per_second * 1e-9, 1) +
+               " GB/s: what the threads read from a buffer as large as the weights");
+  }
+  print("\n" + table.text());
+}
+
+int run_bench(const BenchOptions& options, Interrupt& interrupt) {
+  Bench bench(options, interrupt);
+  Progress progress;
+  std::vector<Measured> results;
+  for (const int32_t batch_size : options.batch_sizes) {
+    progress.clear();
+    progress.show("measuring batch size " + std::to_string(batch_size));
+    results.push_back(bench.measure(batch_size));
+  }
+  const Summary summary = summarise(options, bench);
+  progress.clear();
+  options.model.json ? print_as_json(options, summary, results) : print_as_text(options, summary, results);
+  return kExitOk;
+}
+
+constexpr const char* kNotes =
+    R"(Prefill is measured with prompts that share nothing, decode with short prompts and greedy sampling.
+
+Examples:
+  quire bench --batch 1,8 --threads 2
+)";
+
+}  // namespace
+
+Command add_bench(CLI::App& root) {
+  auto options = std::make_shared<BenchOptions>();
+  CLI::App* app = root.add_subcommand("bench", "Measure prefill and decode speed, and memory");
+  app->footer(kNotes);
+  add_runtime_options(*app, options->model);
+  app->add_option("--batch", options->batch_sizes, "Batch sizes, separated by commas")
+      ->type_name("B,...")
+      ->delimiter(',')
+      ->check(in_range(1, 4096))
+      ->capture_default_str();
+  app->add_option("--prompt-tokens", options->prompt_tokens, "Tokens of each prompt")
+      ->type_name("N")
+      ->check(in_range(1, 1 << 20))
+      ->capture_default_str();
+  app->add_option("--new-tokens", options->new_tokens, "Tokens generated by each job")
+      ->type_name("N")
+      ->check(in_range(2, 1 << 20))
+      ->capture_default_str();
+  return {app, [options](Interrupt& interrupt) { return run_bench(*options, interrupt); }};
+}
+
+}  // namespace quire::cli

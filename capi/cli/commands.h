@@ -1,0 +1,16 @@
+// The subcommands, each in a file of its own.
+#pragma once
+
+#include "capi/cli/session.h"
+
+namespace quire::cli {
+
+Command add_generate(CLI::App& root);
+Command add_score(CLI::App& root);
+Command add_tokenize(CLI::App& root);
+Command add_detokenize(CLI::App& root);
+Command add_inspect(CLI::App& root);
+Command add_diagnose(CLI::App& root);
+Command add_bench(CLI::App& root);
+
+}  // namespace quire::cli

@@ -1,0 +1,204 @@
+// quire generate: continues a text, once or several times at once.
+#include <algorithm>
+
+#include "capi/cli/commands.h"
+#include "capi/cli/failure.h"
+#include "capi/cli/generate_options.h"
+#include "capi/cli/input.h"
+#include "capi/cli/job_batch.h"
+#include "capi/cli/terminal.h"
+
+namespace quire::cli {
+namespace {
+
+double milliseconds(int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-6;
+}
+
+double per_second(int64_t count, int64_t nanoseconds) {
+  return nanoseconds > 0 ? static_cast<double>(count) * 1e9 / static_cast<double>(nanoseconds) : 0.0;
+}
+
+std::string read_prompt(const GenerateOptions& options, const Interrupt& interrupt) {
+  return options.prompt_file.empty() ? options.prompt : read_input(options.prompt_file, interrupt);
+}
+
+// Jobs beyond this wait for their turn.
+constexpr int kMaxJobsAtOnce = 64;
+
+// Room for every running job at its longest, where the model allows that.
+Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prompt_tokens) {
+  const int64_t longest = options.context.value_or(std::min(
+      call(quire_model_max_context, model), static_cast<int64_t>(prompt_tokens) + options.max_new_tokens));
+  const CacheOptions cache_options(call(quire_cache_options_create));
+  const int32_t jobs_at_once = std::min(options.num_jobs, kMaxJobsAtOnce);
+  const int64_t page_tokens = 256;
+  const int64_t rounded = (longest + page_tokens - 1) / page_tokens * page_tokens;
+  call(quire_cache_options_set_page_tokens, cache_options.get(), static_cast<int32_t>(page_tokens));
+  call(quire_cache_options_set_max_tokens, cache_options.get(), rounded * jobs_at_once);
+  call(quire_cache_options_set_max_batch_size, cache_options.get(), jobs_at_once);
+  call(quire_cache_options_set_max_queue, cache_options.get(), options.num_jobs);
+  if (options.context) call(quire_cache_options_set_max_seq_len, cache_options.get(), *options.context);
+  return Cache(call(quire_cache_create, model, cache_options.get()));
+}
+
+// Writes texts as they come: one job's in pieces, several jobs' each whole, in order, under a heading.
+class TextWriter {
+ public:
+  TextWriter(const GenerateOptions& options, const JobBatch& batch) : options_(options), batch_(batch) {}
+
+  void on_event(const std::string& text) {
+    if (!options_.model.json && options_.num_jobs == 1) {
+      if (!text.empty()) progress_.clear();
+      print(text);
+    } else if (!options_.model.json) {
+      print_finished();
+    }
+    if (!started_streaming()) progress_.show(progress_text());
+  }
+
+  void finish() {
+    progress_.clear();
+    if (!options_.model.json && options_.num_jobs == 1) print("\n");
+  }
+
+ private:
+  // A text that is being written to the same terminal is progress enough.
+  bool started_streaming() const {
+    return !options_.model.json && options_.num_jobs == 1 && stdout_is_terminal() &&
+           batch_.num_new_tokens() > 0;
+  }
+
+  std::string progress_text() const {
+    const JobOutcome& first = batch_.outcomes().front();
+    if (batch_.num_new_tokens() == 0 && first.prompt_tokens > 0) {
+      return "prompt: " + std::to_string(first.prefill_done) + " of " + std::to_string(first.prompt_tokens) +
+             " tokens";
+    }
+    return std::to_string(batch_.num_new_tokens()) + " new tokens";
+  }
+
+  void print_finished() {
+    const auto& outcomes = batch_.outcomes();
+    for (; next_ < outcomes.size() && outcomes[next_].over; ++next_) {
+      progress_.clear();
+      print_line((next_ > 0 ? "\n=== job " : "=== job ") + std::to_string(next_) + ", seed " +
+                 std::to_string(options_.seed + next_) + ", " +
+                 finish_reason_name(outcomes[next_].finish_reason) + " ===");
+      print_line(outcomes[next_].text);
+    }
+  }
+
+  const GenerateOptions& options_;
+  const JobBatch& batch_;
+  Progress progress_;
+  size_t next_ = 0;
+};
+
+Json to_json(const JobOutcome& outcome, uint64_t seed, bool log_probs) {
+  Json json;
+  json["seed"] = seed;
+  json["text"] = outcome.text;
+  json["tokens"] = outcome.tokens;
+  if (log_probs) json["log_probs"] = outcome.log_probs;
+  json["finish_reason"] = finish_reason_name(outcome.finish_reason);
+  if (outcome.stop_token >= 0) json["stop_token"] = outcome.stop_token;
+  if (!outcome.stop_text.empty()) json["stop_text"] = outcome.stop_text;
+  if (!outcome.error.empty()) {
+    json["error"] = {{"code", quire_error_code_name(outcome.error_code)}, {"message", outcome.error}};
+  }
+  json["prompt_tokens"] = outcome.prompt_tokens;
+  json["cached_tokens"] = outcome.cached_tokens;
+  json["new_tokens"] = outcome.new_tokens;
+  json["time_queued_ms"] = milliseconds(outcome.queued_ns);
+  json["time_prefill_ms"] = milliseconds(outcome.prefill_ns);
+  json["time_generate_ms"] = milliseconds(outcome.generate_ns);
+  return json;
+}
+
+void print_result_json(const GenerateOptions& options, const JobBatch& batch) {
+  const auto& outcomes = batch.outcomes();
+  Json jobs = Json::array();
+  for (size_t idx = 0; idx < outcomes.size(); ++idx) {
+    jobs.push_back(to_json(outcomes[idx], options.seed + idx, options.log_probs));
+  }
+  Json json = jobs.size() == 1 ? jobs[0] : Json::object();
+  json["model"] = resolve_model_path(options.model);
+  json["total_new_tokens"] = batch.num_new_tokens();
+  json["seconds"] = batch.seconds();
+  json["jobs"] = std::move(jobs);
+  print_json(json);
+}
+
+void note_speed(const GenerateOptions& options, const JobBatch& batch) {
+  const JobOutcome& first = batch.outcomes().front();
+  if (options.num_jobs > 1) {
+    note(std::to_string(options.num_jobs) + " jobs: " + std::to_string(batch.num_new_tokens()) +
+         " tokens in " + format_number(batch.seconds(), 2) + " s, " +
+         format_number(static_cast<double>(batch.num_new_tokens()) / batch.seconds(), 1) + " tokens/s");
+    return;
+  }
+  const int64_t computed = first.prompt_tokens - first.cached_tokens;
+  note("prompt: " + std::to_string(first.prompt_tokens) + " tokens in " +
+       format_number(milliseconds(first.prefill_ns), 1) + " ms, " +
+       format_number(per_second(computed, first.prefill_ns), 1) + " tokens/s; generated: " +
+       std::to_string(first.new_tokens) + " tokens in " + format_number(milliseconds(first.generate_ns), 1) +
+       " ms, " + format_number(per_second(first.new_tokens - 1, first.generate_ns), 1) + " tokens/s");
+}
+
+// The first job that failed decides the exit code; every failure gets a line.
+int report_failures(const JobBatch& batch) {
+  int exit_code = kExitOk;
+  for (size_t idx = 0; idx < batch.outcomes().size(); ++idx) {
+    const JobOutcome& outcome = batch.outcomes()[idx];
+    if (outcome.finish_reason != QUIRE_FINISH_ERROR) continue;
+    note("quire: job " + std::to_string(idx) + ": " + outcome.error);
+    exit_code = kExitFailed;
+  }
+  return exit_code;
+}
+
+int generate(const GenerateOptions& options, Interrupt& interrupt) {
+  const std::string text = read_prompt(options, interrupt);
+  const Runtime runtime = open_runtime(options.model);
+  const Model model = load_model(runtime.get(), options.model, QUIRE_MODEL_SCOPE_FULL, interrupt);
+  const auto prompt = encode(model.get(), text, !options.no_special, options.parse_special);
+  const Request request = make_request(options, prompt);
+  const Cache cache = open_cache(model.get(), options, prompt.size());
+
+  JobBatch batch(runtime.get(), cache.get());
+  for (int idx = 0; idx < options.num_jobs; ++idx) {
+    call(quire_job_request_set_seed, request.get(), options.seed + static_cast<uint64_t>(idx));
+    batch.submit(request.get());
+  }
+  TextWriter writer(options, batch);
+  batch.run(interrupt, [&](size_t, const std::string& piece) { writer.on_event(piece); });
+  writer.finish();
+  if (options.model.json) print_result_json(options, batch);
+  if (!options.quiet) note_speed(options, batch);
+  const int exit_code = report_failures(batch);
+  return interrupt.requested() ? interrupt.exit_code() : exit_code;
+}
+
+constexpr const char* kExamples = R"(Examples:
+  quire generate --prompt "Once upon a time" --max-new-tokens 100
+  quire generate --prompt-file story.txt --temperature 0.8 --top-p 0.95 --seed 7
+  quire generate --prompt "Once" --jobs 8 --json | jq -r '.jobs[].text'
+)";
+
+}  // namespace
+
+Command add_generate(CLI::App& root) {
+  auto options = std::make_shared<GenerateOptions>();
+  CLI::App* app = root.add_subcommand("generate", "Continue a text, once or several times at once");
+  app->footer(kExamples);
+  add_generate_options(*app, *options);
+  return {app, [app, options](Interrupt& interrupt) {
+            if (app->count("--prompt") + app->count("--prompt-file") != 1) {
+              throw Failure(kExitUsage, "generate: give either --prompt TEXT or --prompt-file FILE");
+            }
+            return generate(*options, interrupt);
+          }};
+}
+
+}  // namespace quire::cli

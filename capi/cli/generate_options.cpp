@@ -1,0 +1,166 @@
+#include "capi/cli/generate_options.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "capi/cli/failure.h"
+
+namespace quire::cli {
+namespace {
+
+void add_prompt_options(CLI::App& app, GenerateOptions& options) {
+  app.add_option("-p,--prompt", options.prompt, "Text to continue")->type_name("TEXT");
+  app.add_option("-f,--prompt-file", options.prompt_file,
+                 "File with the text to continue; - is standard input")
+      ->type_name("FILE");
+  app.add_flag("--no-special", options.no_special, "Do not put the model's own tokens around the prompt");
+  app.add_flag("--parse-special", options.parse_special,
+               "Read the text of special tokens in the prompt as those tokens");
+  app.add_option("-j,--jobs", options.num_jobs, "Run N jobs at once, with the seeds S, S+1, ...")
+      ->type_name("N")
+      ->check(in_range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--context", options.context, "Tokens that one job may have (default: what it needs)")
+      ->type_name("N");
+  app.add_flag("-q,--quiet", options.quiet, "Do not print the speed at the end");
+}
+
+void add_stop_options(CLI::App& app, GenerateOptions& options) {
+  const std::string group = "Length and stops";
+  app.add_option("-n,--max-new-tokens", options.max_new_tokens, "Tokens to generate at most")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--min-new-tokens", options.min_new_tokens, "Tokens before which no stop token is drawn")
+      ->type_name("N")
+      ->group(group);
+  app.add_option("--stop", options.stop_texts, "Text that ends the job and is not printed; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false)
+      ->group(group);
+  app.add_option("--stop-token", options.stop_tokens, "Token id that ends the job; may be repeated")
+      ->type_name("ID")
+      ->allow_extra_args(false)
+      ->group(group);
+  app.add_flag("--ignore-eos", options.ignore_eos, "Go on after the model's end-of-sequence tokens")
+      ->group(group);
+}
+
+void add_penalty_options(CLI::App& app, GenerateOptions& options) {
+  const std::string group = "Sampling";
+  const auto add = [&](const char* name, auto& value, const char* help, const char* type) {
+    app.add_option(name, value, help)->type_name(type)->group(group);
+  };
+  add("--repetition-penalty", options.repetition_penalty, "Divides positive logits of tokens seen, default 1",
+      "X");
+  add("--frequency-penalty", options.frequency_penalty, "Taken off per occurrence, default 0", "X");
+  add("--presence-penalty", options.presence_penalty, "Taken off once where seen, default 0", "X");
+  add("--penalty-range", options.penalty_range, "Last tokens that count as seen; -1, the default, is all",
+      "N");
+  add("--penalty-decay", options.penalty_decay, "Older tokens over which penalties fade, default 0", "N");
+}
+
+void add_sampling_options(CLI::App& app, GenerateOptions& options) {
+  const std::string group = "Sampling";
+  const auto add = [&](const char* name, auto& value, const char* help, const char* type) {
+    return app.add_option(name, value, help)->type_name(type)->group(group);
+  };
+  add("-s,--seed", options.seed, "Same seed, same tokens", "S")->capture_default_str();
+  add("-t,--temperature", options.temperature, "0 takes the likeliest token; default 1", "X");
+  add("--top-k", options.top_k, "Keep the k likeliest tokens; 0, the default, is all", "K");
+  add("--top-p", options.top_p, "Keep the fewest tokens with this probability together; default 1", "P");
+  add("--min-p", options.min_p, "Keep tokens at least P times as likely as the likeliest; default 0", "P");
+  add_penalty_options(app, options);
+  add("--ban-token", options.banned_tokens, "Token id that is never drawn; may be repeated", "ID")
+      ->allow_extra_args(false);
+  add("--logit-bias", options.logit_biases, "Added to the logit of one token; may be repeated", "ID=BIAS")
+      ->allow_extra_args(false);
+  app.add_flag("--log-probs", options.log_probs, "With --json: the log-probability of each token")
+      ->group(group);
+}
+
+// Calls a setter; what it refuses is said of the flag, since that is what the user wrote.
+template <typename Setter, typename... Args>
+void set(const char* flag, Setter* setter, quire_job_request* request, Args... args) {
+  try {
+    call(setter, request, args...);
+  } catch (const LibraryError& error) {
+    throw Failure(error.code() == QUIRE_ERROR_INVALID_ARGUMENT ? kExitUsage : kExitFailed,
+                  std::string(flag) + ": " + error.what());
+  }
+}
+
+template <typename Setter, typename T>
+void set_if_given(const char* flag, Setter* setter, quire_job_request* request,
+                  const std::optional<T>& value) {
+  if (value) set(flag, setter, request, *value);
+}
+
+void add_logit_bias(quire_job_request* request, const std::string& text) {
+  const char* end = text.data() + text.size();
+  int32_t token = 0;
+  const auto [separator, problem] = std::from_chars(text.data(), end, token);
+  double bias = 0;
+  bool sound = problem == std::errc() && separator != end && *separator == '=';
+  if (sound) {
+    const auto parsed = std::from_chars(separator + 1, end, bias);
+    sound = parsed.ec == std::errc() && parsed.ptr == end;
+  }
+  if (!sound) throw Failure(kExitUsage, "--logit-bias: \"" + text + "\" is not ID=BIAS");
+  set("--logit-bias", quire_job_request_add_logit_bias, request, token, bias);
+}
+
+void set_stops(quire_job_request* request, const GenerateOptions& options) {
+  set("--max-new-tokens", quire_job_request_set_max_new_tokens, request, options.max_new_tokens);
+  set_if_given("--min-new-tokens", quire_job_request_set_min_new_tokens, request, options.min_new_tokens);
+  for (const std::string& text : options.stop_texts) {
+    set("--stop", quire_job_request_add_stop_text, request, text.data(), text.size());
+  }
+  set("--stop-token", quire_job_request_set_stop_tokens, request, options.stop_tokens.data(),
+      options.stop_tokens.size());
+  call(quire_job_request_set_ignore_eos, request, int32_t{options.ignore_eos});
+}
+
+void set_penalties(quire_job_request* request, const GenerateOptions& options) {
+  set_if_given("--repetition-penalty", quire_job_request_set_repetition_penalty, request,
+               options.repetition_penalty);
+  set_if_given("--frequency-penalty", quire_job_request_set_frequency_penalty, request,
+               options.frequency_penalty);
+  set_if_given("--presence-penalty", quire_job_request_set_presence_penalty, request,
+               options.presence_penalty);
+  set_if_given("--penalty-range", quire_job_request_set_penalty_range, request, options.penalty_range);
+  set_if_given("--penalty-decay", quire_job_request_set_penalty_decay, request, options.penalty_decay);
+}
+
+void set_sampling(quire_job_request* request, const GenerateOptions& options) {
+  call(quire_job_request_set_seed, request, options.seed);
+  set_if_given("--temperature", quire_job_request_set_temperature, request, options.temperature);
+  set_if_given("--top-k", quire_job_request_set_top_k, request, options.top_k);
+  set_if_given("--top-p", quire_job_request_set_top_p, request, options.top_p);
+  set_if_given("--min-p", quire_job_request_set_min_p, request, options.min_p);
+  set_penalties(request, options);
+  set("--ban-token", quire_job_request_set_banned_tokens, request, options.banned_tokens.data(),
+      options.banned_tokens.size());
+  for (const std::string& text : options.logit_biases) add_logit_bias(request, text);
+  call(quire_job_request_set_log_probs, request, int32_t{options.log_probs});
+}
+
+}  // namespace
+
+void add_generate_options(CLI::App& app, GenerateOptions& options) {
+  add_runtime_options(app, options.model);
+  add_prompt_options(app, options);
+  add_stop_options(app, options);
+  add_sampling_options(app, options);
+}
+
+Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt) {
+  Request request(call(quire_job_request_create));
+  call(quire_job_request_set_prompt_tokens, request.get(), prompt.data(), prompt.size());
+  call(quire_job_request_set_prefill_events, request.get(), 1);
+  set_stops(request.get(), options);
+  set_sampling(request.get(), options);
+  return request;
+}
+
+}  // namespace quire::cli

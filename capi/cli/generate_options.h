@@ -1,0 +1,50 @@
+// The options of `quire generate`, and the request that they make.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "capi/cli/session.h"
+
+namespace quire::cli {
+
+// What is empty is left to the library's own default.
+struct GenerateOptions {
+  ModelChoice model;
+  std::string prompt;
+  std::string prompt_file;
+  bool no_special = false;
+  bool parse_special = false;
+  int num_jobs = 1;
+  std::optional<int64_t> context;
+  bool quiet = false;
+
+  int32_t max_new_tokens = 256;
+  std::optional<int32_t> min_new_tokens;
+  std::vector<std::string> stop_texts;
+  std::vector<int32_t> stop_tokens;
+  bool ignore_eos = false;
+
+  uint64_t seed = 0;
+  std::optional<double> temperature;
+  std::optional<int32_t> top_k;
+  std::optional<double> top_p;
+  std::optional<double> min_p;
+  std::optional<double> repetition_penalty;
+  std::optional<double> frequency_penalty;
+  std::optional<double> presence_penalty;
+  std::optional<int32_t> penalty_range;
+  std::optional<int32_t> penalty_decay;
+  std::vector<int32_t> banned_tokens;
+  std::vector<std::string> logit_biases;  // "ID=BIAS"
+  bool log_probs = false;
+};
+
+void add_generate_options(CLI::App& app, GenerateOptions& options);
+
+// Everything but the seed of one of several jobs.
+Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt);
+
+}  // namespace quire::cli

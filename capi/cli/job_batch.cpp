@@ -1,0 +1,113 @@
+#include "capi/cli/job_batch.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr int64_t kPollNs = 50'000'000;  // how late an interrupt may be noticed
+
+}  // namespace
+
+std::string finish_reason_name(int32_t reason) {
+  switch (reason) {
+    case QUIRE_FINISH_STOP_TOKEN:
+      return "stop_token";
+    case QUIRE_FINISH_STOP_STRING:
+      return "stop_string";
+    case QUIRE_FINISH_LENGTH:
+      return "length";
+    case QUIRE_FINISH_MAX_SEQ_LEN:
+      return "max_seq_len";
+    case QUIRE_FINISH_COMPLETED:
+      return "completed";
+    case QUIRE_FINISH_CANCELLED:
+      return "cancelled";
+    case QUIRE_FINISH_ERROR:
+      return "error";
+    default:
+      return "none";
+  }
+}
+
+JobBatch::JobBatch(quire_runtime* runtime, quire_cache* cache)
+    : cache_(cache), queue_(call(quire_queue_create, runtime)), start_(std::chrono::steady_clock::now()) {}
+
+double JobBatch::elapsed() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void JobBatch::submit(quire_job_request* request) {
+  if (jobs_.empty()) start_ = std::chrono::steady_clock::now();
+  call(quire_job_request_set_queue, request, queue_.get());
+  call(quire_job_request_set_user_data, request, uint64_t{jobs_.size()});
+  jobs_.emplace_back(call(quire_job_submit, cache_, request));
+  outcomes_.emplace_back();
+}
+
+void JobBatch::run(Interrupt& interrupt, const Watcher& watcher) {
+  bool cancelled = false;
+  while (num_over_ < jobs_.size()) {
+    if (interrupt.requested() && !cancelled) {
+      for (const Job& job : jobs_) call(quire_job_cancel, job.get());
+      cancelled = true;
+    }
+    const Event event(call(quire_queue_wait, queue_.get(), kPollNs));
+    if (event != nullptr) take(event.get(), watcher);
+  }
+  seconds_ = elapsed();
+}
+
+void JobBatch::note_tokens(JobOutcome& outcome, const std::vector<int32_t>& tokens) {
+  if (tokens.empty()) return;
+  const bool first = outcome.tokens.empty();
+  outcome.tokens.insert(outcome.tokens.end(), tokens.begin(), tokens.end());
+  num_new_tokens_ += static_cast<int64_t>(tokens.size());
+  if (!first) return;
+  if (num_started_ == 0) first_token_seconds_ = elapsed();
+  if (++num_started_ < jobs_.size()) return;
+  all_started_seconds_ = elapsed();
+  tokens_when_all_started_ = num_new_tokens_;
+}
+
+void JobBatch::take(quire_event* event, const Watcher& watcher) {
+  const size_t job_idx = call(quire_event_user_data, event);
+  JobOutcome& outcome = outcomes_.at(job_idx);
+  size_t length = 0;
+  const char* bytes = call(quire_event_text, event, &length);
+  const std::string text(bytes, length);
+  outcome.text += text;
+  note_tokens(outcome, elements_of<int32_t>(quire_event_tokens, event));
+  const std::vector<float> log_probs = elements_of<float>(quire_event_log_probs, event);
+  outcome.log_probs.insert(outcome.log_probs.end(), log_probs.begin(), log_probs.end());
+  const int32_t type = call(quire_event_type, event);
+  if (type == QUIRE_EVENT_PREFILL) {
+    outcome.prefill_done = call(quire_event_prefill_done, event);
+    outcome.prompt_tokens = call(quire_event_prefill_total, event);
+  }
+  if (type == QUIRE_EVENT_FINISHED || type == QUIRE_EVENT_ERROR) {
+    outcome.over = true;
+    outcome.finish_reason = call(quire_event_finish_reason, event);
+    outcome.error_code = call(quire_event_error_code, event);
+    if (type == QUIRE_EVENT_ERROR) {
+      outcome.finish_reason = QUIRE_FINISH_ERROR;
+      outcome.error = call(quire_event_error_message, event, &length);
+    }
+    read_result(job_idx);
+    ++num_over_;
+  }
+  watcher(job_idx, text);
+}
+
+void JobBatch::read_result(size_t job_idx) {
+  JobOutcome& outcome = outcomes_[job_idx];
+  quire_job* job = jobs_[job_idx].get();
+  outcome.stop_token = call(quire_job_stop_token, job);
+  outcome.stop_text = text_of(quire_job_stop_text, job);
+  outcome.prompt_tokens = call(quire_job_prompt_tokens, job);
+  outcome.cached_tokens = call(quire_job_cached_tokens, job);
+  outcome.new_tokens = call(quire_job_new_tokens, job);
+  outcome.queued_ns = call(quire_job_time_queued_ns, job);
+  outcome.prefill_ns = call(quire_job_time_prefill_ns, job);
+  outcome.generate_ns = call(quire_job_time_generate_ns, job);
+}
+
+}  // namespace quire::cli

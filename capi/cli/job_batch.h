@@ -1,0 +1,81 @@
+// Several jobs of one cache, run to their ends together.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "capi/cli/interrupt.h"
+#include "capi/cli/library.h"
+
+namespace quire::cli {
+
+// What came of one job.
+struct JobOutcome {
+  std::string text;
+  std::vector<int32_t> tokens;
+  std::vector<float> log_probs;  // where the request asked for them
+  int32_t finish_reason = QUIRE_FINISH_NONE;
+  int32_t stop_token = -1;
+  std::string stop_text;
+  std::string error;  // with QUIRE_FINISH_ERROR
+  int32_t error_code = QUIRE_ERROR_OK;
+  int64_t prefill_done = 0;  // prompt tokens computed so far, where the request asked for such events
+  int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;
+  int64_t new_tokens = 0;
+  int64_t queued_ns = 0;
+  int64_t prefill_ns = 0;
+  int64_t generate_ns = 0;
+  bool over = false;
+};
+
+// "stop_token", "stop_string", "length", "max_seq_len", "completed", "cancelled", "error".
+std::string finish_reason_name(int32_t reason);
+
+// Submits with a queue of its own and gathers events on the caller's thread.
+class JobBatch {
+ public:
+  // What a caller may watch: the job's index and the text that came, empty for other events.
+  using Watcher = std::function<void(size_t job_idx, const std::string& text)>;
+
+  JobBatch(quire_runtime* runtime, quire_cache* cache);
+
+  // Submits the request as the next job; overwrites its queue and user data.
+  void submit(quire_job_request* request);
+
+  // Until all are over. An interrupt cancels them and waits for that too.
+  void run(Interrupt& interrupt, const Watcher& watcher);
+
+  // By the order of submission; complete after run().
+  const std::vector<JobOutcome>& outcomes() const { return outcomes_; }
+  int64_t num_new_tokens() const { return num_new_tokens_; }
+  // Of the first and the last job to yield a token; run() measures both from its own start.
+  double first_token_seconds() const { return first_token_seconds_; }
+  double all_started_seconds() const { return all_started_seconds_; }
+  double seconds() const { return seconds_; }
+  // Tokens that were there when the last job had its first.
+  int64_t tokens_when_all_started() const { return tokens_when_all_started_; }
+
+ private:
+  void take(quire_event* event, const Watcher& watcher);
+  void note_tokens(JobOutcome& outcome, const std::vector<int32_t>& tokens);
+  void read_result(size_t job_idx);
+  double elapsed() const;
+
+  quire_cache* cache_;
+  Queue queue_;
+  std::vector<Job> jobs_;
+  std::vector<JobOutcome> outcomes_;
+  std::chrono::steady_clock::time_point start_;
+  size_t num_over_ = 0;
+  size_t num_started_ = 0;
+  int64_t num_new_tokens_ = 0;
+  int64_t tokens_when_all_started_ = 0;
+  double first_token_seconds_ = 0;
+  double all_started_seconds_ = 0;
+  double seconds_ = 0;
+};
+
+}  // namespace quire::cli

@@ -1,0 +1,110 @@
+// The `quire` command: parses, runs one subcommand, and turns whatever went wrong into one line and an exit
+// code.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "capi/cli/commands.h"
+#include "capi/cli/failure.h"
+#include "capi/cli/terminal.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr const char* kFooter = R"(Environment:
+  QUIRE_MODEL  model directory used where --model is not given
+
+Exit codes:
+  0    done
+  1    something went wrong at run time
+  2    the command line, or a value in it, is wrong
+  3    the model cannot be loaded
+  130  interrupted (128 plus the number of the signal)
+  141  standard output was closed by its reader
+
+Every failure is one line on standard error that begins with "quire: ". `quire COMMAND --help` has the rest.
+)";
+
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n' || c == '\r') c = ' ';
+  }
+  return text;
+}
+
+int fail(int exit_code, const std::string& message) {
+  if (!message.empty()) note("quire: " + one_line(message));
+  return exit_code;
+}
+
+int fail_in_library(const LibraryError& error, const Interrupt& interrupt) {
+  if (error.code() == QUIRE_ERROR_CANCELLED && interrupt.requested()) {
+    return fail(interrupt.exit_code(), "interrupted");
+  }
+  return fail(error.code() == QUIRE_ERROR_INVALID_ARGUMENT ? kExitUsage : kExitFailed, error.what());
+}
+
+int run(const Command& command) {
+  Interrupt interrupt;
+  try {
+    return command.run(interrupt);
+  } catch (const Failure& failure) {
+    return fail(failure.exit_code(), failure.what());
+  } catch (const LibraryError& error) {
+    return fail_in_library(error, interrupt);
+  } catch (const std::bad_alloc&) {
+    return fail(kExitFailed, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(kExitFailed, error.what());
+  }
+}
+
+// What a mistyped command deserves, before CLI11 says that one is missing.
+std::string parse_problem(const CLI::App& app, const CLI::ParseError& error, int argc, char** argv) {
+  const std::string first = argc > 1 ? argv[1] : "";
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const bool known = std::any_of(commands.begin(), commands.end(),
+                                 [&](const CLI::App* command) { return command->get_name() == first; });
+  if (first.empty()) return "no command given; quire --help lists them";
+  if (!known && first[0] != '-') return "there is no command \"" + first + "\"; quire --help lists them";
+  if (!known) return first + ": not expected before a command; quire --help lists them";
+  return std::string(error.what()) + "; quire " + first + " --help tells more";
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("Runs large language models on this machine.", "quire");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string("quire ") + quire_version_string());
+  const Command commands[] = {add_generate(app), add_score(app),    add_tokenize(app), add_detokenize(app),
+                              add_inspect(app),  add_diagnose(app), add_bench(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return fail(kExitUsage, parse_problem(app, error, argc, argv));
+  }
+  for (const Command& command : commands) {
+    if (app.got_subcommand(command.app)) return run(command);
+  }
+  return kExitUsage;
+}
+
+}  // namespace
+}  // namespace quire::cli
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that went away is an error of the write
+  try {
+    quire::cli::throw_if([] {
+      quire_error* error = nullptr;
+      quire_abi_check(QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR, &error);
+      return error;
+    }());
+    return quire::cli::parse_and_run(argc, argv);
+  } catch (const std::exception& error) {
+    return quire::cli::fail(quire::cli::kExitFailed, error.what());
+  }
+}

@@ -1,0 +1,106 @@
+#include "capi/cli/session.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "capi/cli/failure.h"
+#include "capi/cli/terminal.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr const char* kEmbeddedModel = "story-15m-exl2-4.0bpw";
+
+// PREFIX/share/quire/models/NAME for a program at PREFIX/bin/quire.
+std::filesystem::path embedded_model_path() {
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return program.parent_path().parent_path() / "share" / "quire" / "models" / kEmbeddedModel;
+}
+
+struct LoadProgress {
+  Progress line;
+  std::string name;
+};
+
+void show_load(void* user_data, int64_t done_bytes, int64_t total_bytes) {
+  auto& progress = *static_cast<LoadProgress*>(user_data);
+  const double share =
+      total_bytes > 0 ? static_cast<double>(done_bytes) / static_cast<double>(total_bytes) : 1.0;
+  progress.line.show("loading " + progress.name + "  " + format_number(100.0 * share, 0) + "% of " +
+                     format_bytes(static_cast<double>(total_bytes)));
+}
+
+bool is_load_failure(const LibraryError& error) {
+  return error.code() != QUIRE_ERROR_CANCELLED && error.code() != QUIRE_ERROR_INVALID_ARGUMENT;
+}
+
+}  // namespace
+
+void add_model_options(CLI::App& app, ModelChoice& choice) {
+  app.add_option("-m,--model", choice.path,
+                 "Model directory (default: $QUIRE_MODEL, or else the embedded model)")
+      ->type_name("PATH");
+  app.add_flag("--json", choice.json, "Print one JSON object on standard output");
+}
+
+void add_runtime_options(CLI::App& app, ModelChoice& choice) {
+  add_model_options(app, choice);
+  app.add_option("--device", choice.device, "Device that runs the model: cpu, cuda:0 (default: cpu)")
+      ->type_name("NAME");
+  app.add_option("--threads", choice.num_threads, "Threads that compute on the CPU (default: one per core)")
+      ->type_name("N");
+}
+
+CLI::Validator in_range(int64_t min, int64_t max) {
+  const auto check = [min, max](const std::string& text) -> std::string {
+    int64_t value = 0;
+    if (CLI::detail::lexical_cast(text, value) && value >= min && value <= max) return {};
+    return "must be from " + std::to_string(min) + " to " + std::to_string(max) + ", not " + text;
+  };
+  return {check, "", "range"};
+}
+
+std::string resolve_model_path(const ModelChoice& choice) {
+  if (!choice.path.empty()) return choice.path;
+  const char* from_environment = std::getenv("QUIRE_MODEL");
+  if (from_environment != nullptr && *from_environment != '\0') return from_environment;
+  const std::filesystem::path embedded = embedded_model_path();
+  std::error_code ignored;
+  if (std::filesystem::exists(embedded, ignored)) return embedded.string();
+  throw Failure(kExitNoModel, "no model: there is no embedded one at " + embedded.string() +
+                                  "; name one with --model PATH or QUIRE_MODEL");
+}
+
+Runtime open_runtime(const ModelChoice& choice) {
+  const RuntimeOptions options(call(quire_runtime_options_create));
+  if (choice.num_threads != 0) call(quire_runtime_options_set_num_threads, options.get(), choice.num_threads);
+  if (!choice.device.empty()) {
+    call(quire_runtime_options_set_device, options.get(), choice.device.data(), choice.device.size());
+  }
+  return Runtime(call(quire_runtime_create, options.get()));
+}
+
+Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scope, Interrupt& interrupt) {
+  const std::string path = resolve_model_path(choice);
+  LoadProgress progress{Progress(), path};
+  const ModelOptions options(call(quire_model_options_create));
+  call(quire_model_options_set_path, options.get(), path.data(), path.size());
+  call(quire_model_options_set_scope, options.get(), scope);
+  call(quire_model_options_set_progress, options.get(), show_load, static_cast<void*>(&progress));
+  call(quire_model_options_set_cancel, options.get(), interrupt.cancel());
+  try {
+    return Model(call(quire_model_load, runtime, options.get()));
+  } catch (const LibraryError& error) {
+    if (is_load_failure(error)) throw Failure(kExitNoModel, error.what());
+    throw;
+  }
+}
+
+std::vector<int32_t> encode(quire_model* model, const std::string& text, bool add_special,
+                            bool parse_special) {
+  return elements_of<int32_t>(quire_model_encode, model, text.data(), text.size(), int32_t{add_special},
+                              int32_t{parse_special});
+}
+
+}  // namespace quire::cli

@@ -1,0 +1,52 @@
+// What the commands share: options that choose and open a model.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "capi/cli/interrupt.h"
+#include "capi/cli/library.h"
+
+namespace quire::cli {
+
+// A subcommand: parsed by CLI11, run by main when it was the one named.
+struct Command {
+  CLI::App* app;
+  std::function<int(Interrupt&)> run;
+};
+
+struct ModelChoice {
+  std::string path;  // empty: the embedded model
+  std::string device;
+  int num_threads = 0;
+  bool json = false;
+};
+
+// --model and --json.
+void add_model_options(CLI::App& app, ModelChoice& choice);
+// --device and --threads as well.
+void add_runtime_options(CLI::App& app, ModelChoice& choice);
+
+// More than any model has.
+inline constexpr int64_t kMaxTokens = int64_t{1} << 31;
+
+// A range without the words that CLI11 puts into the help.
+CLI::Validator in_range(int64_t min, int64_t max);
+
+// The path given, or else $QUIRE_MODEL, or else the embedded model. Throws Failure where there is none.
+std::string resolve_model_path(const ModelChoice& choice);
+
+Runtime open_runtime(const ModelChoice& choice);
+
+// Loads with a progress line. Throws Failure with kExitNoModel where the model cannot be loaded.
+Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scope, Interrupt& interrupt);
+
+// Ids of a text as the model's tokenizer makes them.
+std::vector<int32_t> encode(quire_model* model, const std::string& text, bool add_special,
+                            bool parse_special);
+
+}  // namespace quire::cli

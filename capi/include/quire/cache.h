@@ -1,0 +1,115 @@
+/*
+ * A cache: the paged key/value cache of one model together with the scheduler that owns it. Jobs are
+ * submitted to it (job.h); its own thread batches them. One model may have several caches, which share its
+ * weights.
+ *
+ * Any number of threads may use one cache at the same time.
+ */
+#ifndef QUIRE_CACHE_H
+#define QUIRE_CACHE_H
+
+#include <quire/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Takes the memory and starts the scheduler. `options` are copied; NULL takes every default. All memory that
+ * generation needs is taken here, so that no later step runs out of it. The caller owns the result. NULL on
+ * failure: QUIRE_ERROR_OUT_OF_MEMORY with the bytes needed, QUIRE_ERROR_INVALID_ARGUMENT naming the option,
+ * QUIRE_ERROR_UNSUPPORTED for a model that was loaded without weights. Nothing stays behind on failure.
+ */
+QUIRE_API quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options,
+                                          quire_error** error);
+
+/**
+ * Frees the handle. Jobs run on: each keeps the cache alive until its own handle is freed. A call that waits
+ * in quire_cache_score or quire_cache_logits finishes. Where nothing else keeps the cache alive, this waits
+ * for the step in progress. NULL does nothing. Returns 1, or 0 on failure; QUIRE_ERROR_REENTRANT inside a
+ * callback.
+ */
+QUIRE_API int32_t quire_cache_free(quire_cache* handle, quire_error** error);
+
+/**
+ * Ends every live job with QUIRE_ERROR_CLOSED, wakes every waiting call, refuses what comes later with the
+ * same code, and stops the thread of the cache. Waits for the step in progress, two seconds at most where a
+ * device hangs. Events, results and figures can still be read. May be called again. Returns 1, or 0 on
+ * failure; QUIRE_ERROR_REENTRANT inside a callback.
+ */
+QUIRE_API int32_t quire_cache_close(quire_cache* cache, quire_error** error);
+
+/**
+ * How many bytes quire_cache_create would take on the device of the model, by the same arithmetic, without
+ * taking them. `options` may be NULL. Works for a model loaded with QUIRE_MODEL_SCOPE_METADATA. -1 on
+ * failure.
+ */
+QUIRE_API int64_t quire_cache_required_bytes(quire_model* model, quire_cache_options* options,
+                                             quire_error** error);
+
+/** Tokens that one job may have, prompt and generated ones together; -1 on failure. */
+QUIRE_API int64_t quire_cache_max_seq_len(quire_cache* cache, quire_error** error);
+
+/**
+ * How many token ids jobs of this cache may use: the columns of their logits. The smaller of
+ * quire_model_vocab_size and quire_model_tokenizer_size. -1 on failure.
+ */
+QUIRE_API int32_t quire_cache_vocab_size(quire_cache* cache, quire_error** error);
+
+/** Figures of this moment, consistent with each other (stats.h). The caller owns them. NULL on failure. */
+QUIRE_API quire_stats* quire_cache_stats(quire_cache* cache, quire_error** error);
+
+/**
+ * Counters and histograms since the cache was made, in the Prometheus text format. `text` names the cache in
+ * it (label "cache"). Returns its bytes, which grow with time: pass room to spare. -1 on failure.
+ */
+QUIRE_API int64_t quire_cache_metrics(quire_cache* cache, const char* text, size_t text_len, char* out_text,
+                                      size_t out_capacity, quire_error** error);
+
+/**
+ * How many tokens of the prompt of `request`, in its namespace, a job would find in the cache now. Waits for
+ * one step at most, up to timeout_ns. -1 on failure; QUIRE_ERROR_TIMEOUT.
+ */
+QUIRE_API int64_t quire_cache_query(quire_cache* cache, quire_job_request* request, int64_t timeout_ns,
+                                    quire_error** error);
+
+/**
+ * Keeps what the cache has of the prompt of `request`, in its namespace, for time_to_live_ns, or until
+ * quire_cache_unpin where that is 0. Compute it first with a QUIRE_JOB_KIND_WARM job. Waits as
+ * quire_cache_query does. Returns a number above 0 that stands for the pin; -1 on failure:
+ * QUIRE_ERROR_NOT_FOUND where no whole page is cached, QUIRE_ERROR_QUOTA where too much is kept already.
+ */
+QUIRE_API int64_t quire_cache_pin(quire_cache* cache, quire_job_request* request, int64_t time_to_live_ns,
+                                  int64_t timeout_ns, quire_error** error);
+
+/** Ends a pin; does nothing to one that is over. Returns 1, or 0 on failure. */
+QUIRE_API int32_t quire_cache_unpin(quire_cache* cache, int64_t pin, quire_error** error);
+
+/**
+ * How likely a text is: out_values[i] is the natural logarithm of the probability of tokens[i] after the
+ * tokens before it. Nothing is added to the tokens. They are cut into windows of window_tokens, each scored
+ * alone; 0 is one window of all. The first token of a window follows nothing: its value is NaN. A window must
+ * fit quire_cache_max_seq_len.
+ *
+ * Waits for the result, which the scheduler computes beside other jobs: up to timeout_ns
+ * (QUIRE_ERROR_TIMEOUT), or until `cancel`, which may be NULL, is triggered (QUIRE_ERROR_CANCELLED). Returns
+ * num_tokens, the size of the result (base.h: results; a query of the size computes nothing), -1 on failure.
+ */
+QUIRE_API int64_t quire_cache_score(quire_cache* cache, const int32_t* tokens, size_t num_tokens,
+                                    int64_t window_tokens, int64_t timeout_ns, quire_cancel* cancel,
+                                    float* out_values, size_t out_capacity, quire_error** error);
+
+/**
+ * The raw logits of one window: [num_tokens, vocab] floats, row i for what follows tokens[0..i], vocab =
+ * quire_cache_vocab_size. Waits as quire_cache_score does. Returns num_tokens * vocab, the size of the result
+ * (a query of the size computes nothing), -1 on failure.
+ */
+QUIRE_API int64_t quire_cache_logits(quire_cache* cache, const int32_t* tokens, size_t num_tokens,
+                                     int64_t timeout_ns, quire_cancel* cancel, float* out_values,
+                                     size_t out_capacity, quire_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QUIRE_CACHE_H */

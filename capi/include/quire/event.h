@@ -1,0 +1,105 @@
+/*
+ * An event: one piece of a job's result, pulled from its job or queue.
+ *
+ * Each accepted job yields at most one STARTED, any number of PREFILL and TEXT, and exactly one last event,
+ * FINISHED or ERROR. The texts of all events, one after another, are the text of the job: what its tokens
+ * decode to, up to the stop. An event never changes, so any number of threads may read one; pointers borrowed
+ * from it hold until it is freed. It stands alone: it can be read after its job, queue and cache are freed.
+ */
+#ifndef QUIRE_EVENT_H
+#define QUIRE_EVENT_H
+
+#include <quire/base.h>
+
+/* Types of events. A later version may add types: skip what is not known. */
+#define QUIRE_EVENT_STARTED 1  /* the job left the waiting queue */
+#define QUIRE_EVENT_PREFILL 2  /* another part of the prompt is done; only where asked for */
+#define QUIRE_EVENT_TEXT 3     /* generated tokens and their text */
+#define QUIRE_EVENT_FINISHED 4 /* the last event of a job that came to its end or was cancelled */
+#define QUIRE_EVENT_ERROR 5    /* the last event of a job that failed; quire_event_error_code says why */
+
+/* Why a job ended. */
+#define QUIRE_FINISH_NONE 0        /* it has not ended */
+#define QUIRE_FINISH_STOP_TOKEN 1  /* a stop token, or an end-of-sequence token of the model */
+#define QUIRE_FINISH_STOP_STRING 2 /* a stop string */
+#define QUIRE_FINISH_LENGTH 3      /* max_new_tokens were generated */
+#define QUIRE_FINISH_MAX_SEQ_LEN 4 /* the sequence is as long as the cache allows */
+#define QUIRE_FINISH_COMPLETED 5   /* a job that generates nothing is done (QUIRE_JOB_KIND_SCORE ...) */
+#define QUIRE_FINISH_CANCELLED 6   /* quire_job_cancel, or its handle was freed */
+#define QUIRE_FINISH_ERROR 7       /* it failed */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One of QUIRE_EVENT_*; -1 on failure. */
+QUIRE_API int32_t quire_event_type(quire_event* event, quire_error** error);
+
+/** The number that the request of the job was given (quire_job_request_set_user_data); 0 on failure. */
+QUIRE_API uint64_t quire_event_user_data(quire_event* event, quire_error** error);
+
+/** The id of the job, quire_job_id; -1 on failure. */
+QUIRE_API int64_t quire_event_job_id(quire_event* event, quire_error** error);
+
+/**
+ * The text that came with this event: whole UTF-8 characters, never a piece of a stop string. A last event
+ * may have text too, the rest that was held back. *out_len, where out_len is not NULL, receives its length in
+ * bytes; zero-terminated too. Borrowed until the event is freed. NULL on failure.
+ */
+QUIRE_API const char* quire_event_text(quire_event* event, size_t* out_len, quire_error** error);
+
+/**
+ * The generated token ids that came with this event. A token whose text is held back, as part of a character
+ * or of a possible stop string, comes with the event that has its text, or with the last one: none is lost.
+ * Returns their number (base.h: results), -1 on failure.
+ */
+QUIRE_API int64_t quire_event_tokens(quire_event* event, int32_t* out_tokens, size_t out_capacity,
+                                     quire_error** error);
+
+/**
+ * The natural logarithm of the probability of each of quire_event_tokens under the model's own distribution,
+ * before temperature and cuts. Empty unless asked for (quire_job_request_set_log_probs). Returns their
+ * number, -1 on failure.
+ */
+QUIRE_API int64_t quire_event_log_probs(quire_event* event, float* out_values, size_t out_capacity,
+                                        quire_error** error);
+
+/**
+ * The most likely tokens at the place of each of quire_event_tokens, likeliest first: [tokens, n] ids in one
+ * row after another, n = quire_job_request_set_top_log_probs. Returns their number, -1 on failure.
+ */
+QUIRE_API int64_t quire_event_top_tokens(quire_event* event, int32_t* out_tokens, size_t out_capacity,
+                                         quire_error** error);
+
+/** The log-probabilities that belong to quire_event_top_tokens. Returns their number, -1 on failure. */
+QUIRE_API int64_t quire_event_top_log_probs(quire_event* event, float* out_values, size_t out_capacity,
+                                            quire_error** error);
+
+/**
+ * Of a PREFILL event: how many tokens of the prompt are done, cached ones included; else 0; -1 on failure.
+ */
+QUIRE_API int64_t quire_event_prefill_done(quire_event* event, quire_error** error);
+
+/** Of a PREFILL event: how many tokens the prompt has; else 0; -1 on failure. */
+QUIRE_API int64_t quire_event_prefill_total(quire_event* event, quire_error** error);
+
+/** Of a last event: one of QUIRE_FINISH_*; else QUIRE_FINISH_NONE; -1 on failure. */
+QUIRE_API int32_t quire_event_finish_reason(quire_event* event, quire_error** error);
+
+/** Of an ERROR event: the QUIRE_ERROR_* code of what ended the job; else QUIRE_ERROR_OK; -1 on failure. */
+QUIRE_API int32_t quire_event_error_code(quire_event* event, quire_error** error);
+
+/**
+ * Of an ERROR event: one line that says why; else empty. *out_len, where out_len is not NULL, receives its
+ * length in bytes; zero-terminated too. Borrowed until the event is freed. NULL on failure.
+ */
+QUIRE_API const char* quire_event_error_message(quire_event* event, size_t* out_len, quire_error** error);
+
+/** Frees an event. NULL does nothing. Returns 1, or 0 on failure. */
+QUIRE_API int32_t quire_event_free(quire_event* handle, quire_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QUIRE_EVENT_H */

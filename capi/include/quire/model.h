@@ -1,0 +1,147 @@
+/*
+ * A model: its weights on a device, its tokenizer and its description. It never changes once loaded, so any
+ * number of threads may use one model at the same time.
+ */
+#ifndef QUIRE_MODEL_H
+#define QUIRE_MODEL_H
+
+#include <quire/base.h>
+
+/* Tokens with a meaning of their own. */
+#define QUIRE_TOKEN_BOS 1 /* begins a text */
+#define QUIRE_TOKEN_EOS                                                                                     \
+  2                       /* ends a text; the first one where there are several, see quire_model_eos_tokens \
+                           */
+#define QUIRE_TOKEN_PAD 3 /* fills */
+#define QUIRE_TOKEN_UNK 4 /* stands for what the tokenizer cannot express */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Loads the model that `options` name. Waits until it is loaded; the options say how to watch and to cancel
+ * the load. The caller owns the result. NULL on failure, and then nothing stays behind:
+ * QUIRE_ERROR_NOT_FOUND, QUIRE_ERROR_IO, QUIRE_ERROR_FORMAT, QUIRE_ERROR_TRUNCATED, QUIRE_ERROR_UNSUPPORTED,
+ * QUIRE_ERROR_OUT_OF_MEMORY, QUIRE_ERROR_CANCELLED, each naming the file, field or tensor.
+ */
+QUIRE_API quire_model* quire_model_load(quire_runtime* runtime, quire_model_options* options,
+                                        quire_error** error);
+
+/**
+ * Frees the handle. Caches made from the model stay usable and keep it alive. NULL does nothing. Returns 1,
+ * or 0 on failure; QUIRE_ERROR_REENTRANT inside a callback.
+ */
+QUIRE_API int32_t quire_model_free(quire_model* handle, quire_error** error);
+
+/* Tokenizer. */
+
+/**
+ * Text to token ids. add_special: 1 puts the tokens in front and behind that the model's own tokenizer puts
+ * there. parse_special: 1 reads the text of special tokens in `text` as those tokens, for templates; 0 leaves
+ * it ordinary text, for what users wrote. Time is linear in the text. Returns the number of ids (base.h:
+ * results), -1 on failure; QUIRE_ERROR_ENCODING where the text is not UTF-8.
+ */
+QUIRE_API int64_t quire_model_encode(quire_model* model, const char* text, size_t text_len,
+                                     int32_t add_special, int32_t parse_special, int32_t* out_tokens,
+                                     size_t out_capacity, quire_error** error);
+
+/**
+ * Token ids to text. skip_special: 1 leaves special tokens out. Bytes that are no character become U+FFFD, so
+ * the text is always UTF-8. Returns its bytes (base.h: results), -1 on failure; QUIRE_ERROR_INVALID_ARGUMENT
+ * with the position of an id that is out of range.
+ */
+QUIRE_API int64_t quire_model_decode(quire_model* model, const int32_t* tokens, size_t num_tokens,
+                                     int32_t skip_special, char* out_text, size_t out_capacity,
+                                     quire_error** error);
+
+/**
+ * The bytes that one token stands for; they may be a part of a character. Returns their number, -1 on
+ * failure.
+ */
+QUIRE_API int64_t quire_model_token_bytes(quire_model* model, int32_t token, uint8_t* out_bytes,
+                                          size_t out_capacity, quire_error** error);
+
+/**
+ * The token that the tokenizer's file spells `text`, such as "<|im_end|>"; -1 where there is none, and -1
+ * with an error on failure.
+ */
+QUIRE_API int32_t quire_model_find_token(quire_model* model, const char* text, size_t text_len,
+                                         quire_error** error);
+
+/** Whether a token is special: 1 or 0; -1 on failure. */
+QUIRE_API int32_t quire_model_is_special(quire_model* model, int32_t token, quire_error** error);
+
+/** The id of a QUIRE_TOKEN_*; -1 where the model has none, and -1 with an error on failure. */
+QUIRE_API int32_t quire_model_special_token(quire_model* model, int32_t kind, quire_error** error);
+
+/** Every token that ends a text. Returns their number (base.h: results), -1 on failure. */
+QUIRE_API int64_t quire_model_eos_tokens(quire_model* model, int32_t* out_tokens, size_t out_capacity,
+                                         quire_error** error);
+
+/** How many ids the tokenizer knows: ids are smaller than this; -1 on failure. */
+QUIRE_API int32_t quire_model_tokenizer_size(quire_model* model, quire_error** error);
+
+/* Description; QUIRE_ERROR_UNSUPPORTED for a model that is a tokenizer alone. */
+
+/** How many logits the model computes; may exceed quire_model_tokenizer_size. -1 on failure. */
+QUIRE_API int32_t quire_model_vocab_size(quire_model* model, quire_error** error);
+
+/** The name of the architecture as config.json has it. Returns its bytes, -1 on failure. */
+QUIRE_API int64_t quire_model_architecture(quire_model* model, char* out_text, size_t out_capacity,
+                                           quire_error** error);
+
+/** Layers of the decoder; -1 on failure. */
+QUIRE_API int32_t quire_model_num_layers(quire_model* model, quire_error** error);
+
+/** Width of the residual stream; -1 on failure. */
+QUIRE_API int32_t quire_model_hidden_size(quire_model* model, quire_error** error);
+
+/** Attention heads of a layer; -1 on failure. */
+QUIRE_API int32_t quire_model_num_heads(quire_model* model, quire_error** error);
+
+/** Heads of keys and values of a layer; -1 on failure. */
+QUIRE_API int32_t quire_model_num_kv_heads(quire_model* model, quire_error** error);
+
+/** Tokens that the model was made to see at once; -1 on failure. */
+QUIRE_API int64_t quire_model_max_context(quire_model* model, quire_error** error);
+
+/** Bits per weight over all matrices of the model, as stored on disk; NaN on failure. */
+QUIRE_API double quire_model_bits_per_weight(quire_model* model, quire_error** error);
+
+/** Bytes of all weights, on the device where they are loaded and else on disk; -1 on failure. */
+QUIRE_API int64_t quire_model_weight_bytes(quire_model* model, quire_error** error);
+
+/* Tensors, as the files have them; indices from 0, in an order that does not change. */
+
+/** How many tensors the model has; a quantized matrix is one. -1 on failure. */
+QUIRE_API int32_t quire_model_num_tensors(quire_model* model, quire_error** error);
+
+/**
+ * The name of a tensor. Returns its bytes, -1 on failure; QUIRE_ERROR_INVALID_ARGUMENT for an index out of
+ * range, here and below.
+ */
+QUIRE_API int64_t quire_model_tensor_name(quire_model* model, int32_t tensor_idx, char* out_text,
+                                          size_t out_capacity, quire_error** error);
+
+/** How it is stored: "exl2", "gptq", "f16", "bf16", "f32". Returns its bytes, -1 on failure. */
+QUIRE_API int64_t quire_model_tensor_format(quire_model* model, int32_t tensor_idx, char* out_text,
+                                            size_t out_capacity, quire_error** error);
+
+/**
+ * Its shape, outermost first; of a matrix [outputs, inputs]. Returns the number of dimensions, -1 on failure.
+ */
+QUIRE_API int64_t quire_model_tensor_shape(quire_model* model, int32_t tensor_idx, int64_t* out_sizes,
+                                           size_t out_capacity, quire_error** error);
+
+/** Its bytes on disk, scales and orders included; -1 on failure. */
+QUIRE_API int64_t quire_model_tensor_bytes(quire_model* model, int32_t tensor_idx, quire_error** error);
+
+/** Its layer, from 0; -1 where it belongs to none, and -1 with an error on failure. */
+QUIRE_API int32_t quire_model_tensor_layer(quire_model* model, int32_t tensor_idx, quire_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QUIRE_MODEL_H */

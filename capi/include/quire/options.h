@@ -1,0 +1,172 @@
+/*
+ * Settings of a runtime, a model and a cache. (Settings of a job: request.h.)
+ *
+ * An options object is filled by its setters and read when something is made from it: what is made keeps no
+ * reference to it, so one object may serve many times, and it may be changed or freed at once. Setters on one
+ * object from several threads are done one after another.
+ *
+ * Each setter returns 1, or 0 on failure and then the setting is as before: QUIRE_ERROR_INVALID_ARGUMENT
+ * names the setting and its range. What depends on the model or the machine is checked when the object is
+ * used.
+ */
+#ifndef QUIRE_OPTIONS_H
+#define QUIRE_OPTIONS_H
+
+#include <quire/base.h>
+
+/* Levels of the log; a level includes those before it. */
+#define QUIRE_LOG_OFF 0
+#define QUIRE_LOG_ERROR 1
+#define QUIRE_LOG_WARNING 2
+#define QUIRE_LOG_INFO 3
+#define QUIRE_LOG_DEBUG 4
+
+/* How much of a model is loaded. */
+#define QUIRE_MODEL_SCOPE_FULL 0      /* all of it */
+#define QUIRE_MODEL_SCOPE_TOKENIZER 1 /* the tokenizer alone: encode and decode work, nothing else */
+#define QUIRE_MODEL_SCOPE_METADATA                                        \
+  2 /* all but the weights: descriptions and planning work, caches do not \
+     */
+
+/* How keys and values are stored. */
+#define QUIRE_KV_F16 0
+#define QUIRE_KV_Q8 1
+#define QUIRE_KV_Q6 2
+#define QUIRE_KV_Q4 3
+#define QUIRE_KV_FP8 4
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/**
+ * Receives a line of the log: UTF-8, not zero-terminated, without a line break, valid during the call alone.
+ * Called from any thread, several at once, without any lock held. Prompt text is never in it. See base.h for
+ * what a callback may do.
+ */
+typedef void (*quire_log_fn)(void* user_data, int32_t level, const char* text, size_t text_len);
+
+/**
+ * Says how far a load is, in bytes of the files. Called on the thread that called quire_model_load, the last
+ * time with done_bytes = total_bytes. See base.h for what a callback may do; a quire_cancel stops the load.
+ */
+typedef void (*quire_progress_fn)(void* user_data, int64_t done_bytes, int64_t total_bytes);
+
+/* Runtime. */
+
+/** Makes the options of a runtime with every default. NULL on failure. */
+QUIRE_API quire_runtime_options* quire_runtime_options_create(quire_error** error);
+
+/** Frees the options of a runtime. NULL does nothing. Returns 1, or 0 on failure. */
+QUIRE_API int32_t quire_runtime_options_free(quire_runtime_options* handle, quire_error** error);
+
+/** Threads that compute on the CPU, the engine's own included: 1 to 1024; 0, the default, is one per core. */
+QUIRE_API int32_t quire_runtime_options_set_num_threads(quire_runtime_options* options, int32_t num_threads,
+                                                        quire_error** error);
+
+/** The device of models that name none: "cpu", the default, or "cuda:0" and so on. */
+QUIRE_API int32_t quire_runtime_options_set_device(quire_runtime_options* options, const char* text,
+                                                   size_t text_len, quire_error** error);
+
+/** The most detailed QUIRE_LOG_* that reaches the sink. Default: QUIRE_LOG_WARNING. */
+QUIRE_API int32_t quire_runtime_options_set_log_level(quire_runtime_options* options, int32_t level,
+                                                      quire_error** error);
+
+/**
+ * Where the log goes; NULL, the default, is nowhere. `user_data` is handed to each call and must stay valid
+ * until quire_runtime_free has returned.
+ */
+QUIRE_API int32_t quire_runtime_options_set_log_sink(quire_runtime_options* options, quire_log_fn log_sink,
+                                                     void* user_data, quire_error** error);
+
+/**
+ * Bytes of host memory that all models and caches of the runtime may take together; a load or a cache beyond
+ * it fails with QUIRE_ERROR_OUT_OF_MEMORY before anything is taken. 0, the default, is no budget.
+ */
+QUIRE_API int32_t quire_runtime_options_set_memory_budget(quire_runtime_options* options, int64_t bytes,
+                                                          quire_error** error);
+
+/* Model. */
+
+/** Makes the options of a model with every default. NULL on failure. */
+QUIRE_API quire_model_options* quire_model_options_create(quire_error** error);
+
+/** Frees the options of a model. NULL does nothing. Returns 1, or 0 on failure. */
+QUIRE_API int32_t quire_model_options_free(quire_model_options* handle, quire_error** error);
+
+/**
+ * The model: a directory with config.json, tokenizer.json and *.safetensors. With QUIRE_MODEL_SCOPE_TOKENIZER
+ * also a tokenizer.json itself. A path of the file system in UTF-8, or whatever bytes it has. Required.
+ */
+QUIRE_API int32_t quire_model_options_set_path(quire_model_options* options, const char* text,
+                                               size_t text_len, quire_error** error);
+
+/** The device that holds and runs the model: "cpu", "cuda:0". Default: the device of the runtime. */
+QUIRE_API int32_t quire_model_options_set_device(quire_model_options* options, const char* text,
+                                                 size_t text_len, quire_error** error);
+
+/** One of QUIRE_MODEL_SCOPE_*. Default: QUIRE_MODEL_SCOPE_FULL. */
+QUIRE_API int32_t quire_model_options_set_scope(quire_model_options* options, int32_t scope,
+                                                quire_error** error);
+
+/** Called as the load goes on; NULL, the default, is nobody. `user_data` is handed to each call. */
+QUIRE_API int32_t quire_model_options_set_progress(quire_model_options* options, quire_progress_fn progress,
+                                                   void* user_data, quire_error** error);
+
+/** Stops the load when triggered. The options keep it alive. NULL, the default: nothing does. */
+QUIRE_API int32_t quire_model_options_set_cancel(quire_model_options* options, quire_cancel* cancel,
+                                                 quire_error** error);
+
+/* Cache. */
+
+/** Makes the options of a cache with every default. NULL on failure. */
+QUIRE_API quire_cache_options* quire_cache_options_create(quire_error** error);
+
+/** Frees the options of a cache. NULL does nothing. Returns 1, or 0 on failure. */
+QUIRE_API int32_t quire_cache_options_free(quire_cache_options* handle, quire_error** error);
+
+/**
+ * Tokens that all jobs together can hold in the cache, rounded up to whole pages. 0, the default, is room for
+ * one job of max_seq_len tokens, or for 8192 tokens where that is more.
+ */
+QUIRE_API int32_t quire_cache_options_set_max_tokens(quire_cache_options* options, int64_t max_tokens,
+                                                     quire_error** error);
+
+/** Tokens of a page, 1 to 4096. Prompts that share whole pages share their work. Default: 256. */
+QUIRE_API int32_t quire_cache_options_set_page_tokens(quire_cache_options* options, int32_t page_tokens,
+                                                      quire_error** error);
+
+/** Jobs that run at the same time, 1 to 4096; others wait. Default: 64. */
+QUIRE_API int32_t quire_cache_options_set_max_batch_size(quire_cache_options* options, int32_t max_batch_size,
+                                                         quire_error** error);
+
+/**
+ * Tokens of one step, 1 to 65536: a longer prompt is processed in chunks between the tokens of other jobs.
+ * Larger is faster for prompts and slower to answer others. Default: 512.
+ */
+QUIRE_API int32_t quire_cache_options_set_max_chunk_tokens(quire_cache_options* options,
+                                                           int32_t max_chunk_tokens, quire_error** error);
+
+/**
+ * Tokens that one job may have, prompt and generated ones together. 0, the default, is what the model was
+ * made for, or max_tokens where that is less.
+ */
+QUIRE_API int32_t quire_cache_options_set_max_seq_len(quire_cache_options* options, int64_t max_seq_len,
+                                                      quire_error** error);
+
+/** Jobs that may wait, 0 to 1000000; one more is refused with QUIRE_ERROR_CAPACITY. Default: 1024. */
+QUIRE_API int32_t quire_cache_options_set_max_queue(quire_cache_options* options, int32_t max_queue,
+                                                    quire_error** error);
+
+/**
+ * One of QUIRE_KV_*; QUIRE_ERROR_UNSUPPORTED from quire_cache_create where the device cannot. Default:
+ * QUIRE_KV_F16.
+ */
+QUIRE_API int32_t quire_cache_options_set_kv_format(quire_cache_options* options, int32_t kv_format,
+                                                    quire_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QUIRE_OPTIONS_H */

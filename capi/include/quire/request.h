@@ -1,0 +1,246 @@
+/*
+ * What a job is asked to do. Filled by setters, copied by quire_job_submit, so one request may be submitted
+ * many times, changed between, and freed at once.
+ *
+ * Each setter returns 1, or 0 on failure and then the setting is as before: QUIRE_ERROR_INVALID_ARGUMENT
+ * names the setting and its range. What depends on the model or the cache is checked by quire_job_submit. A
+ * setting that this version of the library knows but cannot honour is refused there with
+ * QUIRE_ERROR_UNSUPPORTED, never ignored. Setters on one request from several threads are done one after
+ * another.
+ *
+ * Every default is neutral: an untouched request samples from the model's own distribution.
+ */
+#ifndef QUIRE_REQUEST_H
+#define QUIRE_REQUEST_H
+
+#include <quire/base.h>
+
+/* What a job does. */
+#define QUIRE_JOB_KIND_GENERATE 0 /* generates tokens after the prompt */
+#define QUIRE_JOB_KIND_SCORE 1    /* computes how likely the prompt is: quire_job_scores */
+#define QUIRE_JOB_KIND_WARM 2     /* computes the prompt, so that later jobs find it in the cache */
+#define QUIRE_JOB_KIND_EMBED 3    /* makes one vector of the prompt: quire_job_embedding */
+
+/* How an embedding is made of the states of a prompt. */
+#define QUIRE_POOLING_MEAN 0 /* their mean */
+#define QUIRE_POOLING_LAST 1 /* the last one */
+
+/* What happens to the events of a job when nobody takes them. The scheduler never waits for a reader. */
+#define QUIRE_EVENTS_COALESCE 0 /* text grows together into one event */
+#define QUIRE_EVENTS_PAUSE 1    /* the job pauses until events are taken */
+#define QUIRE_EVENTS_END 2      /* the job ends with QUIRE_ERROR_CAPACITY */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Makes a request with every default and no prompt. The caller owns it. NULL on failure. */
+QUIRE_API quire_job_request* quire_job_request_create(quire_error** error);
+
+/** Frees a request. Jobs made from it are not touched. NULL does nothing. Returns 1, or 0 on failure. */
+QUIRE_API int32_t quire_job_request_free(quire_job_request* handle, quire_error** error);
+
+/** What the job does, one of QUIRE_JOB_KIND_*. Default: QUIRE_JOB_KIND_GENERATE. */
+QUIRE_API int32_t quire_job_request_set_kind(quire_job_request* request, int32_t kind, quire_error** error);
+
+/* Prompt: the text or the ids set last. */
+
+/** The prompt as text; tokenized at submit with the two settings that follow. */
+QUIRE_API int32_t quire_job_request_set_prompt_text(quire_job_request* request, const char* text,
+                                                    size_t text_len, quire_error** error);
+
+/** The prompt as token ids; nothing is added to them. */
+QUIRE_API int32_t quire_job_request_set_prompt_tokens(quire_job_request* request, const int32_t* tokens,
+                                                      size_t num_tokens, quire_error** error);
+
+/** 1, the default: a prompt given as text gets the tokens that the model's own tokenizer puts around it. */
+QUIRE_API int32_t quire_job_request_set_add_special(quire_job_request* request, int32_t add_special,
+                                                    quire_error** error);
+
+/**
+ * 1: the text of special tokens in the prompt is read as those tokens, for templates. 0, the default: it is
+ * ordinary text, so that a user's text cannot forge them.
+ */
+QUIRE_API int32_t quire_job_request_set_parse_special(quire_job_request* request, int32_t parse_special,
+                                                      quire_error** error);
+
+/* Length and stops. */
+
+/** Tokens to generate at most, 1 to 2^31 - 1. Default: 256. */
+QUIRE_API int32_t quire_job_request_set_max_new_tokens(quire_job_request* request, int32_t max_new_tokens,
+                                                       quire_error** error);
+
+/** Tokens before which no stop token is drawn; stop strings still end the job. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_min_new_tokens(quire_job_request* request, int32_t min_new_tokens,
+                                                       quire_error** error);
+
+/**
+ * Tokens that end the job beside the model's own, in place of those set before; 1024 at most. Their text is
+ * not part of the result. Default: none.
+ */
+QUIRE_API int32_t quire_job_request_set_stop_tokens(quire_job_request* request, const int32_t* tokens,
+                                                    size_t num_tokens, quire_error** error);
+
+/**
+ * One more text that ends the job: 1 to 4096 bytes, 256 texts at most. Neither it nor a piece of it is ever
+ * part of the result, however it falls on token boundaries.
+ */
+QUIRE_API int32_t quire_job_request_add_stop_text(quire_job_request* request, const char* text,
+                                                  size_t text_len, quire_error** error);
+
+/** Takes all stop texts back. */
+QUIRE_API int32_t quire_job_request_clear_stop_texts(quire_job_request* request, quire_error** error);
+
+/** 1: the end-of-sequence tokens of the model do not end the job. 0, the default: they do. */
+QUIRE_API int32_t quire_job_request_set_ignore_eos(quire_job_request* request, int32_t ignore_eos,
+                                                   quire_error** error);
+
+/* Sampling, in the order of its work. */
+
+/** Same seed, same prompt, same settings: same tokens. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_seed(quire_job_request* request, uint64_t seed, quire_error** error);
+
+/**
+ * Once per distinct token in range: a positive logit is divided by it, any other multiplied. 0.01 to 100.
+ * Default: 1, off.
+ */
+QUIRE_API int32_t quire_job_request_set_repetition_penalty(quire_job_request* request, double penalty,
+                                                           quire_error** error);
+
+/** Taken off a token's logit once per occurrence in range. -100 to 100. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_frequency_penalty(quire_job_request* request, double penalty,
+                                                          quire_error** error);
+
+/** Taken off a token's logit once where it occurs in range. -100 to 100. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_presence_penalty(quire_job_request* request, double penalty,
+                                                         quire_error** error);
+
+/** The range of the three: the last tokens, prompt included; -1, the default, is all of them. */
+QUIRE_API int32_t quire_job_request_set_penalty_range(quire_job_request* request, int32_t range_tokens,
+                                                      quire_error** error);
+
+/** Over how many older tokens the penalties fade to nothing. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_penalty_decay(quire_job_request* request, int32_t fade_tokens,
+                                                      quire_error** error);
+
+/** Added to the logit of one token, in place of what was set for it before. Finite. 4096 tokens at most. */
+QUIRE_API int32_t quire_job_request_add_logit_bias(quire_job_request* request, int32_t token, double bias,
+                                                   quire_error** error);
+
+/** Tokens that are never drawn, in place of those set before. Default: none. */
+QUIRE_API int32_t quire_job_request_set_banned_tokens(quire_job_request* request, const int32_t* tokens,
+                                                      size_t num_tokens, quire_error** error);
+
+/** Divides the logits, 0 to 100. Below 0.01 the likeliest token is taken always. Default: 1. */
+QUIRE_API int32_t quire_job_request_set_temperature(quire_job_request* request, double temperature,
+                                                    quire_error** error);
+
+/** Keeps the k likeliest tokens. Default: 0, all. */
+QUIRE_API int32_t quire_job_request_set_top_k(quire_job_request* request, int32_t top_k, quire_error** error);
+
+/**
+ * Keeps the fewest tokens, likeliest first, that together have this probability; above 0, up to 1. Default:
+ * 1, all.
+ */
+QUIRE_API int32_t quire_job_request_set_top_p(quire_job_request* request, double top_p, quire_error** error);
+
+/** Keeps tokens at least this share as likely as the likeliest; 0 to 1. Default: 0, all. */
+QUIRE_API int32_t quire_job_request_set_min_p(quire_job_request* request, double min_p, quire_error** error);
+
+/* Results. */
+
+/** 1: the text of special tokens is part of the text. 0, the default: it is left out. */
+QUIRE_API int32_t quire_job_request_set_emit_special(quire_job_request* request, int32_t emit_special,
+                                                     quire_error** error);
+
+/** 1: events carry the log-probability of each token. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_log_probs(quire_job_request* request, int32_t log_probs,
+                                                  quire_error** error);
+
+/**
+ * How many of the likeliest tokens events carry beside each token, 0 to 64; above 0 it implies
+ * quire_job_request_set_log_probs. Default: 0.
+ */
+QUIRE_API int32_t quire_job_request_set_top_log_probs(quire_job_request* request, int32_t num_top,
+                                                      quire_error** error);
+
+/** 1: a QUIRE_JOB_KIND_SCORE job keeps all logits, 1 GiB at most, for quire_job_raw_logits. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_raw_logits(quire_job_request* request, int32_t raw_logits,
+                                                   quire_error** error);
+
+/** How a QUIRE_JOB_KIND_EMBED job makes its vector, one of QUIRE_POOLING_*. Default: QUIRE_POOLING_MEAN. */
+QUIRE_API int32_t quire_job_request_set_pooling(quire_job_request* request, int32_t pooling,
+                                                quire_error** error);
+
+/** 1, the default: the vector of a QUIRE_JOB_KIND_EMBED job has length 1. */
+QUIRE_API int32_t quire_job_request_set_normalize(quire_job_request* request, int32_t normalize,
+                                                  quire_error** error);
+
+/** Any number; every event of the job carries it. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_user_data(quire_job_request* request, uint64_t user_data,
+                                                  quire_error** error);
+
+/**
+ * Events of the job come to this queue (queue.h). The request and its jobs keep the queue alive. NULL, the
+ * default: they are taken with quire_job_poll. The queue must be of the runtime of the cache.
+ */
+QUIRE_API int32_t quire_job_request_set_queue(quire_job_request* request, quire_queue* queue,
+                                              quire_error** error);
+
+/** One of QUIRE_EVENTS_*. Default: QUIRE_EVENTS_COALESCE. */
+QUIRE_API int32_t quire_job_request_set_event_policy(quire_job_request* request, int32_t event_policy,
+                                                     quire_error** error);
+
+/** Events that may wait before the policy acts, 2 to 65536. Default: 64. */
+QUIRE_API int32_t quire_job_request_set_max_unread_events(quire_job_request* request,
+                                                          int32_t max_unread_events, quire_error** error);
+
+/** 1: the job yields QUIRE_EVENT_PREFILL events. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_prefill_events(quire_job_request* request, int32_t prefill_events,
+                                                       quire_error** error);
+
+/* Scheduling. */
+
+/** Jobs share cached prefixes only within a namespace, such as a tenant: up to 256 bytes. Default: empty. */
+QUIRE_API int32_t quire_job_request_set_namespace(quire_job_request* request, const char* text,
+                                                  size_t text_len, quire_error** error);
+
+/** Larger goes first; -1000 to 1000. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_priority(quire_job_request* request, int32_t priority,
+                                                 quire_error** error);
+
+/**
+ * Nanoseconds after submit by which work on the job must have begun; it ends with QUIRE_ERROR_DEADLINE else.
+ * 0, the default, is no deadline, here and below.
+ */
+QUIRE_API int32_t quire_job_request_set_queue_deadline_ns(quire_job_request* request, int64_t deadline_ns,
+                                                          quire_error** error);
+
+/** Nanoseconds after submit by which the first token must be there. */
+QUIRE_API int32_t quire_job_request_set_first_token_deadline_ns(quire_job_request* request,
+                                                                int64_t deadline_ns, quire_error** error);
+
+/** Nanoseconds after submit by which the job must be over. */
+QUIRE_API int32_t quire_job_request_set_deadline_ns(quire_job_request* request, int64_t deadline_ns,
+                                                    quire_error** error);
+
+/**
+ * 1: room for the prompt and max_new_tokens is taken at once, so that the job never has to give it to others.
+ * Default: 0.
+ */
+QUIRE_API int32_t quire_job_request_set_reserve_whole(quire_job_request* request, int32_t reserve_whole,
+                                                      quire_error** error);
+
+/** 1, the default: the job starts from what the cache has of its prompt. 0: it computes all of it. */
+QUIRE_API int32_t quire_job_request_set_reuse_prefix(quire_job_request* request, int32_t reuse_prefix,
+                                                     quire_error** error);
+
+/** 1, the default: later jobs may start from what this one computed. */
+QUIRE_API int32_t quire_job_request_set_publish_pages(quire_job_request* request, int32_t publish_pages,
+                                                      quire_error** error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QUIRE_REQUEST_H */

@@ -1,0 +1,91 @@
+// Checks of what callers pass in, and the one way results reach their memory.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
+#include <gsl/gsl>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+
+namespace quire::capi {
+
+// `length` elements at `data`, or an empty span; ErrorCode::invalid_argument for NULL with a length and for a
+// length that no memory has.
+template <typename T>
+gsl::span<const T> array_argument(const T* data, size_t length, std::string_view name) {
+  if (length == 0) return {};
+  if (data == nullptr) throw Error(ErrorCode::invalid_argument, "{}: NULL with a length of {}", name, length);
+  if (length > static_cast<size_t>(PTRDIFF_MAX) / sizeof(T)) {
+    throw Error(ErrorCode::invalid_argument, "{}: a length of {} is more than any memory has", name, length);
+  }
+  return {data, length};
+}
+
+inline std::string_view text_argument(const char* text, size_t text_len, std::string_view name = "text") {
+  const auto span = array_argument(text, text_len, name);
+  return {span.data(), span.size()};
+}
+
+// A text that the operating system will take as a zero-terminated string.
+std::string_view c_text_argument(const char* text, size_t text_len, std::string_view what);
+
+template <typename T>
+requires std::is_integral_v<T> T range_argument(T value, T min, T max, std::string_view name) {
+  if (value < min || value > max) {
+    throw Error(ErrorCode::invalid_argument, "{}: {} is not in {} to {}", name, value, min, max);
+  }
+  return value;
+}
+
+// Finite and in range.
+float number_argument(double value, double min, double max, std::string_view name);
+
+inline bool flag_argument(int32_t value, std::string_view name) {
+  return range_argument(value, 0, 1, name) != 0;
+}
+
+// A negative timeout never passes; what is added to a time stays in range.
+inline Duration timeout_argument(int64_t timeout_ns) {
+  constexpr int64_t kForever = int64_t{1'000'000'000} * 60 * 60 * 24 * 365 * 30;  // thirty years
+  return Duration(timeout_ns < 0 ? kForever : std::min(timeout_ns, kForever));
+}
+
+// Nanoseconds from now, 0 for none.
+inline Duration deadline_argument(int64_t deadline_ns, std::string_view name = "deadline_ns") {
+  if (deadline_ns < 0) throw Error(ErrorCode::invalid_argument, "{}: {} is negative", name, deadline_ns);
+  return std::min(Duration(deadline_ns), timeout_argument(-1));
+}
+
+// Where a result goes. Constructed before any work, so that a bad buffer costs none.
+template <typename T>
+class OutArgument {
+ public:
+  OutArgument(T* data, size_t capacity, std::string_view name) : data_(data), capacity_(capacity) {
+    if (data == nullptr && capacity > 0) {
+      throw Error(ErrorCode::invalid_argument, "{}: NULL with a capacity of {}", name, capacity);
+    }
+  }
+
+  bool fits(size_t size) const { return size <= capacity_; }
+  // All of the result where there is room for it, else nothing; the size of the result either way.
+  int64_t write(gsl::span<const T> result) const {
+    if (fits(result.size())) std::copy(result.begin(), result.end(), data_);
+    return static_cast<int64_t>(result.size());
+  }
+  T* data() const { return data_; }
+
+ private:
+  T* data_;
+  size_t capacity_;
+};
+
+inline int64_t write_text(std::string_view result, char* out_text, size_t out_capacity) {
+  return OutArgument<char>(out_text, out_capacity, "out_text").write({result.data(), result.size()});
+}
+
+}  // namespace quire::capi

@@ -1,0 +1,180 @@
+#include <quire/cache.h>
+
+#include "capi/src/arguments.h"
+#include "capi/src/cache_object.h"
+#include "capi/src/callback_scope.h"
+#include "capi/src/guard.h"
+#include "capi/src/prompt.h"
+#include "capi/src/scoring.h"
+#include "capi/src/stats_object.h"
+#include "core/base/checked_math.h"
+#include "core/base/utf8.h"
+#include "core/engine/model_cache.h"
+
+using namespace quire::capi;
+using quire::Error;
+using quire::ErrorCode;
+
+namespace {
+
+quire::kernels::KvFormat kv_format(int32_t format) {
+  switch (format) {
+    case QUIRE_KV_F16:
+      return quire::kernels::KvFormat::f16;
+    case QUIRE_KV_Q8:
+      return quire::kernels::KvFormat::q8;
+    case QUIRE_KV_Q4:
+      return quire::kernels::KvFormat::q4;
+    case QUIRE_KV_FP8:
+      return quire::kernels::KvFormat::fp8;
+    default:
+      throw Error(ErrorCode::unsupported, "kv_format: no device of this version has Q6; take Q8, Q4 or F16");
+  }
+}
+
+quire::ModelCacheOptions cache_options(quire_cache_options* options) {
+  const CacheSettings settings = options == nullptr ? CacheSettings{} : Pinned(options, "options")->read();
+  quire::ModelCacheOptions out;
+  out.max_tokens = settings.max_tokens;
+  out.page_tokens = settings.page_tokens;
+  out.max_batch_size = settings.max_batch_size;
+  out.max_chunk_tokens = settings.max_chunk_tokens;
+  out.max_seq_len = settings.max_seq_len;
+  out.key_format = kv_format(settings.kv_format);
+  out.value_format = out.key_format;
+  out.engine.max_queued_jobs = settings.max_queue;
+  return out;
+}
+
+// By the arithmetic that takes them. A model without weights is planned for the device it was meant for.
+uint64_t required_bytes(const ModelShare& model, const quire::ModelCacheOptions& options) {
+  const std::shared_ptr<quire::Device> device =
+      model.model->device() != nullptr ? model.model->device() : model.runtime->open_device(model.device);
+  return plan_model_cache(*model.model, options, device->table().activation_dtype).total_bytes();
+}
+
+// Runs `read` on the cache.
+template <typename Result, typename Read>
+Result get(quire_cache* cache, quire_error** error, Result failure, Read&& read) noexcept {
+  return guard(error, failure, [&]() -> Result { return read(*Pinned(cache, "cache")->share); });
+}
+
+}  // namespace
+
+quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options, quire_error** error) {
+  return guard(error, static_cast<quire_cache*>(nullptr), [&] {
+    const std::shared_ptr<const ModelShare> share = Pinned(model, "model")->share;
+    const quire::ModelCacheOptions settings = cache_options(options);
+    refuse_in_callback("quire_cache_create");
+    share->model->transformer();  // refuses a model without weights in its own words
+    CacheShare parts;
+    parts.model = share;
+    parts.device_bytes = required_bytes(*share, settings);
+    parts.cache = create_model_cache(share->runtime->runtime(), share->model, settings);
+    return make_handle<quire_cache>(share_cache(std::move(parts)));
+  });
+}
+
+int32_t quire_cache_free(quire_cache* handle, quire_error** error) {
+  const MayWait may_wait;
+  return free_handle(handle, error, [](CacheObject&) { refuse_in_callback("quire_cache_free"); });
+}
+
+int32_t quire_cache_close(quire_cache* cache, quire_error** error) {
+  return get(cache, error, 0, [](const CacheShare& of) {
+    refuse_in_callback("quire_cache_close");
+    of.cache->close();
+    return 1;
+  });
+}
+
+int64_t quire_cache_required_bytes(quire_model* model, quire_cache_options* options, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const std::shared_ptr<const ModelShare> share = Pinned(model, "model")->share;
+    return static_cast<int64_t>(required_bytes(*share, cache_options(options)));
+  });
+}
+
+int64_t quire_cache_max_seq_len(quire_cache* cache, quire_error** error) {
+  return get(cache, error, int64_t{-1},
+             [](const CacheShare& of) { return int64_t{of.cache->max_seq_len()}; });
+}
+
+int32_t quire_cache_vocab_size(quire_cache* cache, quire_error** error) {
+  return get(cache, error, -1, [](const CacheShare& of) { return of.cache->num_tokens(); });
+}
+
+quire_stats* quire_cache_stats(quire_cache* cache, quire_error** error) {
+  return get(cache, error, static_cast<quire_stats*>(nullptr), [](const CacheShare& of) {
+    return make_handle<quire_stats>(of.cache->stats(), of.cache->limits().page_tokens, of.device_bytes);
+  });
+}
+
+int64_t quire_cache_metrics(quire_cache* cache, const char* text, size_t text_len, char* out_text,
+                            size_t out_capacity, quire_error** error) {
+  return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
+    const std::string label(text_argument(text, text_len));
+    quire::require_utf8(label, "text");
+    return write_text(of.cache->metrics_text(label), out_text, out_capacity);
+  });
+}
+
+int64_t quire_cache_query(quire_cache* cache, quire_job_request* request, int64_t timeout_ns,
+                          quire_error** error) {
+  return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
+    const quire::JobRequest job = read_request(request, of);
+    refuse_in_callback("quire_cache_query");
+    return int64_t{of.cache->query_prefix(job.prompt, job.name_space, timeout_argument(timeout_ns))};
+  });
+}
+
+int64_t quire_cache_pin(quire_cache* cache, quire_job_request* request, int64_t time_to_live_ns,
+                        int64_t timeout_ns, quire_error** error) {
+  return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
+    const quire::JobRequest job = read_request(request, of);
+    refuse_in_callback("quire_cache_pin");
+    const quire::PinId pin = of.cache->pin_prefix(job.prompt, job.name_space,
+                                                  deadline_argument(time_to_live_ns, "time_to_live_ns"),
+                                                  timeout_argument(timeout_ns));
+    return static_cast<int64_t>(pin.value);
+  });
+}
+
+int32_t quire_cache_unpin(quire_cache* cache, int64_t pin, quire_error** error) {
+  return get(cache, error, 0, [&](const CacheShare& of) {
+    of.cache->unpin(quire::PinId{static_cast<uint64_t>(range_argument(pin, int64_t{1}, INT64_MAX, "pin"))});
+    return 1;
+  });
+}
+
+int64_t quire_cache_score(quire_cache* cache, const int32_t* tokens, size_t num_tokens, int64_t window_tokens,
+                          int64_t timeout_ns, quire_cancel* cancel, float* out_values, size_t out_capacity,
+                          quire_error** error) {
+  return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
+    const ScoreCall call{*of.cache, array_argument(tokens, num_tokens, "tokens"),
+                         timeout_argument(timeout_ns), cancel_argument(cancel)};
+    range_argument(window_tokens, int64_t{0}, INT64_MAX, "window_tokens");
+    const OutArgument<float> out(out_values, out_capacity, "out_values");
+    if (!out.fits(num_tokens) || num_tokens == 0) return static_cast<int64_t>(num_tokens);
+    refuse_in_callback("quire_cache_score");
+    const size_t window = window_tokens == 0 ? num_tokens : static_cast<size_t>(window_tokens);
+    std::vector<float> scores(num_tokens);
+    score_windows(call, window, scores);
+    return out.write(scores);
+  });
+}
+
+int64_t quire_cache_logits(quire_cache* cache, const int32_t* tokens, size_t num_tokens, int64_t timeout_ns,
+                           quire_cancel* cancel, float* out_values, size_t out_capacity,
+                           quire_error** error) {
+  return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
+    const ScoreCall call{*of.cache, array_argument(tokens, num_tokens, "tokens"),
+                         timeout_argument(timeout_ns), cancel_argument(cancel)};
+    const OutArgument<float> out(out_values, out_capacity, "out_values");
+    const size_t size =
+        quire::checked_mul(num_tokens, static_cast<size_t>(of.cache->num_tokens()), "num_tokens");
+    if (!out.fits(size) || size == 0) return static_cast<int64_t>(size);
+    refuse_in_callback("quire_cache_logits");
+    return out.write(score_logits(call));
+  });
+}

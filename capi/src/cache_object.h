@@ -1,0 +1,42 @@
+// What stands behind a quire_cache.
+#pragma once
+
+#include <memory>
+
+#include "capi/src/model_object.h"
+#include "core/engine/cache.h"
+
+namespace quire::capi {
+
+// A cache with all it needs. Shared by the handle and by the handles of its jobs.
+struct CacheShare {
+  std::shared_ptr<const ModelShare> model;
+  std::shared_ptr<Cache> cache;
+  uint64_t device_bytes = 0;
+};
+
+// Whoever drops the last reference stops the engine's thread, which takes as long as the step in progress. A
+// share made here does that on a thread of its own, unless the current thread may wait.
+std::shared_ptr<const CacheShare> share_cache(CacheShare parts);
+
+// While it lives, the current thread may wait for an engine to stop.
+class MayWait {
+ public:
+  MayWait() noexcept;
+  MayWait(const MayWait&) = delete;
+  MayWait& operator=(const MayWait&) = delete;
+  ~MayWait();
+};
+
+struct CacheObject final : Object {
+  explicit CacheObject(std::shared_ptr<const CacheShare> the_share) : share(std::move(the_share)) {}
+  const std::shared_ptr<const CacheShare> share;
+};
+
+template <>
+struct HandleTraits<quire_cache> {
+  using Object = CacheObject;
+  static constexpr HandleType type = HandleType::cache;
+};
+
+}  // namespace quire::capi

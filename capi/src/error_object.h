@@ -1,0 +1,29 @@
+// What stands behind a quire_error.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "capi/src/handle.h"
+#include "core/base/error.h"
+
+namespace quire::capi {
+
+struct ErrorObject final : Object {
+  ErrorObject(ErrorCode the_code, std::string the_message)
+      : code(the_code), message(std::move(the_message)) {}
+  const ErrorCode code;
+  const std::string message;
+};
+
+template <>
+struct HandleTraits<quire_error> {
+  using Object = ErrorObject;
+  static constexpr HandleType type = HandleType::error;
+};
+
+// *error = a new error; nothing where error is NULL. Where there is no memory for one, *error is a ready-made
+// ErrorCode::out_of_memory that may be freed like any other, any number of times.
+void set_error(quire_error** error, ErrorCode code, std::string_view message) noexcept;
+
+}  // namespace quire::capi

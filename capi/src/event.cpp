@@ -1,0 +1,127 @@
+#include <quire/event.h>
+
+#include "capi/src/arguments.h"
+#include "capi/src/event_object.h"
+#include "capi/src/guard.h"
+
+using namespace quire::capi;
+
+#define QUIRE_SAME_VALUE(NAME, value) static_assert(QUIRE_##NAME == static_cast<int32_t>(quire::value))
+QUIRE_SAME_VALUE(EVENT_STARTED, EventKind::started);
+QUIRE_SAME_VALUE(EVENT_PREFILL, EventKind::progress);
+QUIRE_SAME_VALUE(EVENT_TEXT, EventKind::text);
+QUIRE_SAME_VALUE(EVENT_FINISHED, EventKind::finished);
+QUIRE_SAME_VALUE(EVENT_ERROR, EventKind::error);
+QUIRE_SAME_VALUE(FINISH_NONE, FinishReason::unfinished);
+QUIRE_SAME_VALUE(FINISH_STOP_TOKEN, FinishReason::stop_token);
+QUIRE_SAME_VALUE(FINISH_STOP_STRING, FinishReason::stop_string);
+QUIRE_SAME_VALUE(FINISH_LENGTH, FinishReason::max_new_tokens);
+QUIRE_SAME_VALUE(FINISH_MAX_SEQ_LEN, FinishReason::max_seq_len);
+QUIRE_SAME_VALUE(FINISH_COMPLETED, FinishReason::completed);
+QUIRE_SAME_VALUE(FINISH_CANCELLED, FinishReason::cancelled);
+QUIRE_SAME_VALUE(FINISH_ERROR, FinishReason::failed);
+#undef QUIRE_SAME_VALUE
+
+namespace {
+
+// Runs `read` on the event.
+template <typename Result, typename Read>
+Result get(quire_event* event, quire_error** error, Result failure, Read&& read) noexcept {
+  return guard(error, failure, [&]() -> Result { return read(Pinned(event, "event")->event); });
+}
+
+// Borrowed beyond the pin: the caller keeps the event alive.
+template <typename Read>
+const char* borrow_text(quire_event* event, size_t* out_len, quire_error** error, Read&& read) noexcept {
+  if (out_len != nullptr) *out_len = 0;
+  return guard(error, static_cast<const char*>(nullptr), [&] {
+    const std::string& text = read(Pinned(event, "event")->event);
+    if (out_len != nullptr) *out_len = text.size();
+    return text.c_str();
+  });
+}
+
+// One value of each entry of all rows, in one row after another.
+template <typename T>
+std::vector<T> flatten(const quire::Event& event, T quire::TokenLogProb::*member) {
+  std::vector<T> values;
+  for (const auto& row : event.top_log_probs) {
+    for (const quire::TokenLogProb& entry : row) values.push_back(entry.*member);
+  }
+  return values;
+}
+
+}  // namespace
+
+int32_t quire_event_type(quire_event* event, quire_error** error) {
+  return get(event, error, -1, [](const quire::Event& of) { return static_cast<int32_t>(of.kind); });
+}
+
+uint64_t quire_event_user_data(quire_event* event, quire_error** error) {
+  return get(event, error, uint64_t{0}, [](const quire::Event& of) { return of.tag; });
+}
+
+int64_t quire_event_job_id(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.job.value); });
+}
+
+const char* quire_event_text(quire_event* event, size_t* out_len, quire_error** error) {
+  return borrow_text(event, out_len, error,
+                     [](const quire::Event& of) -> const std::string& { return of.text; });
+}
+
+int64_t quire_event_tokens(quire_event* event, int32_t* out_tokens, size_t out_capacity,
+                           quire_error** error) {
+  return get(event, error, int64_t{-1}, [&](const quire::Event& of) {
+    return OutArgument<int32_t>(out_tokens, out_capacity, "out_tokens").write(of.token_ids);
+  });
+}
+
+int64_t quire_event_log_probs(quire_event* event, float* out_values, size_t out_capacity,
+                              quire_error** error) {
+  return get(event, error, int64_t{-1}, [&](const quire::Event& of) {
+    return OutArgument<float>(out_values, out_capacity, "out_values").write(of.log_probs);
+  });
+}
+
+int64_t quire_event_top_tokens(quire_event* event, int32_t* out_tokens, size_t out_capacity,
+                               quire_error** error) {
+  return get(event, error, int64_t{-1}, [&](const quire::Event& of) {
+    return OutArgument<int32_t>(out_tokens, out_capacity, "out_tokens")
+        .write(flatten(of, &quire::TokenLogProb::token));
+  });
+}
+
+int64_t quire_event_top_log_probs(quire_event* event, float* out_values, size_t out_capacity,
+                                  quire_error** error) {
+  return get(event, error, int64_t{-1}, [&](const quire::Event& of) {
+    return OutArgument<float>(out_values, out_capacity, "out_values")
+        .write(flatten(of, &quire::TokenLogProb::log_prob));
+  });
+}
+
+int64_t quire_event_prefill_done(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1}, [](const quire::Event& of) { return int64_t{of.done_tokens}; });
+}
+
+int64_t quire_event_prefill_total(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1}, [](const quire::Event& of) { return int64_t{of.total_tokens}; });
+}
+
+int32_t quire_event_finish_reason(quire_event* event, quire_error** error) {
+  return get(event, error, -1, [](const quire::Event& of) { return static_cast<int32_t>(of.reason); });
+}
+
+int32_t quire_event_error_code(quire_event* event, quire_error** error) {
+  return get(event, error, -1, [](const quire::Event& of) { return static_cast<int32_t>(of.error); });
+}
+
+const char* quire_event_error_message(quire_event* event, size_t* out_len, quire_error** error) {
+  return borrow_text(event, out_len, error,
+                     [](const quire::Event& of) -> const std::string& { return of.message; });
+}
+
+int32_t quire_event_free(quire_event* handle, quire_error** error) {
+  return free_handle(handle, error);
+}

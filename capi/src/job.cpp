@@ -1,0 +1,203 @@
+#include <limits>
+
+#include <quire/job.h>
+#include <quire/request.h>
+
+#include "capi/src/arguments.h"
+#include "capi/src/callback_scope.h"
+#include "capi/src/event_object.h"
+#include "capi/src/guard.h"
+#include "capi/src/job_object.h"
+#include "capi/src/prompt.h"
+
+using namespace quire::capi;
+
+static_assert(QUIRE_JOB_STATE_QUEUED == static_cast<int32_t>(quire::JobState::queued));
+static_assert(QUIRE_JOB_STATE_PREFILL == static_cast<int32_t>(quire::JobState::prefill));
+static_assert(QUIRE_JOB_STATE_GENERATING == static_cast<int32_t>(quire::JobState::generating));
+static_assert(QUIRE_JOB_STATE_PAUSED == static_cast<int32_t>(quire::JobState::paused));
+static_assert(QUIRE_JOB_STATE_FINISHED == static_cast<int32_t>(quire::JobState::finished));
+
+namespace {
+
+// Runs `read` on the job.
+template <typename Result, typename Read>
+Result get(quire_job* job, quire_error** error, Result failure, Read&& read) noexcept {
+  return guard(error, failure, [&]() -> Result { return read(*Pinned(job, "job")->job); });
+}
+
+// Runs `read` on what the job has come to.
+template <typename Result, typename Read>
+Result get_result(quire_job* job, quire_error** error, Result failure, Read&& read) noexcept {
+  return get(job, error, failure,
+             [&](const quire::Job& of) { return static_cast<Result>(read(of.result())); });
+}
+
+template <typename Act>
+int32_t act(quire_job* job, quire_error** error, Act&& action) noexcept {
+  return get(job, error, 0, [&](quire::Job& of) {
+    action(of);
+    return 1;
+  });
+}
+
+int64_t write_values(const std::vector<float>& values, float* out_values, size_t out_capacity) {
+  return OutArgument<float>(out_values, out_capacity, "out_values").write(values);
+}
+
+}  // namespace
+
+quire_job* quire_job_submit(quire_cache* cache, quire_job_request* request, quire_error** error) {
+  return guard(error, static_cast<quire_job*>(nullptr), [&] {
+    const std::shared_ptr<const CacheShare> share = Pinned(cache, "cache")->share;
+    quire::JobRequest job = read_request(request, *share);
+    const quire::JobKind kind = job.kind;
+    return make_handle<quire_job>(share, share->cache->submit(std::move(job)), kind);
+  });
+}
+
+quire_event* quire_job_poll(quire_job* job, int64_t timeout_ns, quire_error** error) {
+  return get(job, error, static_cast<quire_event*>(nullptr), [&](quire::Job& of) -> quire_event* {
+    if (timeout_ns != 0) refuse_in_callback("waiting in quire_job_poll");
+    PendingEvent pending;
+    std::optional<quire::Event> event = of.poll(timeout_argument(timeout_ns));
+    return event ? pending.give(std::move(*event)) : nullptr;
+  });
+}
+
+int32_t quire_job_wait(quire_job* job, int64_t timeout_ns, quire_error** error) {
+  return get(job, error, -1, [&](const quire::Job& of) {
+    if (timeout_ns != 0) refuse_in_callback("waiting in quire_job_wait");
+    return of.wait(timeout_argument(timeout_ns)) ? 1 : 0;
+  });
+}
+
+int32_t quire_job_cancel(quire_job* job, quire_error** error) {
+  return act(job, error, [](quire::Job& of) { of.cancel(); });
+}
+
+int32_t quire_job_free(quire_job* handle, quire_error** error) {
+  return free_handle(handle, error);
+}
+
+int32_t quire_job_pause(quire_job* job, quire_error** error) {
+  return act(job, error, [](quire::Job& of) { of.pause(); });
+}
+
+int32_t quire_job_resume(quire_job* job, quire_error** error) {
+  return act(job, error, [](quire::Job& of) { of.resume(); });
+}
+
+int32_t quire_job_set_priority(quire_job* job, int32_t priority, quire_error** error) {
+  return act(job, error,
+             [&](quire::Job& of) { of.set_priority(range_argument(priority, -1000, 1000, "priority")); });
+}
+
+int32_t quire_job_rewind(quire_job* job, int32_t num_new_tokens, quire_error** error) {
+  return act(job, error, [&](quire::Job& of) {
+    of.rewind(range_argument(num_new_tokens, 0, std::numeric_limits<int32_t>::max(), "num_new_tokens"));
+  });
+}
+
+quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_error** error) {
+  return guard(error, static_cast<quire_job*>(nullptr), [&] {
+    const Pinned parent(job, "job");
+    const RequestSettings settings = Pinned(request, "request")->read();
+    if (settings.queue.events != nullptr && settings.queue.runtime != parent->cache->model->runtime) {
+      throw quire::Error(quire::ErrorCode::invalid_argument,
+                         "queue: it belongs to another runtime than the job");
+    }
+    quire::ForkOptions options;
+    options.seed = settings.job.sampling.seed;
+    options.tag = settings.job.tag;
+    options.max_new_tokens = settings.max_new_tokens_set ? settings.job.max_new_tokens : 0;
+    options.queue = settings.queue.events;
+    return make_handle<quire_job>(parent->cache, parent->job->fork(options), parent->kind);
+  });
+}
+
+int64_t quire_job_id(quire_job* job, quire_error** error) {
+  return get(job, error, int64_t{-1},
+             [](const quire::Job& of) { return static_cast<int64_t>(of.id().value); });
+}
+
+int32_t quire_job_state(quire_job* job, quire_error** error) {
+  return get(job, error, -1, [](const quire::Job& of) { return static_cast<int32_t>(of.state()); });
+}
+
+int32_t quire_job_finish_reason(quire_job* job, quire_error** error) {
+  return get_result(job, error, -1, [](const quire::JobResult& of) { return of.reason; });
+}
+
+int32_t quire_job_stop_token(quire_job* job, quire_error** error) {
+  return get_result(job, error, -1, [](const quire::JobResult& of) { return of.stop_token; });
+}
+
+int64_t quire_job_stop_text(quire_job* job, char* out_text, size_t out_capacity, quire_error** error) {
+  return get_result(job, error, int64_t{-1}, [&](const quire::JobResult& of) {
+    return write_text(of.stop_string, out_text, out_capacity);
+  });
+}
+
+int32_t quire_job_error_code(quire_job* job, quire_error** error) {
+  return get_result(job, error, -1, [](const quire::JobResult& of) { return of.error; });
+}
+
+int64_t quire_job_explain(quire_job* job, char* out_text, size_t out_capacity, quire_error** error) {
+  return get(job, error, int64_t{-1},
+             [&](const quire::Job& of) { return write_text(of.explain(), out_text, out_capacity); });
+}
+
+int64_t quire_job_prompt_tokens(quire_job* job, quire_error** error) {
+  return get_result(job, error, int64_t{-1}, [](const quire::JobResult& of) { return of.prompt_tokens; });
+}
+
+int64_t quire_job_cached_tokens(quire_job* job, quire_error** error) {
+  return get_result(job, error, int64_t{-1}, [](const quire::JobResult& of) { return of.cached_tokens; });
+}
+
+int64_t quire_job_new_tokens(quire_job* job, quire_error** error) {
+  return get_result(job, error, int64_t{-1}, [](const quire::JobResult& of) { return of.new_tokens; });
+}
+
+int64_t quire_job_preemptions(quire_job* job, quire_error** error) {
+  return get_result(job, error, int64_t{-1}, [](const quire::JobResult& of) { return of.preemptions; });
+}
+
+int64_t quire_job_time_queued_ns(quire_job* job, quire_error** error) {
+  return get_result(job, error, int64_t{-1},
+                    [](const quire::JobResult& of) { return of.time_queued.count(); });
+}
+
+int64_t quire_job_time_prefill_ns(quire_job* job, quire_error** error) {
+  return get_result(job, error, int64_t{-1},
+                    [](const quire::JobResult& of) { return of.time_prefill.count(); });
+}
+
+int64_t quire_job_time_generate_ns(quire_job* job, quire_error** error) {
+  return get_result(job, error, int64_t{-1},
+                    [](const quire::JobResult& of) { return of.time_generating.count(); });
+}
+
+int64_t quire_job_scores(quire_job* job, float* out_values, size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const Pinned pinned(job, "job");
+    std::vector<float> scores;
+    if (pinned->kind == quire::JobKind::score &&
+        pinned->job->result().reason == quire::FinishReason::completed) {
+      scores = pinned->job->scores();
+      scores.insert(scores.begin(), std::numeric_limits<float>::quiet_NaN());
+    }
+    return write_values(scores, out_values, out_capacity);
+  });
+}
+
+int64_t quire_job_raw_logits(quire_job* job, float* out_values, size_t out_capacity, quire_error** error) {
+  return get(job, error, int64_t{-1},
+             [&](const quire::Job& of) { return write_values(of.raw_logits(), out_values, out_capacity); });
+}
+
+int64_t quire_job_embedding(quire_job* job, float* out_values, size_t out_capacity, quire_error** error) {
+  return get(job, error, int64_t{-1},
+             [&](const quire::Job& of) { return write_values(of.embedding(), out_values, out_capacity); });
+}

@@ -1,0 +1,31 @@
+// What stands behind a quire_model.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "capi/src/runtime_object.h"
+#include "core/models/model.h"
+
+namespace quire::capi {
+
+// A loaded model with all it needs. Shared by the handle and by the caches made from it; never changes.
+struct ModelShare {
+  std::shared_ptr<RuntimeShare> runtime;
+  MemoryLease lease;   // of its weights
+  std::string device;  // its name; empty is the runtime's default
+  std::shared_ptr<const Model> model;
+};
+
+struct ModelObject final : Object {
+  explicit ModelObject(std::shared_ptr<const ModelShare> the_share) : share(std::move(the_share)) {}
+  const std::shared_ptr<const ModelShare> share;
+};
+
+template <>
+struct HandleTraits<quire_model> {
+  using Object = ModelObject;
+  static constexpr HandleType type = HandleType::model;
+};
+
+}  // namespace quire::capi

@@ -1,0 +1,90 @@
+// What stands behind the option handles: plain values behind a lock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <quire/options.h>
+
+#include "capi/src/cancel_object.h"
+#include "capi/src/guard.h"
+#include "core/base/mutex.h"
+
+namespace quire::capi {
+
+// The last complete state is what a reader sees; setters follow one another.
+template <typename Value>
+class OptionsObject : public Object {
+ public:
+  Value read() const {
+    const MutexLock lock(mutex_);
+    return value_;
+  }
+  template <typename Change>
+  void change(Change&& apply) {
+    const MutexLock lock(mutex_);
+    apply(value_);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  Value value_ QUIRE_GUARDED_BY(mutex_);
+};
+
+// The whole of a setter. `apply` checks and then sets; what it throws leaves the value as it was.
+template <typename Handle, typename Change>
+int32_t set_option(Handle* handle, const char* name, quire_error** error, Change&& apply) noexcept {
+  return guard(error, 0, [&] {
+    Pinned<Handle>(handle, name)->change(apply);
+    return 1;
+  });
+}
+
+struct RuntimeSettings {
+  int32_t num_threads = 0;
+  std::string device = "cpu";
+  int32_t log_level = QUIRE_LOG_WARNING;
+  quire_log_fn log_sink = nullptr;
+  void* log_user_data = nullptr;
+  int64_t memory_budget_bytes = 0;
+};
+
+struct ModelSettings {
+  std::string path;
+  std::string device;  // empty: the runtime's
+  int32_t scope = QUIRE_MODEL_SCOPE_FULL;
+  quire_progress_fn progress = nullptr;
+  void* progress_user_data = nullptr;
+  std::shared_ptr<CancelSwitch> cancel;
+};
+
+struct CacheSettings {
+  int64_t max_tokens = 0;
+  int32_t page_tokens = 256;
+  int32_t max_batch_size = 64;
+  int32_t max_chunk_tokens = 512;
+  int64_t max_seq_len = 0;
+  int32_t max_queue = 1024;
+  int32_t kv_format = QUIRE_KV_F16;
+};
+
+template <>
+struct HandleTraits<quire_runtime_options> {
+  using Object = OptionsObject<RuntimeSettings>;
+  static constexpr HandleType type = HandleType::runtime_options;
+};
+
+template <>
+struct HandleTraits<quire_model_options> {
+  using Object = OptionsObject<ModelSettings>;
+  static constexpr HandleType type = HandleType::model_options;
+};
+
+template <>
+struct HandleTraits<quire_cache_options> {
+  using Object = OptionsObject<CacheSettings>;
+  static constexpr HandleType type = HandleType::cache_options;
+};
+
+}  // namespace quire::capi

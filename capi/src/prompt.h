@@ -1,0 +1,13 @@
+// From a quire_job_request to the engine's request.
+#pragma once
+
+#include "capi/src/cache_object.h"
+#include "capi/src/request_object.h"
+
+namespace quire::capi {
+
+// A copy with the prompt as token ids and with its queue, checked to be of the runtime of the cache. Text is
+// tokenized here, on the caller's thread.
+JobRequest read_request(quire_job_request* request, const CacheShare& cache);
+
+}  // namespace quire::capi

@@ -1,0 +1,22 @@
+// What stands behind a quire_queue.
+#pragma once
+
+#include "capi/src/request_object.h"
+
+namespace quire::capi {
+
+struct QueueObject final : Object {
+  explicit QueueObject(std::shared_ptr<RuntimeShare> runtime)
+      : share{runtime, std::make_shared<EventQueue>(runtime->runtime()->clock())} {}
+  void close() noexcept override { share.events->close(); }
+
+  const QueueShare share;
+};
+
+template <>
+struct HandleTraits<quire_queue> {
+  using Object = QueueObject;
+  static constexpr HandleType type = HandleType::queue;
+};
+
+}  // namespace quire::capi

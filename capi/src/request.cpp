@@ -1,0 +1,339 @@
+#include <quire/request.h>
+
+#include "capi/src/arguments.h"
+#include "capi/src/queue_object.h"
+#include "capi/src/request_object.h"
+
+using namespace quire::capi;
+
+namespace {
+
+constexpr int32_t kMaxInt32 = INT32_MAX;
+constexpr size_t kMaxLogitBiases = 4096;
+constexpr size_t kMaxBannedTokens = size_t{1} << 20;
+
+template <typename Change>
+int32_t set(quire_job_request* request, quire_error** error, Change&& apply) noexcept {
+  return set_option(request, "request", error, std::forward<Change>(apply));
+}
+
+// Sets one member of the engine's request to a checked value.
+template <typename T, typename Value>
+int32_t set_field(quire_job_request* request, quire_error** error, T quire::JobRequest::*field,
+                  Value&& value) {
+  return set(request, error, [&](RequestSettings& settings) { settings.job.*field = value(); });
+}
+
+template <typename T, typename Value>
+int32_t set_sampling(quire_job_request* request, quire_error** error, T quire::SamplingSettings::*field,
+                     Value&& value) {
+  return set(request, error, [&](RequestSettings& settings) { settings.job.sampling.*field = value(); });
+}
+
+quire::TokenIds tokens_argument(const int32_t* tokens, size_t num_tokens, size_t max_tokens) {
+  const auto span = array_argument(tokens, num_tokens, "tokens");
+  if (span.size() > max_tokens) {
+    throw quire::Error(quire::ErrorCode::invalid_argument, "tokens: {} ids; {} is the limit", span.size(),
+                       max_tokens);
+  }
+  return {span.begin(), span.end()};
+}
+
+}  // namespace
+
+quire_job_request* quire_job_request_create(quire_error** error) {
+  return guard(error, static_cast<quire_job_request*>(nullptr),
+               [] { return make_handle<quire_job_request>(); });
+}
+
+int32_t quire_job_request_free(quire_job_request* handle, quire_error** error) {
+  return free_handle(handle, error);
+}
+
+int32_t quire_job_request_set_kind(quire_job_request* request, int32_t kind, quire_error** error) {
+  static_assert(QUIRE_JOB_KIND_GENERATE == static_cast<int32_t>(quire::JobKind::generate));
+  static_assert(QUIRE_JOB_KIND_SCORE == static_cast<int32_t>(quire::JobKind::score));
+  static_assert(QUIRE_JOB_KIND_WARM == static_cast<int32_t>(quire::JobKind::warm));
+  static_assert(QUIRE_JOB_KIND_EMBED == static_cast<int32_t>(quire::JobKind::embed));
+  return set_field(request, error, &quire::JobRequest::kind, [&] {
+    return static_cast<quire::JobKind>(
+        range_argument(kind, QUIRE_JOB_KIND_GENERATE, QUIRE_JOB_KIND_EMBED, "kind"));
+  });
+}
+
+int32_t quire_job_request_set_prompt_text(quire_job_request* request, const char* text, size_t text_len,
+                                          quire_error** error) {
+  return set(request, error, [&](RequestSettings& settings) {
+    settings.prompt_text = text_argument(text, text_len);
+    settings.prompt_is_text = true;
+    settings.job.prompt.clear();
+  });
+}
+
+int32_t quire_job_request_set_prompt_tokens(quire_job_request* request, const int32_t* tokens,
+                                            size_t num_tokens, quire_error** error) {
+  return set(request, error, [&](RequestSettings& settings) {
+    settings.job.prompt = tokens_argument(tokens, num_tokens, kMaxInt32);
+    settings.prompt_is_text = false;
+    settings.prompt_text.clear();
+  });
+}
+
+int32_t quire_job_request_set_add_special(quire_job_request* request, int32_t add_special,
+                                          quire_error** error) {
+  return set(request, error, [&](RequestSettings& settings) {
+    settings.add_special = flag_argument(add_special, "add_special");
+  });
+}
+
+int32_t quire_job_request_set_parse_special(quire_job_request* request, int32_t parse_special,
+                                            quire_error** error) {
+  return set(request, error, [&](RequestSettings& settings) {
+    settings.parse_special = flag_argument(parse_special, "parse_special");
+  });
+}
+
+int32_t quire_job_request_set_max_new_tokens(quire_job_request* request, int32_t max_new_tokens,
+                                             quire_error** error) {
+  return set(request, error, [&](RequestSettings& settings) {
+    settings.job.max_new_tokens = range_argument(max_new_tokens, 1, kMaxInt32, "max_new_tokens");
+    settings.max_new_tokens_set = true;
+  });
+}
+
+int32_t quire_job_request_set_min_new_tokens(quire_job_request* request, int32_t min_new_tokens,
+                                             quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::min_new_tokens,
+                   [&] { return range_argument(min_new_tokens, 0, kMaxInt32, "min_new_tokens"); });
+}
+
+int32_t quire_job_request_set_stop_tokens(quire_job_request* request, const int32_t* tokens,
+                                          size_t num_tokens, quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::stop_tokens,
+                   [&] { return tokens_argument(tokens, num_tokens, quire::JobRequest::kMaxStopTokens); });
+}
+
+int32_t quire_job_request_add_stop_text(quire_job_request* request, const char* text, size_t text_len,
+                                        quire_error** error) {
+  return set(request, error, [&](RequestSettings& settings) {
+    const std::string_view stop = text_argument(text, text_len);
+    range_argument(stop.size(), size_t{1}, quire::JobRequest::kMaxStopStringBytes, "text_len");
+    if (settings.job.stop_strings.size() >= size_t{quire::JobRequest::kMaxStopStrings}) {
+      throw quire::Error(quire::ErrorCode::invalid_argument, "text: {} stop texts are the limit",
+                         quire::JobRequest::kMaxStopStrings);
+    }
+    settings.job.stop_strings.emplace_back(stop);
+  });
+}
+
+int32_t quire_job_request_clear_stop_texts(quire_job_request* request, quire_error** error) {
+  return set(request, error, [](RequestSettings& settings) { settings.job.stop_strings.clear(); });
+}
+
+int32_t quire_job_request_set_ignore_eos(quire_job_request* request, int32_t ignore_eos,
+                                         quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::ignore_end_tokens,
+                   [&] { return flag_argument(ignore_eos, "ignore_eos"); });
+}
+
+int32_t quire_job_request_set_seed(quire_job_request* request, uint64_t seed, quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::seed, [&] { return seed; });
+}
+
+int32_t quire_job_request_set_repetition_penalty(quire_job_request* request, double penalty,
+                                                 quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::repetition_penalty,
+                      [&] { return number_argument(penalty, 0.01, 100.0, "penalty"); });
+}
+
+int32_t quire_job_request_set_frequency_penalty(quire_job_request* request, double penalty,
+                                                quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::frequency_penalty,
+                      [&] { return number_argument(penalty, -100.0, 100.0, "penalty"); });
+}
+
+int32_t quire_job_request_set_presence_penalty(quire_job_request* request, double penalty,
+                                               quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::presence_penalty,
+                      [&] { return number_argument(penalty, -100.0, 100.0, "penalty"); });
+}
+
+int32_t quire_job_request_set_penalty_range(quire_job_request* request, int32_t range_tokens,
+                                            quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::penalty_range,
+                      [&] { return range_argument(range_tokens, -1, kMaxInt32, "range_tokens"); });
+}
+
+int32_t quire_job_request_set_penalty_decay(quire_job_request* request, int32_t fade_tokens,
+                                            quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::penalty_decay,
+                      [&] { return range_argument(fade_tokens, 0, kMaxInt32, "fade_tokens"); });
+}
+
+int32_t quire_job_request_add_logit_bias(quire_job_request* request, int32_t token, double bias,
+                                         quire_error** error) {
+  return set(request, error, [&](RequestSettings& settings) {
+    range_argument(token, 0, kMaxInt32, "token");
+    constexpr double kMaxBias = 1e30;
+    const float value = number_argument(bias, -kMaxBias, kMaxBias, "bias");
+    auto& biases = settings.job.sampling.logit_bias;
+    const auto known = std::find_if(biases.begin(), biases.end(),
+                                    [&](const quire::LogitBias& entry) { return entry.token == token; });
+    if (known != biases.end()) {
+      known->bias = value;
+      return;
+    }
+    if (biases.size() >= kMaxLogitBiases) {
+      throw quire::Error(quire::ErrorCode::invalid_argument, "token: {} biased tokens are the limit",
+                         kMaxLogitBiases);
+    }
+    biases.push_back({token, value});
+  });
+}
+
+int32_t quire_job_request_set_banned_tokens(quire_job_request* request, const int32_t* tokens,
+                                            size_t num_tokens, quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::banned_tokens,
+                      [&] { return tokens_argument(tokens, num_tokens, kMaxBannedTokens); });
+}
+
+int32_t quire_job_request_set_temperature(quire_job_request* request, double temperature,
+                                          quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::temperature,
+                      [&] { return number_argument(temperature, 0.0, 100.0, "temperature"); });
+}
+
+int32_t quire_job_request_set_top_k(quire_job_request* request, int32_t top_k, quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::top_k,
+                      [&] { return range_argument(top_k, 0, kMaxInt32, "top_k"); });
+}
+
+int32_t quire_job_request_set_top_p(quire_job_request* request, double top_p, quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::top_p,
+                      [&] { return number_argument(top_p, 1e-6, 1.0, "top_p"); });
+}
+
+int32_t quire_job_request_set_min_p(quire_job_request* request, double min_p, quire_error** error) {
+  return set_sampling(request, error, &quire::SamplingSettings::min_p,
+                      [&] { return number_argument(min_p, 0.0, 1.0, "min_p"); });
+}
+
+int32_t quire_job_request_set_emit_special(quire_job_request* request, int32_t emit_special,
+                                           quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::emit_special_tokens,
+                   [&] { return flag_argument(emit_special, "emit_special"); });
+}
+
+int32_t quire_job_request_set_log_probs(quire_job_request* request, int32_t log_probs, quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::want_log_probs,
+                   [&] { return flag_argument(log_probs, "log_probs"); });
+}
+
+int32_t quire_job_request_set_top_log_probs(quire_job_request* request, int32_t num_top,
+                                            quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::num_top_log_probs,
+                   [&] { return range_argument(num_top, 0, quire::JobRequest::kMaxTopLogProbs, "num_top"); });
+}
+
+int32_t quire_job_request_set_raw_logits(quire_job_request* request, int32_t raw_logits,
+                                         quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::want_raw_logits,
+                   [&] { return flag_argument(raw_logits, "raw_logits"); });
+}
+
+int32_t quire_job_request_set_pooling(quire_job_request* request, int32_t pooling, quire_error** error) {
+  static_assert(QUIRE_POOLING_MEAN == static_cast<int32_t>(quire::Pooling::mean));
+  static_assert(QUIRE_POOLING_LAST == static_cast<int32_t>(quire::Pooling::last));
+  return set_field(request, error, &quire::JobRequest::pooling, [&] {
+    return static_cast<quire::Pooling>(
+        range_argument(pooling, QUIRE_POOLING_MEAN, QUIRE_POOLING_LAST, "pooling"));
+  });
+}
+
+int32_t quire_job_request_set_normalize(quire_job_request* request, int32_t normalize, quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::normalise,
+                   [&] { return flag_argument(normalize, "normalize"); });
+}
+
+int32_t quire_job_request_set_user_data(quire_job_request* request, uint64_t user_data, quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::tag, [&] { return user_data; });
+}
+
+int32_t quire_job_request_set_queue(quire_job_request* request, quire_queue* queue, quire_error** error) {
+  return set(request, error, [&](RequestSettings& settings) {
+    settings.queue = queue == nullptr ? QueueShare{} : Pinned(queue, "queue")->share;
+  });
+}
+
+int32_t quire_job_request_set_event_policy(quire_job_request* request, int32_t event_policy,
+                                           quire_error** error) {
+  static_assert(QUIRE_EVENTS_COALESCE == static_cast<int32_t>(quire::SlowReaderPolicy::coalesce));
+  static_assert(QUIRE_EVENTS_PAUSE == static_cast<int32_t>(quire::SlowReaderPolicy::pause));
+  static_assert(QUIRE_EVENTS_END == static_cast<int32_t>(quire::SlowReaderPolicy::end));
+  return set_field(request, error, &quire::JobRequest::slow_reader, [&] {
+    return static_cast<quire::SlowReaderPolicy>(
+        range_argument(event_policy, QUIRE_EVENTS_COALESCE, QUIRE_EVENTS_END, "event_policy"));
+  });
+}
+
+int32_t quire_job_request_set_max_unread_events(quire_job_request* request, int32_t max_unread_events,
+                                                quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::max_unread_events,
+                   [&] { return range_argument(max_unread_events, 2, 65536, "max_unread_events"); });
+}
+
+int32_t quire_job_request_set_prefill_events(quire_job_request* request, int32_t prefill_events,
+                                             quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::want_progress,
+                   [&] { return flag_argument(prefill_events, "prefill_events"); });
+}
+
+int32_t quire_job_request_set_namespace(quire_job_request* request, const char* text, size_t text_len,
+                                        quire_error** error) {
+  return set(request, error, [&](RequestSettings& settings) {
+    const std::string_view name = text_argument(text, text_len);
+    range_argument(name.size(), size_t{0}, quire::JobRequest::kMaxNameSpaceBytes, "text_len");
+    settings.job.name_space = name;
+  });
+}
+
+int32_t quire_job_request_set_priority(quire_job_request* request, int32_t priority, quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::priority,
+                   [&] { return range_argument(priority, -1000, 1000, "priority"); });
+}
+
+int32_t quire_job_request_set_queue_deadline_ns(quire_job_request* request, int64_t deadline_ns,
+                                                quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::queue_deadline,
+                   [&] { return deadline_argument(deadline_ns); });
+}
+
+int32_t quire_job_request_set_first_token_deadline_ns(quire_job_request* request, int64_t deadline_ns,
+                                                      quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::first_token_deadline,
+                   [&] { return deadline_argument(deadline_ns); });
+}
+
+int32_t quire_job_request_set_deadline_ns(quire_job_request* request, int64_t deadline_ns,
+                                          quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::total_deadline,
+                   [&] { return deadline_argument(deadline_ns); });
+}
+
+int32_t quire_job_request_set_reserve_whole(quire_job_request* request, int32_t reserve_whole,
+                                            quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::reserve_whole,
+                   [&] { return flag_argument(reserve_whole, "reserve_whole"); });
+}
+
+int32_t quire_job_request_set_reuse_prefix(quire_job_request* request, int32_t reuse_prefix,
+                                           quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::reuse_prefix,
+                   [&] { return flag_argument(reuse_prefix, "reuse_prefix"); });
+}
+
+int32_t quire_job_request_set_publish_pages(quire_job_request* request, int32_t publish_pages,
+                                            quire_error** error) {
+  return set_field(request, error, &quire::JobRequest::publish_pages,
+                   [&] { return flag_argument(publish_pages, "publish_pages"); });
+}

@@ -1,0 +1,66 @@
+// What stands behind a quire_runtime: the engine's runtime, the gate to the host's log, and the devices.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "capi/src/log_gate.h"
+#include "capi/src/options_objects.h"
+#include "core/base/mutex.h"
+#include "core/engine/backends.h"
+#include "core/engine/runtime.h"
+
+namespace quire::capi {
+
+// Shared by the handle and by all that was made from it. Any thread.
+class RuntimeShare {
+ public:
+  struct KnownDevice {
+    std::string name;  // "cpu", "cuda:0"
+    const kernels::Backend* backend = nullptr;
+    int32_t index = 0;
+    std::string refusal;  // why it cannot be used; empty where it can
+  };
+
+  // Throws ErrorCode::not_found or ErrorCode::unsupported where the default device cannot be had.
+  explicit RuntimeShare(const RuntimeSettings& settings);
+
+  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
+  const std::vector<KnownDevice>& devices() const { return devices_; }
+  // Throws ErrorCode::invalid_argument.
+  const KnownDevice& device_at(int32_t device_idx) const;
+  // Opens a device, once; "" is the default one, "cuda" is "cuda:0".
+  std::shared_ptr<Device> open_device(std::string_view name);
+  // Tells the log how many objects made from the runtime are still alive, and then no more: no call of the
+  // sink is in progress afterwards, and none will come.
+  void close_log(int64_t num_alive) noexcept;
+
+ private:
+  size_t find_device(std::string_view name) const;
+
+  std::string default_device_;
+  kernels::DeviceOptions device_options_;
+  std::shared_ptr<LogGate> log_gate_;
+  std::shared_ptr<Runtime> runtime_;
+  std::vector<KnownDevice> devices_;
+  Mutex mutex_;
+  std::vector<std::shared_ptr<Device>> open_devices_ QUIRE_GUARDED_BY(mutex_);  // as devices_
+};
+
+struct RuntimeObject final : Object {
+  explicit RuntimeObject(const RuntimeSettings& settings) : share(std::make_shared<RuntimeShare>(settings)) {}
+  const std::shared_ptr<RuntimeShare> share;
+};
+
+template <>
+struct HandleTraits<quire_runtime> {
+  using Object = RuntimeObject;
+  static constexpr HandleType type = HandleType::runtime;
+};
+
+// All devices that this build and machine have, and for each backend without one an entry that says why.
+std::vector<RuntimeShare::KnownDevice> list_devices(const std::vector<BackendReport>& reports);
+
+}  // namespace quire::capi

@@ -1,0 +1,24 @@
+#include <quire/version.h>
+
+#include "capi/src/guard.h"
+#include "core/base/error.h"
+
+using namespace quire::capi;
+using quire::Error;
+using quire::ErrorCode;
+
+const char* quire_version_string(void) {
+  return QUIRE_VERSION_STRING;
+}
+
+int32_t quire_abi_check(int32_t major, int32_t minor, quire_error** error) {
+  return guard(error, 0, [&] {
+    if (major != QUIRE_ABI_MAJOR || minor < 0 || minor > QUIRE_ABI_MINOR) {
+      throw Error(ErrorCode::version,
+                  "the caller was compiled against binary interface {}.{}, this library ({}) offers {}.{}; "
+                  "install the library that belongs to the caller",
+                  major, minor, QUIRE_VERSION_STRING, QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR);
+    }
+    return 1;
+  });
+}

@@ -1,0 +1,74 @@
+#include "core/base/error.h"
+
+#include "core/base/utf8.h"
+
+namespace quire {
+
+std::string_view error_code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::ok:
+      return "ok";
+    case ErrorCode::invalid_argument:
+      return "invalid_argument";
+    case ErrorCode::bad_handle:
+      return "bad_handle";
+    case ErrorCode::out_of_memory:
+      return "out_of_memory";
+    case ErrorCode::not_found:
+      return "not_found";
+    case ErrorCode::io:
+      return "io";
+    case ErrorCode::format:
+      return "format";
+    case ErrorCode::truncated:
+      return "truncated";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::capacity:
+      return "capacity";
+    case ErrorCode::cancelled:
+      return "cancelled";
+    case ErrorCode::timeout:
+      return "timeout";
+    case ErrorCode::closed:
+      return "closed";
+    case ErrorCode::encoding:
+      return "encoding";
+    case ErrorCode::numeric:
+      return "numeric";
+    case ErrorCode::device_lost:
+      return "device_lost";
+    case ErrorCode::deadline:
+      return "deadline";
+    case ErrorCode::forked:
+      return "forked";
+    case ErrorCode::version:
+      return "version";
+    case ErrorCode::internal:
+      return "internal";
+    case ErrorCode::reentrant:
+      return "reentrant";
+    case ErrorCode::quota:
+      return "quota";
+  }
+  return "unknown";
+}
+
+std::string printable(std::string_view text, size_t max_bytes) {
+  std::string out;
+  size_t pos = 0;
+  while (pos < text.size()) {
+    if (out.size() >= max_bytes) return out + "...";
+    const Utf8Char next = decode_utf8(text, pos);
+    if (!next.valid || next.code_point < 0x20 || next.code_point == 0x7f) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[pos]));
+      pos += 1;
+    } else {
+      out.append(text.substr(pos, next.length));
+      pos += next.length;
+    }
+  }
+  return out;
+}
+
+}  // namespace quire

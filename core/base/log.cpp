@@ -1,0 +1,13 @@
+#include "core/base/log.h"
+
+namespace quire {
+
+void Log::write(LogLevel level, std::string_view line) const noexcept {
+  if (!enabled(level)) return;
+  try {
+    sink_(level, line);
+  } catch (...) {  // the sink is the host's; its failure is not ours
+  }
+}
+
+}  // namespace quire

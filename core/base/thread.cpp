@@ -1,0 +1,74 @@
+#include "core/base/thread.h"
+
+#include <csignal>
+#include <pthread.h>
+#include <system_error>
+#include <thread>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+// Blocks every signal while it lives; a thread started inside inherits the mask.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &previous_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+
+ private:
+  sigset_t previous_{};
+};
+
+class SystemThread final : public Thread {
+ public:
+  explicit SystemThread(std::thread thread) : thread_(std::move(thread)) {}
+  SystemThread(const SystemThread&) = delete;
+  SystemThread& operator=(const SystemThread&) = delete;
+  ~SystemThread() override {
+    if (thread_.joinable()) thread_.join();
+  }
+  void join() override {
+    if (thread_.joinable()) thread_.join();
+  }
+  void detach() override {
+    if (thread_.joinable()) thread_.detach();
+  }
+  bool is_current() const override { return thread_.get_id() == std::this_thread::get_id(); }
+
+ private:
+  std::thread thread_;
+};
+
+class SystemThreadFactory final : public ThreadFactory {
+ public:
+  std::unique_ptr<Thread> start(const std::string& name, std::function<void()> body) const override {
+    const SignalsBlocked blocked;
+    try {
+      std::thread thread([name, body = std::move(body)] {
+        pthread_setname_np(pthread_self(), name.c_str());
+        body();
+      });
+      return std::make_unique<SystemThread>(std::move(thread));
+    } catch (const std::system_error& failure) {
+      throw Error(ErrorCode::out_of_memory, "the thread \"{}\" could not be started: {}", name,
+                  failure.what());
+    }
+  }
+};
+
+}  // namespace
+
+const ThreadFactory& system_threads() {
+  // Never destroyed: threads of the engine may outlive the end of main.
+  static const auto* const instance = new SystemThreadFactory;
+  return *instance;
+}
+
+}  // namespace quire

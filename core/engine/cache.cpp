@@ -1,0 +1,156 @@
+#include "core/engine/cache.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/deadline.h"
+#include "core/engine/engine_core.h"
+#include "core/engine/event_queue.h"
+#include "core/engine/request_check.h"
+
+namespace quire {
+
+namespace {
+
+// Everything a job needs until its first step, made on the caller's thread.
+std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
+  const CacheParts& parts = core.parts();
+  SamplerState sampler(request.sampling, parts.num_tokens);
+  TextOutput text(parts.codec->open(request.emit_special_tokens), request.stop_strings);
+  auto record = std::make_unique<JobRecord>(std::move(request), std::move(sampler), std::move(text));
+  JobRequest& own = record->request;
+  const bool generates = own.kind == JobKind::generate;
+  record->id = core.queue().next_id();
+  record->num_prompt_tokens = static_cast<int32_t>(own.prompt.size());
+  record->result.prompt_tokens = record->num_prompt_tokens;
+  const int64_t wanted = int64_t{record->num_prompt_tokens} + (generates ? own.max_new_tokens : 0);
+  record->max_tokens = static_cast<int32_t>(std::min<int64_t>(wanted, core.max_seq_len()));
+  record->tokens = std::move(own.prompt);
+  record->tokens.reserve(static_cast<size_t>(record->max_tokens) + 1);
+  if (generates) record->sampler.append(record->tokens);
+  record->stop_tokens = own.stop_tokens;
+  if (!own.ignore_end_tokens) {
+    record->stop_tokens.insert(record->stop_tokens.end(), parts.end_tokens.begin(), parts.end_tokens.end());
+  }
+  if (own.kind == JobKind::score) {
+    own.reuse_prefix = false;  // the logits behind every token are wanted
+    record->output.scores.resize(record->tokens.size() - 1);
+    if (own.want_raw_logits) {
+      record->output.raw_logits.resize(record->tokens.size() * static_cast<size_t>(parts.num_tokens));
+    }
+  }
+  EventStreamOptions stream;
+  stream.clock = &core.runtime().clock();
+  stream.policy = own.slow_reader;
+  stream.max_unread = own.max_unread_events;
+  stream.queue = std::exchange(own.queue, nullptr);
+  stream.engine = core.queue().signal();
+  record->channel = std::make_shared<JobChannel>(record->id, own.tag, own.name_space, stream);
+  record->submitted = core.runtime().clock().now();
+  const auto deadline = [&](Duration timeout) {
+    return timeout == Duration{0} ? TimePoint::max() : deadline_after(record->submitted, timeout);
+  };
+  record->queue_deadline = deadline(own.queue_deadline);
+  record->first_token_deadline = deadline(own.first_token_deadline);
+  record->total_deadline = deadline(own.total_deadline);
+  return record;
+}
+
+RequestLimits request_limits(const EngineCore& core) {
+  return {core.limits(), core.parts().num_tokens, core.max_seq_len(), core.options()};
+}
+
+}  // namespace
+
+std::shared_ptr<Cache> Cache::create(std::shared_ptr<Runtime> runtime, CacheParts parts,
+                                     const CacheOptions& options) {
+  check_options(options, parts);
+  auto core = std::make_shared<EngineCore>(runtime, std::move(parts), options);
+  std::shared_ptr<Cache> cache(new Cache(std::move(runtime), core));  // closes the core on failure
+  if (options.start_thread) core->start();
+  return cache;
+}
+
+Cache::Cache(std::shared_ptr<Runtime> runtime, std::shared_ptr<EngineCore> core)
+    : runtime_(std::move(runtime)), core_(std::move(core)) {}
+
+Cache::~Cache() {
+  close();
+}
+
+std::shared_ptr<Job> Cache::submit(JobRequest request) {
+  check_request(request, request_limits(*core_));
+  auto record = make_record(*core_, std::move(request));
+  auto job = std::make_shared<Job>(shared_from_this(), record->channel);
+  core_->queue().push(std::move(record));
+  return job;
+}
+
+std::vector<std::shared_ptr<Job>> Cache::submit_many(const JobRequest& request, int32_t num_jobs) {
+  if (num_jobs < 1 || num_jobs > core_->options().max_queued_jobs) {
+    throw Error(ErrorCode::invalid_argument, "num_jobs is {}, must be 1 to {}", num_jobs,
+                core_->options().max_queued_jobs);
+  }
+  check_request(request, request_limits(*core_));
+  std::vector<std::unique_ptr<JobRecord>> records;
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < num_jobs; ++i) {
+    JobRequest one = request;
+    one.sampling.seed += static_cast<uint64_t>(i);
+    records.push_back(make_record(*core_, std::move(one)));
+    jobs.push_back(std::make_shared<Job>(shared_from_this(), records.back()->channel));
+  }
+  core_->queue().push(std::move(records));
+  return jobs;
+}
+
+int32_t Cache::query_prefix(const TokenIds& prompt, const std::string& name_space, Duration timeout) {
+  return core_->call<int32_t>(
+      [prompt, name_space](StepLoop& loop) { return loop.query_prefix(prompt, name_space); }, timeout);
+}
+
+PinId Cache::pin_prefix(const TokenIds& prompt, const std::string& name_space, Duration time_to_live,
+                        Duration timeout) {
+  return core_->call<PinId>([prompt, name_space, time_to_live](
+                                StepLoop& loop) { return loop.pin(prompt, name_space, time_to_live); },
+                            timeout);
+}
+
+void Cache::unpin(PinId pin) {
+  core_->post([pin](StepLoop& loop) { loop.unpin(pin); });
+}
+
+CacheStats Cache::stats() const {
+  return core_->stats();
+}
+
+std::string Cache::metrics_text(const std::string& label) const {
+  return format_metrics(stats(), core_->metrics(), label);
+}
+
+void Cache::close() noexcept {
+  const size_t num_live = core_->queue().num_live();
+  if (num_live > 0 && !core_->closed()) {
+    runtime_->log()(LogLevel::info, "a cache is closed with {} jobs alive", num_live);
+  }
+  core_->close();
+}
+
+bool Cache::closed() const {
+  return core_->closed();
+}
+
+const ExecutorLimits& Cache::limits() const {
+  return core_->limits();
+}
+
+int32_t Cache::max_seq_len() const {
+  return core_->max_seq_len();
+}
+
+int32_t Cache::num_tokens() const {
+  return core_->parts().num_tokens;
+}
+
+}  // namespace quire

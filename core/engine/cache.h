@@ -1,0 +1,145 @@
+// The paged KV cache of one model, the scheduler that owns it, and the thread that runs it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/ids.h"
+#include "core/engine/executor.h"
+#include "core/engine/job.h"
+#include "core/engine/job_request.h"
+#include "core/engine/runtime.h"
+#include "core/engine/text_codec.h"
+
+namespace quire {
+
+class EngineCore;
+
+// Limits of one namespace. 0 is no limit.
+struct NamespaceQuota {
+  int32_t max_running_jobs = 0;
+  int32_t max_queued_jobs = 0;
+  int32_t max_pages = 0;         // held by its jobs; a shared page counts for each of its holders
+  int32_t max_pinned_pages = 0;  // 0 here: the cache's own limit
+  double weight = 1.0;           // of its fair share
+};
+
+struct NamespaceOptions {
+  std::string name;
+  NamespaceQuota quota;
+};
+
+// Sizes that cost memory (pages, tokens of a step, sequences) are the executor's; these are policy.
+struct CacheOptions {
+  int32_t max_running_jobs = 0;  // 0 takes all the executor can
+  int32_t max_chunk_tokens = 0;  // of one step: decoded tokens and pieces of prompts; 0 takes all
+  int32_t max_seq_len = 0;       // prompt and new tokens of a job; 0 takes the model's
+  int32_t max_queued_jobs = 1024;
+  int32_t max_overtakes = 16;  // how often later jobs may pass one that does not fit, before it gates
+  Duration ageing_interval = std::chrono::seconds(10);  // waiting this long is worth one priority; 0: never
+  Duration watchdog_timeout{0};  // a step that takes longer is a fault of the device; 0: none
+  Duration close_timeout = std::chrono::seconds(2);  // close() gives up on a hung device after this
+  int32_t max_pinned_pages = 0;                      // over all namespaces; 0: a quarter of the pages
+  NamespaceQuota default_quota;                      // of every namespace that has no entry below
+  std::vector<NamespaceOptions> namespaces;
+
+  // For tests.
+  int32_t prefix_hash_bits = 64;  // fewer force collisions
+  bool check_invariants = false;  // page accounting is audited after every step
+  bool start_thread = true;       // false: steps are driven by EngineCore::run_once
+};
+
+// What a model gives to a cache of its own.
+struct CacheParts {
+  std::unique_ptr<Executor> executor;
+  std::shared_ptr<const TextCodec> codec;
+  std::vector<TokenId> end_tokens;    // end of sequence; implied stop tokens
+  int32_t num_tokens = 0;             // ids that exist: [0, num_tokens); at most the executor's vocabulary
+  int32_t max_seq_len = 0;            // the model's own limit
+  std::shared_ptr<const void> model;  // kept alive as long as the cache
+};
+
+struct PageStats {
+  int32_t total = 0;
+  int32_t free = 0;        // hold nothing
+  int32_t cached = 0;      // hold a prefix nobody uses now; taken when free ones run out
+  int32_t referenced = 0;  // used by a job or pinned; free + cached + referenced == total
+  int32_t pinned = 0;      // of the referenced
+};
+
+// A snapshot taken between two steps.
+struct CacheStats {
+  PageStats pages;
+  int32_t queued_jobs = 0;
+  int32_t running_jobs = 0;  // prefill, generating or paused
+  uint64_t submitted_jobs = 0;
+  uint64_t finished_jobs = 0;  // in any way
+  uint64_t failed_jobs = 0;
+  uint64_t cancelled_jobs = 0;
+  uint64_t preemptions = 0;
+  uint64_t steps = 0;
+  uint64_t prompt_tokens_computed = 0;
+  uint64_t prompt_tokens_cached = 0;  // found in the cache instead
+  uint64_t new_tokens = 0;
+  uint64_t pages_deduplicated = 0;
+  uint64_t pages_evicted = 0;
+  ErrorCode engine_error = ErrorCode::ok;  // not ok: the device is gone and every call fails with it
+};
+
+// A pinned prefix; 0 is none.
+using PinId = StrongId<struct PinTag, uint64_t>;
+
+// Any thread may call anything. Jobs keep their cache alive.
+class Cache : public std::enable_shared_from_this<Cache> {
+ public:
+  // Starts the engine's thread. Throws ErrorCode::invalid_argument naming the option, or
+  // ErrorCode::out_of_memory where no thread can be had; nothing is left behind then.
+  static std::shared_ptr<Cache> create(std::shared_ptr<Runtime> runtime, CacheParts parts,
+                                       const CacheOptions& options);
+  // Closes.
+  ~Cache();
+
+  // Checks everything that can be checked, and throws naming the field: invalid_argument, capacity (queue
+  // full, or can never fit), quota, deadline (cannot be met), closed, or the engine's own error. A job that
+  // was refused leaves nothing behind.
+  std::shared_ptr<Job> submit(JobRequest request);
+  // num_jobs jobs for one prompt, which is computed once; seeds count up from the request's. All or none.
+  std::vector<std::shared_ptr<Job>> submit_many(const JobRequest& request, int32_t num_jobs);
+
+  // How many of the tokens a job with this prompt would find in the cache now, in whole pages and copied
+  // part of a page. Waits for at most one step; throws ErrorCode::timeout.
+  int32_t query_prefix(const TokenIds& prompt, const std::string& name_space, Duration timeout);
+  // Keeps the cached whole pages of this prefix until time_to_live has passed or unpin; 0 is until unpin.
+  // Throws ErrorCode::quota beyond the limits, ErrorCode::not_found where not even one page is cached.
+  PinId pin_prefix(const TokenIds& prompt, const std::string& name_space, Duration time_to_live,
+                   Duration timeout);
+  // No-op for a pin that is gone.
+  void unpin(PinId pin);
+
+  CacheStats stats() const;
+  // Counters and histograms of this cache in the Prometheus text format; `label` names the cache in it.
+  std::string metrics_text(const std::string& label) const;
+
+  // Ends every job with ErrorCode::closed, wakes every waiter, refuses what comes later, and stops the
+  // thread. From any thread, twice is once; the second caller waits for the first. Where a device hangs,
+  // gives up after close_timeout and leaves the thread behind.
+  void close() noexcept;
+  bool closed() const;
+
+  const ExecutorLimits& limits() const;
+  int32_t max_seq_len() const;
+  int32_t num_tokens() const;
+  const std::shared_ptr<Runtime>& runtime() const { return runtime_; }
+  EngineCore& core() { return *core_; }  // for jobs and tests
+
+ private:
+  Cache(std::shared_ptr<Runtime> runtime, std::shared_ptr<EngineCore> core);
+
+  std::shared_ptr<Runtime> runtime_;
+  std::shared_ptr<EngineCore> core_;
+};
+
+}  // namespace quire

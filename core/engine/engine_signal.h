@@ -1,0 +1,35 @@
+// Wakes the engine's thread: something came for it.
+#pragma once
+
+#include <condition_variable>
+
+#include "core/base/clock.h"
+#include "core/base/mutex.h"
+
+namespace quire {
+
+// Any thread may notify; one waits. A notification that comes while nobody waits is kept.
+class EngineSignal {
+ public:
+  void notify() noexcept {
+    const MutexLock lock(mutex_);
+    pending_ = true;
+    condition_.notify_all();
+  }
+
+  // Returns at once where there was a notification since the last wait, else with the next one or at the
+  // deadline.
+  void wait(const Clock& clock, TimePoint deadline) {
+    MutexLock lock(mutex_);
+    clock.wait_until(condition_, lock.native(), deadline,
+                     [this]() QUIRE_NO_THREAD_ANALYSIS { return pending_; });
+    pending_ = false;
+  }
+
+ private:
+  Mutex mutex_;
+  std::condition_variable condition_;
+  bool pending_ QUIRE_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace quire

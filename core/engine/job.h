@@ -1,0 +1,111 @@
+// The caller's end of one job.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/ids.h"
+#include "core/engine/event.h"
+
+namespace quire {
+
+class Cache;
+class EventQueue;
+class JobChannel;
+
+enum class JobState : int32_t {
+  queued = 0,   // waits for its turn, for the first time or after a preemption
+  prefill = 1,  // its prompt is being computed
+  generating = 2,
+  paused = 3,  // by pause(), or by a slow reader; keeps its pages
+  finished = 4,
+};
+
+// Complete once state() is finished; before that the counts and times so far.
+struct JobResult {
+  FinishReason reason = FinishReason::unfinished;
+  ErrorCode error = ErrorCode::ok;
+  std::string message;      // with FinishReason::failed
+  TokenId stop_token = -1;  // with FinishReason::stop_token
+  std::string stop_string;  // with FinishReason::stop_string
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;  // of the prompt, found in the cache when the job first started
+  int32_t new_tokens = 0;     // the stop token included
+  int32_t preemptions = 0;
+  Duration time_queued{0};      // submit to first step
+  Duration time_prefill{0};     // first step to first token
+  Duration time_generating{0};  // first token to end
+};
+
+struct ForkOptions {
+  uint64_t seed = 0;
+  uint64_t tag = 0;
+  int32_t max_new_tokens = 0;         // counted from the fork; 0 takes over what the parent has left
+  std::shared_ptr<EventQueue> queue;  // may be null
+};
+
+// Any thread may call anything at any time; nothing waits for the engine but poll and wait, with their
+// timeouts. Keeps its cache alive. Dropping the last reference cancels the job without waiting for it, and
+// its unread events are gone.
+class Job {
+ public:
+  Job(std::shared_ptr<Cache> cache, std::shared_ptr<JobChannel> channel);
+  ~Job();
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  JobId id() const;
+  uint64_t tag() const;
+
+  // The next event; waits for one until timeout. Nothing where none came in time, or where the terminal
+  // event has been taken. Two readers share the events: each goes to exactly one of them.
+  std::optional<Event> poll(Duration timeout);
+  // True once the terminal event has been taken; no more events will come.
+  bool drained() const;
+  // Waits until the job is over, whatever is left unread; false where it is not over in time.
+  bool wait(Duration timeout) const;
+
+  // Ends the job with FinishReason::cancelled within one step (or one chunk of the prompt); no-op where it is
+  // over. Its pages go back with the same step.
+  void cancel() noexcept;
+  // A paused job keeps its pages but takes part in no step until resume. Under pressure it is preempted
+  // first.
+  void pause();
+  void resume();
+  // Throws ErrorCode::invalid_argument outside -1000 to 1000.
+  void set_priority(int32_t priority);
+  // Keeps the first num_new_tokens of the generated tokens and goes on from there with the same seed; text
+  // that was sent is not taken back. num_new_tokens above what there is, or a finished job, changes nothing.
+  void rewind(int32_t num_new_tokens);
+  // A second job that goes on from the tokens of this one, with a seed of its own; pages are shared until one
+  // of them writes. Takes place between two steps; where this job is over by then, the fork fails with
+  // ErrorCode::closed. Throws like Cache::submit where the queue is full.
+  std::shared_ptr<Job> fork(const ForkOptions& options);
+
+  JobState state() const;
+  JobResult result() const;
+  // One line: why the job waits, what it does, or how it ended. Numbers, never text of the job.
+  std::string explain() const;
+
+  // Of a finished scoring job: [prompt - 1] natural logarithms, the i-th of prompt[i + 1] given all before.
+  std::vector<float> scores() const;
+  // With want_raw_logits: [prompt, vocabulary], row-major. Empty otherwise.
+  std::vector<float> raw_logits() const;
+  // Of a finished embedding job: one vector.
+  std::vector<float> embedding() const;
+
+  const std::shared_ptr<Cache>& cache() const { return cache_; }
+
+ private:
+  template <typename Change>
+  void change(Change change);
+
+  std::shared_ptr<Cache> cache_;
+  std::shared_ptr<JobChannel> channel_;
+};
+
+}  // namespace quire

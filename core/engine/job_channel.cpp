@@ -1,0 +1,67 @@
+#include "core/engine/job_channel.h"
+
+#include <utility>
+
+namespace quire {
+
+JobChannel::JobChannel(JobId job, uint64_t job_tag, std::string job_name_space,
+                       const EventStreamOptions& options)
+    : id(job),
+      tag(job_tag),
+      name_space(std::move(job_name_space)),
+      stream(std::make_shared<EventStream>(options)) {}
+
+bool JobChannel::finish(JobResult&& result) noexcept {
+  if (over_.exchange(true)) return false;
+  Event terminal;
+  terminal.kind = result.reason == FinishReason::failed ? EventKind::error : EventKind::finished;
+  terminal.job = id;
+  terminal.tag = tag;
+  terminal.reason = result.reason;
+  terminal.error = result.error;
+  try {
+    terminal.message = result.message;
+  } catch (...) {  // the code says enough where there is no memory for the words
+  }
+  {
+    const MutexLock lock(mutex_);
+    result_ = std::move(result);
+  }
+  state = JobState::finished;
+  stream->finish(std::move(terminal));
+  return true;
+}
+
+void JobChannel::set_progress(const JobResult& result) {
+  const MutexLock lock(mutex_);
+  if (!over()) result_ = result;
+}
+
+void JobChannel::set_wait_reason(const WaitReason& reason) noexcept {
+  const MutexLock lock(mutex_);
+  wait_reason_ = reason;
+}
+
+void JobChannel::set_output(JobOutput&& output) noexcept {
+  const MutexLock lock(mutex_);
+  output_ = std::move(output);
+}
+
+JobResult JobChannel::result() const {
+  const MutexLock lock(mutex_);
+  JobResult result = result_;
+  if (!over()) result.new_tokens = new_tokens;
+  return result;
+}
+
+WaitReason JobChannel::wait_reason() const {
+  const MutexLock lock(mutex_);
+  return wait_reason_;
+}
+
+JobOutput JobChannel::output() const {
+  const MutexLock lock(mutex_);
+  return output_;
+}
+
+}  // namespace quire

@@ -1,0 +1,155 @@
+#include "core/engine/model_cache.h"
+
+#include <algorithm>
+
+#include "core/base/checked_math.h"
+#include "core/engine/tokenizer_codec.h"
+#include "core/models/transformer_executor.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kDefaultCacheTokens = 8192;
+
+// The engine's view of a transformer that runs on a device.
+class ModelExecutor final : public Executor {
+ public:
+  ModelExecutor(const Model& model, const TransformerExecutorOptions& options)
+      : executor_(model.transformer(), model.shape(), model.device(), options) {
+    limits_.max_tokens = options.max_tokens;
+    limits_.max_sequences = options.max_sequences;
+    limits_.max_logit_rows = options.max_logit_rows;
+    limits_.max_pages_per_sequence = options.max_pages_per_sequence;
+    limits_.num_pages = options.kv.num_pages;
+    limits_.page_tokens = options.kv.page_tokens;
+    limits_.vocab_size = model.shape().vocab_size;
+  }
+
+  const ExecutorLimits& limits() const override { return limits_; }
+  void forward(const Batch& batch) override { executor_.forward(batch); }
+  Logits logits() override { return executor_.logits(); }
+
+ private:
+  TransformerExecutor executor_;
+  ExecutorLimits limits_;
+};
+
+// What a cache keeps alive: its model, and its share of the memory budget.
+struct Kept {
+  std::shared_ptr<const Model> model;
+  MemoryLease memory;
+};
+
+int64_t require_range(int64_t value, int64_t min, int64_t max, std::string_view name) {
+  if (value >= min && value <= max) return value;
+  throw Error(ErrorCode::invalid_argument, "{} is {}; it must be from {} to {}", name, value, min, max);
+}
+
+// All sizes settled: defaults filled in, ranges checked.
+struct CacheSizes {
+  int32_t page_tokens = 0;
+  int32_t num_pages = 0;
+  int32_t max_seq_len = 0;
+  int32_t max_sequences = 0;
+  int32_t max_step_tokens = 0;
+};
+
+CacheSizes settle_sizes(const Model& model, const ModelCacheOptions& options) {
+  const int64_t model_limit = model.config().max_positions;
+  CacheSizes sizes;
+  sizes.page_tokens = static_cast<int32_t>(require_range(options.page_tokens, 1, 4096, "page_tokens"));
+  sizes.max_sequences =
+      static_cast<int32_t>(require_range(options.max_batch_size, 1, 4096, "max_batch_size"));
+  require_range(options.max_chunk_tokens, 1, 65536, "max_chunk_tokens");
+  require_range(options.max_tokens, 0, int64_t{1} << 31, "max_tokens");
+  require_range(options.max_seq_len, 0, model_limit, "max_seq_len");
+
+  int64_t seq_len = options.max_seq_len != 0 ? options.max_seq_len : model_limit;
+  const int64_t tokens =
+      options.max_tokens != 0 ? options.max_tokens : std::max(seq_len, kDefaultCacheTokens);
+  if (options.max_seq_len == 0) seq_len = std::min(seq_len, tokens);
+  sizes.num_pages =
+      checked_cast<int32_t>(ceil_div(static_cast<uint64_t>(tokens), static_cast<uint64_t>(sizes.page_tokens)),
+                            "max_tokens / page_tokens");
+  sizes.max_seq_len = checked_cast<int32_t>(seq_len, "max_seq_len");
+  // Every running sequence must be able to take its next token in one step.
+  sizes.max_step_tokens = std::max(options.max_chunk_tokens, sizes.max_sequences);
+  return sizes;
+}
+
+TransformerExecutorOptions executor_options(const CacheSizes& sizes, const ModelCacheOptions& options) {
+  TransformerExecutorOptions out;
+  out.max_tokens = sizes.max_step_tokens;
+  out.max_sequences = sizes.max_sequences;
+  // A scoring job wants a row for each token of its chunk.
+  out.max_logit_rows = sizes.max_step_tokens;
+  out.max_pages_per_sequence = static_cast<int32_t>(
+      ceil_div(static_cast<uint64_t>(sizes.max_seq_len), static_cast<uint64_t>(sizes.page_tokens)));
+  out.kv.key_format = options.key_format;
+  out.kv.value_format = options.value_format;
+  out.kv.page_tokens = sizes.page_tokens;
+  out.kv.num_pages = sizes.num_pages;
+  return out;
+}
+
+// Ids that the tokenizer does not know (padding of the vocabulary) are never drawn and never accepted.
+int32_t num_tokens(const Model& model) {
+  const int32_t vocab = model.shape().vocab_size;
+  if (!model.shared_tokenizer()) return vocab;
+  return static_cast<int32_t>(std::min<size_t>(static_cast<size_t>(vocab), model.tokenizer().vocab_size()));
+}
+
+kernels::KvShape kv_shape(const TransformerExecutorOptions& options, const TransformerShape& shape) {
+  kernels::KvShape kv = options.kv;
+  kv.num_kv_heads = shape.heads.num_kv_heads;
+  kv.head_dim = shape.heads.head_dim;
+  return kv;
+}
+
+void require_kv_format(const Device& device, kernels::KvFormat format) {
+  using kernels::KvFormat;
+  const bool supported =
+      format == KvFormat::f16 || (format == KvFormat::fp8 ? device.has(kernels::kCapabilityKvFp8)
+                                                          : device.has(kernels::kCapabilityKvQuantized));
+  if (!supported) {
+    throw Error(ErrorCode::unsupported, "the backend {} has no such KV format; use f16", device.table().name);
+  }
+}
+
+}  // namespace
+
+TransformerMemoryPlan plan_model_cache(const Model& model, const ModelCacheOptions& options,
+                                       kernels::DType activation_dtype) {
+  const TransformerExecutorOptions sizes = executor_options(settle_sizes(model, options), options);
+  return plan_transformer_memory(model.shape(), kv_shape(sizes, model.shape()),
+                                 {sizes.max_tokens, sizes.max_logit_rows}, activation_dtype);
+}
+
+std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
+                                          std::shared_ptr<const Model> model,
+                                          const ModelCacheOptions& options) {
+  const CacheSizes sizes = settle_sizes(*model, options);
+  require_kv_format(*model->device(), options.key_format);
+  require_kv_format(*model->device(), options.value_format);
+  const TransformerExecutorOptions executor = executor_options(sizes, options);
+  const kernels::DType activation_dtype = model->device()->table().activation_dtype;
+  const uint64_t bytes = plan_model_cache(*model, options, activation_dtype).total_bytes();
+
+  CacheParts parts;
+  auto kept =
+      std::make_shared<Kept>(Kept{model, runtime->lease_memory(bytes, "the cache of " + model->path())});
+  parts.executor = std::make_unique<ModelExecutor>(*model, executor);
+  parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
+  parts.end_tokens = model->config().eos_ids;
+  parts.num_tokens = num_tokens(*model);
+  parts.max_seq_len = sizes.max_seq_len;
+  parts.model = std::move(kept);
+
+  CacheOptions engine = options.engine;
+  engine.max_running_jobs = sizes.max_sequences;
+  engine.max_chunk_tokens = options.max_chunk_tokens;
+  engine.max_seq_len = sizes.max_seq_len;
+  return Cache::create(std::move(runtime), std::move(parts), engine);
+}
+
+}  // namespace quire

@@ -1,0 +1,34 @@
+// A cache on a loaded model: where models meet the engine.
+#pragma once
+
+#include <memory>
+
+#include "core/engine/cache.h"
+#include "core/models/model.h"
+
+namespace quire {
+
+// Sizes that cost memory, and the policy of the engine. 0 takes the default named beside it.
+struct ModelCacheOptions {
+  int64_t max_tokens = 0;          // of all jobs together; max(max_seq_len, 8192)
+  int32_t page_tokens = 256;       // 1 to 4096
+  int32_t max_batch_size = 64;     // jobs that run at the same time, 1 to 4096
+  int32_t max_chunk_tokens = 512;  // of one step, 1 to 65536
+  int64_t max_seq_len = 0;         // of one job; the model's, or max_tokens where that is less
+  kernels::KvFormat key_format = kernels::KvFormat::f16;
+  kernels::KvFormat value_format = kernels::KvFormat::f16;
+  CacheOptions engine;  // max_running_jobs, max_chunk_tokens and max_seq_len are taken from above
+};
+
+// Bytes that such a cache takes on the device, before anything is taken. Needs the model's metadata only.
+// Throws ErrorCode::invalid_argument naming the option.
+TransformerMemoryPlan plan_model_cache(const Model& model, const ModelCacheOptions& options,
+                                       kernels::DType activation_dtype);
+
+// Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported where the device lacks the KV
+// format, ErrorCode::out_of_memory with the bytes needed; nothing stays taken then.
+std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
+                                          std::shared_ptr<const Model> model,
+                                          const ModelCacheOptions& options);
+
+}  // namespace quire

@@ -1,0 +1,26 @@
+// Everything about a request that can be refused before it reaches the engine.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/engine/cache.h"
+#include "core/engine/job_record.h"
+
+namespace quire {
+
+// What a request is checked against.
+struct RequestLimits {
+  ExecutorLimits executor;
+  int32_t num_tokens = 0;
+  int32_t max_seq_len = 0;
+  const CacheOptions& options;
+};
+
+// Throws naming the first field at fault; refuses by the scheduler's own arithmetic what can never fit.
+void check_request(const JobRequest& request, const RequestLimits& limits);
+
+// Throws invalid_argument naming the option.
+void check_options(const CacheOptions& options, const CacheParts& parts);
+
+}  // namespace quire

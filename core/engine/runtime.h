@@ -1,0 +1,77 @@
+// What the models and caches of one host share. There is no global state: two runtimes do not know each
+// other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/file_system.h"
+#include "core/base/log.h"
+#include "core/base/mutex.h"
+#include "core/base/thread.h"
+#include "core/tensor/device.h"
+
+namespace quire {
+
+// The seams default to the machine. What they point to outlives the runtime.
+struct RuntimeOptions {
+  const Clock* clock = &steady_clock();
+  const ThreadFactory* threads = &system_threads();
+  const FileSystem* files = &posix_file_system();
+  Log log;
+  std::vector<const kernels::Backend*> backends;  // in order of preference
+  uint64_t memory_budget_bytes = 0;               // for weights and caches together; 0 is no limit
+};
+
+class Runtime;
+
+// A share of a runtime's memory budget, given back on destruction. Keeps the runtime alive.
+class MemoryLease {
+ public:
+  MemoryLease() = default;
+  MemoryLease(MemoryLease&& other) noexcept;
+  MemoryLease& operator=(MemoryLease&& other) noexcept;
+  ~MemoryLease();
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  friend class Runtime;
+  MemoryLease(std::shared_ptr<Runtime> runtime, uint64_t bytes);
+
+  std::shared_ptr<Runtime> runtime_;
+  uint64_t bytes_ = 0;
+};
+
+// Any thread may call anything. Models and caches keep their runtime alive, so closing order does not matter.
+class Runtime : public std::enable_shared_from_this<Runtime> {
+ public:
+  static std::shared_ptr<Runtime> create(RuntimeOptions options);
+  // Reports models and caches that are still alive through the log.
+  ~Runtime();
+
+  const Clock& clock() const { return *options_.clock; }
+  const ThreadFactory& threads() const { return *options_.threads; }
+  const FileSystem& files() const { return *options_.files; }
+  const Log& log() const { return options_.log; }
+  const std::vector<const kernels::Backend*>& backends() const { return options_.backends; }
+
+  // Throws ErrorCode::out_of_memory with the bytes wanted and left where the budget is too small. `what`
+  // names the taker ("weights of story-15m").
+  MemoryLease lease_memory(uint64_t bytes, std::string_view what);
+  uint64_t leased_bytes() const;
+  uint64_t memory_budget_bytes() const { return options_.memory_budget_bytes; }
+
+ private:
+  friend class MemoryLease;
+  explicit Runtime(RuntimeOptions options);
+  void give_back(uint64_t bytes) noexcept;
+
+  RuntimeOptions options_;
+  mutable Mutex mutex_;
+  uint64_t leased_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,117 @@
+// Who takes part in the next step. A pure function on plain structs: no clock, no locks, no memory between
+// calls, so that every rule can be tested by itself.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/base/clock.h"
+#include "core/base/ids.h"
+#include "core/kv/page_demand.h"
+
+namespace quire {
+
+struct PolicyLimits {
+  int32_t max_running_jobs = 0;
+  int32_t max_step_tokens = 0;
+  int32_t max_logit_rows = 0;
+  int32_t page_tokens = 0;
+  int32_t max_overtakes = 0;
+  Duration ageing_interval{0};  // 0: none
+};
+
+// One job that has a sequence in the cache.
+struct RunningView {
+  uint64_t order = 0;    // of submit
+  int32_t priority = 0;  // with what it had aged by when it was admitted
+  TimePoint deadline = TimePoint::max();
+  bool runnable = true;         // not paused, and its reader keeps up
+  bool suspect = false;         // took part in a step that failed as a whole: to be run alone
+  bool wants_all_rows = false;  // logits of every token it computes
+  int32_t num_candidates = 0;
+  int32_t reserve_tokens = 0;       // length to hold pages for at once; 0: as needed
+  gsl::span<const TokenId> tokens;  // all it is to compute, candidates included
+  PageDemand demand;
+  int32_t name_space = 0;
+};
+
+// One job that waits, for the first time or again.
+struct WaitingView {
+  uint64_t order = 0;
+  int32_t priority = 0;
+  Duration waited{0};
+  TimePoint deadline = TimePoint::max();
+  int32_t overtaken = 0;  // by jobs that were admitted while it did not fit
+  bool runnable = true;
+  bool wants_all_rows = false;
+  int32_t reserve_tokens = 0;
+  gsl::span<const TokenId> tokens;
+  int32_t name_space = 0;
+};
+
+struct NamespaceView {
+  int32_t max_running_jobs = 0;  // 0: no limit
+  int32_t max_pages = 0;         // 0: no limit
+  int32_t running_jobs = 0;
+  int32_t held_pages = 0;
+  double served = 0.0;  // tokens by weight, for the fair share
+};
+
+struct PolicyInput {
+  PolicyLimits limits;
+  int32_t available_pages = 0;
+  gsl::span<const RunningView> running;
+  gsl::span<const WaitingView> waiting;
+  gsl::span<const NamespaceView> name_spaces;
+  // What a waiting job would find; asked only of the few that may be admitted.
+  std::function<PageDemand(int32_t)> demand_of;
+};
+
+struct Grant {
+  int32_t index = 0;  // into running, or into waiting where it is admitted with this step
+  bool admits = false;
+  int32_t max_tokens = 0;
+  int32_t num_logit_rows = 1;
+  int32_t priority = 0;  // of an admitted job, with its age; protects it from preemption by younger ones
+};
+
+// The first waiting job that did not fit, and why.
+struct BlockedJob {
+  enum class Cause : int32_t { pages, slots };
+  int32_t waiting_idx = -1;
+  Cause cause = Cause::pages;
+  int32_t needed_pages = 0;
+  bool gates = false;  // it was overtaken often enough: nobody passes it any more
+};
+
+struct PolicyOutput {
+  // To be preempted before anything else; the rest is empty then, and the function is to be asked again.
+  std::optional<int32_t> preempt;  // into running
+  std::vector<Grant> grants;       // decoding jobs first
+  std::vector<int32_t> overtaken;  // into waiting, once for each admitted job that passed it
+  std::optional<BlockedJob> blocked;
+
+  void clear();
+};
+
+// Rules, in this order:
+// - A suspect runs alone.
+// - Jobs that decode come first, by rank; then pieces of prompts, by rank; then new jobs, by rank, as long as
+//   tokens of the step are left. Rank is priority, then deadline, then order of submit; waiting jobs gain one
+//   priority per ageing interval, and within equal priority and deadline the namespace that was served least
+//   goes first.
+// - Where pages run out the lowest job that ranks below the one in need is preempted; the lowest of all
+//   preempts itself. A waiting job preempts a running one only if its priority, without age, is higher, or if
+//   the running one rests: it is paused, or its reader is behind.
+// - A prompt whose next page another prompt of this step is computing waits for that page.
+// - A waiting job that does not fit may be overtaken max_overtakes times.
+void plan_step(const PolicyInput& input, PolicyOutput& output);
+
+// Pages that a job may need at most, for the check at submit.
+int32_t pages_of_whole_job(int32_t num_tokens, int32_t page_tokens);
+
+}  // namespace quire

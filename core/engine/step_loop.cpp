@@ -1,0 +1,333 @@
+// The step itself; plan and life of jobs are in files of their own.
+#include "core/engine/step_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/batch_builder.h"
+#include "core/engine/deadline.h"
+
+namespace quire {
+
+namespace {
+
+KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& options) {
+  KvCacheOptions kv;
+  kv.pool = {limits.num_pages, limits.page_tokens, options.prefix_hash_bits};
+  kv.max_pages_per_sequence = limits.max_pages_per_sequence;
+  kv.max_sequences = limits.max_sequences;
+  return kv;
+}
+
+PolicyLimits policy_limits(const ExecutorLimits& limits, const CacheOptions& options) {
+  PolicyLimits policy;
+  policy.max_step_tokens = options.max_chunk_tokens > 0
+                               ? std::min(options.max_chunk_tokens, limits.max_tokens)
+                               : limits.max_tokens;
+  policy.max_running_jobs = std::min({limits.max_sequences, limits.max_logit_rows, limits.max_tokens});
+  if (options.max_running_jobs > 0) {
+    policy.max_running_jobs = std::min(policy.max_running_jobs, options.max_running_jobs);
+  }
+  policy.max_logit_rows = limits.max_logit_rows;
+  policy.page_tokens = limits.page_tokens;
+  policy.max_overtakes = options.max_overtakes;
+  policy.ageing_interval = options.ageing_interval;
+  return policy;
+}
+
+}  // namespace
+
+StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue)
+    : runtime_(runtime),
+      parts_(std::move(parts)),
+      options_(options),
+      limits_(parts_.executor->limits()),
+      executor_(*parts_.executor),
+      queue_(queue),
+      kv_(kv_options(limits_, options)),
+      sampler_(parts_.num_tokens),
+      name_spaces_(options),
+      policy_limits_(policy_limits(limits_, options)) {
+  const auto max_jobs = static_cast<size_t>(policy_limits_.max_running_jobs);
+  running_.reserve(max_jobs);
+  planned_jobs_.reserve(max_jobs);
+  admitted_.reserve(max_jobs);
+  plan_.sequences.reserve(max_jobs);
+  accepted_.sequences.reserve(max_jobs);
+  publish_stats();
+}
+
+StepLoop::~StepLoop() = default;
+
+StepOutcome StepLoop::run_once() {
+  now_ = runtime_.clock().now();
+  end_late();
+  expire_pins();
+  if (!plan()) return StepOutcome::idle;
+  step_started_ns_ = std::max<int64_t>(1, now_.time_since_epoch().count());
+  const auto clear_watch = gsl::finally([this] { step_started_ns_ = 0; });
+  try {
+    step();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::device_lost) throw;
+    blame(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    blame(ErrorCode::out_of_memory, "no memory for a step");
+  } catch (const std::exception& error) {
+    blame(ErrorCode::internal, error.what());
+  } catch (...) {
+    blame(ErrorCode::internal, "a step failed with something that is no exception of ours");
+  }
+  ++stats_.steps;
+  sweep();
+  if (options_.check_invariants) audit();
+  return StepOutcome::advanced;
+}
+
+void StepLoop::step() {
+  Reservation reservation = kv_.reserve(plan_);  // given back on the way out unless committed
+  build_batch(plan_, reservation, limits_.max_pages_per_sequence, batch_);
+  executor_.forward(batch_);
+  const Logits logits = executor_.logits();
+  metrics_.sequences_per_step.observe(batch_.num_sequences());
+  metrics_.tokens_per_step.observe(batch_.num_tokens());
+  verify(reservation, logits);
+  reservation.commit(accepted_);
+  append(reservation);
+}
+
+// A step that failed as a whole is somebody's fault: who took part is run alone until it is found out whose.
+void StepLoop::blame(ErrorCode code, const std::string& message) noexcept {
+  if (planned_jobs_.size() == 1) {
+    fail(*planned_jobs_.front(), code, message);
+    return;
+  }
+  for (JobRecord* job : planned_jobs_) job->suspect = true;
+  runtime_.log()(LogLevel::warning, "a step of {} jobs failed ({}): {}", planned_jobs_.size(),
+                 error_code_name(code), message);
+}
+
+gsl::span<const float> StepLoop::token_logits(const Logits& logits, int32_t row) const {
+  return logits.row(row).first(static_cast<size_t>(parts_.num_tokens));
+}
+
+void StepLoop::verify(const Reservation& reservation, const Logits& logits) {
+  accepted_.sequences.clear();
+  int32_t row = 0;
+  for (size_t i = 0; i < planned_jobs_.size(); ++i) {
+    JobRecord& job = *planned_jobs_[i];
+    const ReservedSequence& reserved = reservation.sequences()[i];
+    AcceptedSequence accepted{reserved.num_tokens, false};
+    try {
+      verify_job(job, reserved, logits, row, accepted);
+    } catch (const Error& error) {
+      job.step.error = error.code();
+      job.step.message = error.what();
+    } catch (const std::bad_alloc&) {
+      job.step.error = ErrorCode::out_of_memory;
+    } catch (const std::exception& error) {
+      job.step.error = ErrorCode::internal;
+      job.step.message = error.what();
+    } catch (...) {
+      job.step.error = ErrorCode::internal;
+    }
+    accepted.faulted = job.step.error != ErrorCode::ok;
+    accepted_.sequences.push_back(accepted);
+    row += reserved.num_logit_rows;
+  }
+}
+
+void StepLoop::verify_job(JobRecord& job, const ReservedSequence& reserved, const Logits& logits, int32_t row,
+                          AcceptedSequence& accepted) {
+  const bool reaches_end = reserved.start + reserved.num_tokens == static_cast<int32_t>(job.tokens.size());
+  if (job.request.kind == JobKind::score) {
+    verify_score(job, reserved, logits, row);
+  } else if (reaches_end && job.request.kind == JobKind::generate) {
+    verify_tokens(job, reserved, logits, row, accepted);
+    return;
+  } else if (!scan_row(token_logits(logits, row + reserved.num_logit_rows - 1)).finite) {
+    throw Error(ErrorCode::numeric, "the logits behind token {} are not finite",
+                reserved.start + reserved.num_tokens);
+  }
+  if (reaches_end) job.step.finish = FinishReason::completed;
+}
+
+namespace {
+
+// log(sum(exp(row))), in double: the sum of a vocabulary loses digits in float.
+double log_sum_exp(gsl::span<const float> row, float max_logit) {
+  double sum = 0.0;
+  for (const float logit : row) sum += std::exp(static_cast<double>(logit) - max_logit);
+  return max_logit + std::log(sum);
+}
+
+}  // namespace
+
+void StepLoop::verify_score(JobRecord& job, const ReservedSequence& reserved, const Logits& logits,
+                            int32_t row) {
+  for (int32_t i = 0; i < reserved.num_tokens; ++i) {
+    const auto logits_row = token_logits(logits, row + i);
+    const RowScan scan = scan_row(logits_row);
+    const auto position = static_cast<size_t>(reserved.start + i);
+    if (!scan.finite)
+      throw Error(ErrorCode::numeric, "the logits behind token {} are not finite", position + 1);
+    if (job.request.want_raw_logits) {
+      const size_t width = logits_row.size();
+      std::copy(logits_row.begin(), logits_row.end(),
+                job.output.raw_logits.begin() + static_cast<ptrdiff_t>(position * width));
+    }
+    if (position + 1 == job.tokens.size()) continue;
+    const float logit = logits_row[static_cast<size_t>(job.tokens[position + 1])];
+    job.output.scores[position] = static_cast<float>(logit - log_sum_exp(logits_row, scan.max_logit));
+  }
+}
+
+// The row behind each candidate says whether it was right; the first wrong one is replaced by what was drawn,
+// and nothing behind it stands. Plain decoding has no candidates and one row.
+void StepLoop::verify_tokens(JobRecord& job, const ReservedSequence& reserved, const Logits& logits,
+                             int32_t row, AcceptedSequence& accepted) {
+  const int32_t first_row = row + reserved.num_logit_rows - 1 - job.num_candidates;
+  const size_t num_known = job.tokens.size() - static_cast<size_t>(job.num_candidates);
+  for (int32_t i = 0; i <= job.num_candidates && job.step.finish == FinishReason::unfinished; ++i) {
+    const SampledToken sampled = sample(job, token_logits(logits, first_row + i));
+    take_token(job, sampled);
+    const bool matches =
+        i < job.num_candidates && job.tokens[num_known + static_cast<size_t>(i)] == sampled.token;
+    if (!matches) break;
+  }
+  // The last of the new tokens has not been computed, whether it replaced a candidate or came behind them.
+  accepted.num_tokens =
+      reserved.num_tokens - job.num_candidates + static_cast<int32_t>(job.step.new_tokens.size()) - 1;
+}
+
+SampledToken StepLoop::sample(const JobRecord& job, gsl::span<const float> row) {
+  SampleRequest request{row, &job.sampler};
+  const auto num_new = job.num_new_tokens() + static_cast<int32_t>(job.step.new_tokens.size());
+  if (num_new < job.request.min_new_tokens) request.banned = job.stop_tokens;
+  request.want_log_prob = job.wants_log_probs();
+  request.num_top_log_probs = job.request.num_top_log_probs;
+  SampledToken sampled = sampler_.sample(request);
+  if (sampled.fault == SampleFault::non_finite) {
+    throw Error(ErrorCode::numeric, "the logits for new token {} are not finite", num_new);
+  }
+  if (sampled.fault == SampleFault::nothing_allowed) {
+    throw Error(ErrorCode::numeric, "no token is allowed as new token {}", num_new);
+  }
+  return sampled;
+}
+
+// Stop strings come before max_new_tokens, so that the last token cannot leak a piece of one.
+void StepLoop::take_token(JobRecord& job, const SampledToken& sampled) {
+  JobStep& step = job.step;
+  step.new_tokens.push_back(sampled.token);
+  job.sampler.append(sampled.token);
+  if (std::find(job.stop_tokens.begin(), job.stop_tokens.end(), sampled.token) != job.stop_tokens.end()) {
+    job.text.push_silent(sampled, job.wants_log_probs());
+    job.text.finish();
+    job.result.stop_token = sampled.token;
+    step.finish = FinishReason::stop_token;
+    return;
+  }
+  if (const auto stop = job.text.push(sampled, job.wants_log_probs())) {
+    job.result.stop_string = job.request.stop_strings[*stop];
+    step.finish = FinishReason::stop_string;
+    return;
+  }
+  const auto num_new = job.num_new_tokens() + static_cast<int32_t>(step.new_tokens.size());
+  if (num_new >= job.request.max_new_tokens) {
+    step.finish = FinishReason::max_new_tokens;
+  } else if (job.num_prompt_tokens + num_new >= job.max_tokens) {
+    step.finish = FinishReason::max_seq_len;
+  }
+  if (step.finish != FinishReason::unfinished) job.text.finish();
+}
+
+void StepLoop::append(const Reservation& reservation) noexcept {
+  for (size_t i = 0; i < planned_jobs_.size(); ++i) {
+    append_job(*planned_jobs_[i], reservation.sequences()[i], accepted_.sequences[i]);
+  }
+}
+
+// Memory for new tokens was taken at submit.
+void StepLoop::append_job(JobRecord& job, const ReservedSequence& reserved,
+                          const AcceptedSequence& accepted) noexcept {
+  JobStep& step = job.step;
+  job.suspect = false;
+  if (accepted.faulted) {
+    fail(job, step.error, step.message);
+    return;
+  }
+  const auto num_new = static_cast<int32_t>(step.new_tokens.size());
+  job.tokens.resize(job.tokens.size() - static_cast<size_t>(job.num_candidates));
+  job.num_candidates = 0;
+  if (num_new == 0 || reserved.num_tokens > 1) {
+    stats_.prompt_tokens_computed += static_cast<uint64_t>(reserved.num_tokens);
+    job.channel->computed_tokens = reserved.start + reserved.num_tokens;
+  }
+  if (!job.first_token) {
+    // The prompt alone counts; after a preemption only what was never computed before is new.
+    job.result.cached_tokens += job.result.preemptions == 0 ? reserved.num_found_tokens : 0;
+    stats_.prompt_tokens_cached += static_cast<uint64_t>(reserved.num_found_tokens);
+  }
+  job.tokens.insert(job.tokens.end(), step.new_tokens.begin(), step.new_tokens.end());
+  stats_.new_tokens += static_cast<uint64_t>(num_new);
+  name_spaces_.add_served(job.name_space, reserved.num_tokens);
+  if (num_new > 0) {
+    job.channel->new_tokens = job.num_new_tokens();
+    job.channel->state = JobState::generating;
+    measure_token(job);
+  }
+  try {
+    emit(job);
+  } catch (const Error& error) {
+    fail(job, error.code(), error.what());
+  } catch (...) {
+    fail(job, ErrorCode::out_of_memory, "no memory for an event");
+  }
+  if (step.finish != FinishReason::unfinished) end(job, step.finish, ErrorCode::ok, {});
+}
+
+void StepLoop::measure_token(JobRecord& job) noexcept {
+  const TimePoint now = runtime_.clock().now();
+  if (job.first_token) {
+    metrics_.time_between_tokens.observe(in_seconds(now - job.last_token));
+  } else {
+    job.first_token = now;
+    metrics_.time_to_first_token.observe(in_seconds(now - job.submitted));
+  }
+  job.last_token = now;
+}
+
+void StepLoop::emit(JobRecord& job) {
+  EventStream& stream = *job.channel->stream;
+  if (!job.announced) {
+    job.announced = true;
+    Event started;
+    started.kind = EventKind::started;
+    started.job = job.id;
+    started.tag = job.request.tag;
+    stream.push(std::move(started));
+  }
+  if (job.request.want_progress && !job.first_token) {
+    Event progress;
+    progress.kind = EventKind::progress;
+    progress.job = job.id;
+    progress.tag = job.request.tag;
+    progress.done_tokens = std::min(kv_.length(*job.sequence), job.num_prompt_tokens);
+    progress.total_tokens = job.num_prompt_tokens;
+    stream.push(std::move(progress));
+  }
+  const bool ends = job.step.finish != FinishReason::unfinished;
+  if (!job.text.has_text() && !(ends && job.text.has_anything())) return;
+  Event text = job.text.take();
+  text.kind = EventKind::text;
+  text.job = job.id;
+  text.tag = job.request.tag;
+  if (!stream.push(std::move(text))) {
+    throw Error(ErrorCode::capacity, "the reader left {} events unread", job.request.max_unread_events);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,53 @@
+// From the tokens of one job to its text events.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/event.h"
+#include "core/engine/text_codec.h"
+#include "core/sampling/sampler.h"
+#include "core/tokenizer/stop_matcher.h"
+
+namespace quire {
+
+// Collects tokens until some of their text may be shown: whole characters that cannot be the head of a stop
+// string. One thread at a time.
+class TextOutput {
+ public:
+  TextOutput(std::unique_ptr<TextStream> stream, const std::vector<std::string>& stops);
+
+  // The index of the stop string that is now complete; its text and what follows are cut off.
+  std::optional<size_t> push(const SampledToken& token, bool with_log_probs);
+  // A token that ends the job and has no text.
+  void push_silent(const SampledToken& token, bool with_log_probs);
+  // Lets go of what was held back; nothing is pushed afterwards.
+  void finish();
+
+  // Text to show, or tokens that never have any: those wait for nothing.
+  bool has_text() const {
+    return !pending_.text.empty() || (stream_->is_silent() && !pending_.token_ids.empty());
+  }
+  bool has_anything() const { return has_text() || !pending_.token_ids.empty(); }
+  // Text, ids and log-probabilities so far; they are gone from here.
+  Event take();
+
+  // A copy for a fork. What is pending goes with the parent alone; what is held back goes with both.
+  TextOutput clone() const;
+  // The state behind `tokens`, whose text counts as shown.
+  TextOutput replay(std::unique_ptr<TextStream> stream, const TokenIds& tokens) const;
+
+ private:
+  TextOutput(std::unique_ptr<TextStream> stream, StopMatcher matcher)
+      : stream_(std::move(stream)), fresh_matcher_(matcher), matcher_(std::move(matcher)) {}
+
+  std::unique_ptr<TextStream> stream_;
+  StopMatcher fresh_matcher_;  // at the beginning of the text; shares the automaton
+  StopMatcher matcher_;
+  std::string piece_;
+  Event pending_;
+};
+
+}  // namespace quire

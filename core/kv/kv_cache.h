@@ -1,0 +1,174 @@
+// Sequences over pages: page tables, prefix reuse, copy-on-write, and the reservation of a step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/base/ids.h"
+#include "core/kv/content.h"
+#include "core/kv/page_demand.h"
+#include "core/kv/page_pool.h"
+#include "core/step/batch.h"
+#include "core/step/step_plan.h"
+
+namespace quire {
+
+class Reservation;
+
+struct SequenceOptions {
+  PrefixDomain domain;
+  bool reuse = true;    // may start from pages of others
+  bool publish = true;  // others may start from its pages
+};
+
+// One planned sequence with its pages.
+struct ReservedSequence {
+  SequenceId sequence;
+  int32_t start = 0;       // tokens in the cache before the step, found ones included
+  int32_t num_tokens = 0;  // to compute; 1 or more
+  int32_t num_logit_rows = 0;
+  int32_t num_found_tokens = 0;   // by prefix reuse, in this step
+  gsl::span<const PageId> pages;  // valid until commit; the rest until the next reserve
+};
+
+struct KvCacheOptions {
+  PagePoolOptions pool;
+  int32_t max_pages_per_sequence = 0;
+  int32_t max_sequences = 0;  // that take part in one step
+};
+
+// One thread at a time. Failure leaves everything as it was.
+class KvCache {
+ public:
+  explicit KvCache(const KvCacheOptions& options);
+  ~KvCache();
+  KvCache(const KvCache&) = delete;
+  KvCache& operator=(const KvCache&) = delete;
+
+  SequenceId create(const SequenceOptions& options);
+  // A second sequence with the same tokens; all pages are shared until one of the two writes.
+  SequenceId fork(SequenceId parent);
+  // What is indexed stays in the cache; the rest is free.
+  void destroy(SequenceId sequence) noexcept;
+  // Keeps the first num_tokens.
+  void truncate(SequenceId sequence, int32_t num_tokens) noexcept;
+
+  int32_t length(SequenceId sequence) const { return get(sequence).length; }
+  int32_t num_pages(SequenceId sequence) const { return static_cast<int32_t>(get(sequence).pages.size()); }
+  gsl::span<const PageId> pages(SequenceId sequence) const { return get(sequence).pages; }
+  // The last whole page before its end; with the length it says where a sequence stands among others.
+  ContentId tail_content(SequenceId sequence) const { return get(sequence).tail; }
+  // Whether others may profit from what it computes.
+  bool publishes(SequenceId sequence) const { return get(sequence).publish; }
+
+  // Where `sequence`, which is to become `tokens`, stands, and what it would find if it were reserved now.
+  // Never all of the tokens: one at least is left to compute.
+  PageDemand demand(SequenceId sequence, gsl::span<const TokenId> tokens) const;
+  // The same of a sequence yet to be created.
+  PageDemand demand(const PrefixDomain& domain, gsl::span<const TokenId> tokens) const;
+
+  // Finds prefixes and takes pages for all sequences of a plan. Throws ErrorCode::capacity where they do not
+  // suffice. One reservation at a time.
+  Reservation reserve(const StepPlan& plan);
+
+  // Keeps the whole cached pages of a prefix; the pages, or an empty list where none is cached.
+  std::vector<PageId> pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens, int32_t max_pages);
+  void unpin(gsl::span<const PageId> pages) noexcept;
+
+  PagePool& pool() { return pool_; }
+  const PagePool& pool() const { return pool_; }
+  int32_t num_sequences() const { return num_sequences_; }
+  uint64_t num_deduplicated() const { return num_deduplicated_; }
+
+  // Empty where every page is accounted for, else the first thing that is not.
+  std::string audit() const;
+
+ private:
+  friend class Reservation;
+
+  struct Sequence {
+    uint64_t generation = 0;  // of this slot; odd while in use
+    bool reuse = true;
+    bool publish = true;
+    ContentId root;
+    ContentId tail;  // of the last whole page; root where there is none; none where not published
+    int32_t length = 0;
+    std::vector<PageId> pages;
+  };
+  struct Undo {
+    size_t sequence_idx;
+    size_t page_idx;
+    PageId before;  // -1: there was none
+  };
+  struct Change {
+    Sequence* sequence = nullptr;
+    int32_t old_length = 0;
+    int32_t own_start = 0;  // behind adopted pages: from here on it writes pages of its own
+    ContentId old_tail;
+    gsl::span<const TokenId> tokens;
+  };
+
+  Sequence& get(SequenceId id);
+  const Sequence& get(SequenceId id) const;
+  ContentId root_of(const PrefixDomain& domain);
+  ContentId find_root(const PrefixDomain& domain) const;
+  void drop_unused_domains();
+  void match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand& demand) const;
+  bool must_copy_tail(const Sequence& sequence) const;
+
+  void place(size_t change_idx, size_t page_idx, PageId page);
+  void adopt(size_t change_idx);
+  void extend(size_t change_idx, const PlannedSequence& planned);
+  void copy_tail(size_t change_idx);
+  void commit(const Accepted& accepted) noexcept;
+  void keep(const Change& change, int32_t num_tokens) noexcept;
+  void keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
+                 gsl::span<const TokenId> tokens) noexcept;
+  void roll_back() noexcept;
+  void end_step() noexcept;
+
+  PagePool pool_;
+  size_t max_pages_per_sequence_;
+  std::vector<std::unique_ptr<Sequence>> sequences_;
+  std::vector<uint32_t> free_slots_;
+  int32_t num_sequences_ = 0;
+  std::unordered_map<std::string, ContentId> roots_;
+  std::vector<PageId> pinned_;
+  uint64_t num_deduplicated_ = 0;
+
+  // Of the open reservation; kept to be used again.
+  bool reserving_ = false;
+  std::vector<Change> changes_;
+  std::vector<Undo> undo_;
+  std::vector<PageCopy> copies_;
+  std::vector<ReservedSequence> reserved_;
+};
+
+// The pages of one step. Gives everything back on destruction unless committed.
+class Reservation {
+ public:
+  Reservation(Reservation&& other) noexcept
+      : cache_(other.cache_), open_(std::exchange(other.open_, false)) {}
+  Reservation& operator=(Reservation&&) = delete;
+  ~Reservation();
+
+  gsl::span<const ReservedSequence> sequences() const { return cache_->reserved_; }
+  gsl::span<const PageCopy> copies() const { return cache_->copies_; }
+
+  // What was accepted becomes part of the sequences; whole pages become findable.
+  void commit(const Accepted& accepted) noexcept;
+
+ private:
+  friend class KvCache;
+  explicit Reservation(KvCache& cache) : cache_(&cache) {}
+  KvCache* cache_;
+  bool open_ = true;
+};
+
+}  // namespace quire

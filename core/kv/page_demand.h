@@ -1,0 +1,39 @@
+// The one arithmetic of pages: submit refuses by it, the scheduler plans by it, reserve keeps to it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/kv/content.h"
+
+namespace quire {
+
+constexpr int32_t pages_for(int32_t num_tokens, int32_t page_tokens) {
+  return num_tokens / page_tokens + (num_tokens % page_tokens != 0 ? 1 : 0);
+}
+
+// Where one sequence stands before a step, and what it would find in the cache.
+struct PageDemand {
+  int32_t length = 0;              // tokens in the cache
+  int32_t held_pages = 0;          // in its table
+  int32_t found_tokens = 0;        // computed by others, whole pages and a copied piece of one
+  int32_t found_pages = 0;         // the whole ones
+  int32_t found_unreferenced = 0;  // of these, those that now count as available
+  bool copies_tail = false;        // its last page is shared and has to be copied before it is written
+  ContentId tail;                  // the last whole page before start(); none where it takes nothing over
+  bool publishes = false;          // others may take over what it computes
+
+  int32_t start() const { return length + found_tokens; }
+};
+
+// Available pages that computing num_tokens more takes at most; reserve_tokens is a length to take pages for
+// at the same time, where it is the longer one.
+constexpr int32_t pages_needed(const PageDemand& demand, int32_t num_tokens, int32_t reserve_tokens,
+                               int32_t page_tokens) {
+  const int32_t target = std::max(demand.length + demand.found_tokens + num_tokens, reserve_tokens);
+  const int32_t held = std::max(demand.held_pages, demand.length / page_tokens + demand.found_pages);
+  return std::max(0, pages_for(target, page_tokens) - held) + demand.found_unreferenced +
+         (demand.copies_tail ? 1 : 0);
+}
+
+}  // namespace quire

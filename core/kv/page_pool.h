@@ -1,0 +1,114 @@
+// The pages of one cache: who uses them, what they hold, and which goes next when room is needed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/base/ids.h"
+#include "core/kv/content.h"
+#include "core/kv/page_index.h"
+
+namespace quire {
+
+struct PagePoolOptions {
+  int32_t num_pages = 0;
+  int32_t page_tokens = 256;
+  int32_t hash_bits = 64;
+};
+
+// A page is free (holds nothing), cached (holds content, nobody uses it) or referenced. Content is found
+// through an index and compared token by token. All memory is taken at construction. One thread at a time.
+class PagePool {
+ public:
+  explicit PagePool(const PagePoolOptions& options);
+
+  int32_t num_pages() const { return static_cast<int32_t>(pages_.size()); }
+  int32_t page_tokens() const { return page_tokens_; }
+  int32_t num_free() const { return free_.size; }
+  int32_t num_cached() const { return cached_.size; }
+  int32_t num_referenced() const { return num_pages() - num_free() - num_cached(); }
+  int32_t num_available() const { return num_free() + num_cached(); }
+  uint64_t num_evicted() const { return num_evicted_; }
+
+  ContentId new_content() { return ContentId{++last_content_}; }
+
+  // An empty page with one reference: a free one, else the cached one that was used longest ago. Throws
+  // ErrorCode::capacity where every page is referenced.
+  PageId allocate();
+  void reference(PageId page) noexcept;
+  void release(PageId page) noexcept;
+  // A cached page counts as used now.
+  void touch(PageId page) noexcept;
+
+  // Whether its one holder may write on: nobody else sees it and no later page hangs on its content.
+  bool writable(PageId page) const;
+  int32_t ref_count(PageId page) const { return at(page).ref_count; }
+  ContentId content(PageId page) const { return at(page).content; }
+  gsl::span<const TokenId> tokens(PageId page) const;  // those recorded
+
+  // Tokens [offset, offset + tokens.size()) of a writable page now stand; what was behind them is forgotten.
+  void record(PageId page, int32_t offset, gsl::span<const TokenId> tokens) noexcept;
+  // Forgets the tokens from num_tokens on; the page is writable.
+  void truncate(PageId page, int32_t num_tokens) noexcept;
+
+  // Makes the recorded tokens of a page findable behind `parent` (a domain's root or the page before).
+  void show(PageId page, ContentId parent) noexcept;
+  // Gives a full, shown page its place among whole pages. Where another holds the same tokens behind the same
+  // parent that one is returned, this page is found no longer, and the caller moves to the other.
+  PageId publish(PageId page) noexcept;
+
+  // The whole page of these page_tokens tokens behind `parent`; value -1 where there is none.
+  PageId find(ContentId parent, gsl::span<const TokenId> tokens) const;
+  struct PartialMatch {
+    PageId page{-1};
+    int32_t num_tokens = 0;
+  };
+  // The shown page behind `parent` that starts with the most of `tokens`.
+  PartialMatch find_longest(ContentId parent, gsl::span<const TokenId> tokens) const;
+
+  // Empty where all is sound, else what is not. `references` are those that the callers know of, by page.
+  std::string audit(gsl::span<const int32_t> references) const;
+  bool is_free(PageId page) const { return at(page).list == List::free; }
+  bool is_cached(PageId page) const { return at(page).list == List::cached; }
+
+ private:
+  enum class List : int8_t { none, free, cached };
+  struct Page {
+    int32_t ref_count = 0;
+    int32_t num_tokens = 0;
+    ContentId parent;   // none until shown
+    ContentId content;  // none until published
+    int32_t previous = -1;
+    int32_t next = -1;
+    List list = List::none;
+  };
+  struct PageList {
+    int32_t front = -1;
+    int32_t back = -1;
+    int32_t size = 0;
+  };
+
+  Page& at(PageId page) { return pages_[static_cast<size_t>(page.value)]; }
+  const Page& at(PageId page) const { return pages_[static_cast<size_t>(page.value)]; }
+  PageList& list_of(List list) { return list == List::free ? free_ : cached_; }
+  void push_back(PageId page, List list) noexcept;
+  void unlink(PageId page) noexcept;
+  void forget(PageId page) noexcept;
+  std::string audit_list(const PageList& list, List kind) const;
+  std::string audit_order() const;
+
+  int32_t page_tokens_;
+  std::vector<Page> pages_;
+  std::vector<TokenId> tokens_;  // [num_pages, page_tokens]
+  PageIndex whole_;              // published pages, by parent and tokens
+  PageIndex children_;           // shown pages, by parent
+  PageList free_;
+  PageList cached_;  // longest unused first; a page always comes before its parent
+  uint64_t last_content_ = 0;
+  uint64_t num_evicted_ = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,199 @@
+// How a step takes its pages, and what becomes of them.
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/kv/kv_cache.h"
+
+namespace quire {
+
+// Prefixes are found for all sequences before the first page is taken, so that no eviction takes away what
+// another sequence of the same step was going to use.
+Reservation KvCache::reserve(const StepPlan& plan) {
+  Expects(!reserving_);
+  reserving_ = true;
+  reserved_.clear();
+  Reservation reservation(*this);  // from here on, an exception rolls back
+  for (const PlannedSequence& planned : plan.sequences) {
+    Sequence& sequence = get(planned.sequence);
+    changes_.push_back({&sequence, sequence.length, sequence.length, sequence.tail, planned.tokens});
+    adopt(changes_.size() - 1);
+  }
+  for (size_t i = 0; i < plan.sequences.size(); ++i) extend(i, plan.sequences[i]);
+  for (size_t i = 0; i < plan.sequences.size(); ++i) reserved_[i].pages = changes_[i].sequence->pages;
+  return reservation;
+}
+
+// Puts `page`, which carries a reference for this sequence, into its table.
+void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
+  std::vector<PageId>& pages = changes_[change_idx].sequence->pages;
+  const bool appends = page_idx == pages.size();
+  try {
+    if (page_idx >= max_pages_per_sequence_) {
+      throw Error(ErrorCode::capacity, "a sequence may hold {} pages", max_pages_per_sequence_);
+    }
+    undo_.push_back({change_idx, page_idx, appends ? PageId{-1} : pages[page_idx]});
+  } catch (...) {
+    pool_.release(page);
+    throw;
+  }
+  if (appends) {
+    pages.push_back(page);  // within the capacity taken at creation
+  } else {
+    pages[page_idx] = page;
+  }
+}
+
+// Moves a sequence that stands at the start of a page over all whole pages that others have computed.
+void KvCache::adopt(size_t change_idx) {
+  Sequence& sequence = *changes_[change_idx].sequence;
+  const auto tokens = changes_[change_idx].tokens;
+  const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
+  if (!sequence.reuse || sequence.tail.value == 0 || sequence.length % pool_.page_tokens() != 0) return;
+  while (static_cast<size_t>(sequence.length) + page_tokens < tokens.size()) {
+    const auto start = static_cast<size_t>(sequence.length);
+    const PageId page = pool_.find(sequence.tail, tokens.subspan(start, page_tokens));
+    if (page.value < 0) break;
+    pool_.reference(page);
+    place(change_idx, start / page_tokens, page);
+    sequence.tail = pool_.content(page);
+    sequence.length += pool_.page_tokens();
+  }
+}
+
+void KvCache::extend(size_t change_idx, const PlannedSequence& planned) {
+  Sequence& sequence = *changes_[change_idx].sequence;
+  const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
+  changes_[change_idx].own_start = sequence.length;
+  if (must_copy_tail(sequence)) {
+    copy_tail(change_idx);
+  } else if (sequence.length % pool_.page_tokens() != 0) {
+    // What is about to be overwritten is off the record even if the step comes to nothing.
+    pool_.truncate(sequence.pages[static_cast<size_t>(sequence.length) / page_tokens],
+                   sequence.length % pool_.page_tokens());
+  }
+
+  const auto start = static_cast<size_t>(sequence.length);
+  const size_t rest = std::min(page_tokens, planned.tokens.size() - start - 1);
+  PagePool::PartialMatch partial;
+  if (sequence.reuse && sequence.tail.value != 0 && start % page_tokens == 0 && rest > 0) {
+    partial = pool_.find_longest(sequence.tail, planned.tokens.subspan(start, rest));
+    if (partial.num_tokens > 0) pool_.touch(partial.page);
+  }
+  const int32_t found = partial.num_tokens;
+  const auto left = static_cast<int32_t>(planned.tokens.size()) - sequence.length - found;
+  const int32_t num_tokens = std::min(left, planned.max_tokens);
+  const auto target =
+      static_cast<size_t>(std::max(sequence.length + found + num_tokens, planned.reserve_tokens));
+  while (sequence.pages.size() * page_tokens < target)
+    place(change_idx, sequence.pages.size(), pool_.allocate());
+  if (found > 0) {
+    const PageId target_page = sequence.pages[start / page_tokens];
+    // Where the last available page was the source itself, its content is in place already.
+    if (target_page != partial.page) copies_.push_back({partial.page, target_page, found});
+    sequence.length += found;
+  }
+  reserved_.push_back({planned.sequence,
+                       sequence.length,
+                       num_tokens,
+                       std::min(num_tokens, planned.num_logit_rows),
+                       sequence.length - changes_[change_idx].old_length,
+                       {}});
+}
+
+// The page that the sequence would write on belongs to others as well; they keep it, it gets its own.
+void KvCache::copy_tail(size_t change_idx) {
+  Sequence& sequence = *changes_[change_idx].sequence;
+  const auto page_idx = static_cast<size_t>(sequence.length / pool_.page_tokens());
+  const PageId shared = sequence.pages[page_idx];
+  const PageId own = pool_.allocate();
+  place(change_idx, page_idx, own);
+  copies_.push_back({shared, own, sequence.length % pool_.page_tokens()});
+}
+
+void KvCache::commit(const Accepted& accepted) noexcept {
+  for (const Undo& undo : undo_) {
+    if (undo.before.value >= 0) pool_.release(undo.before);
+  }
+  for (size_t i = 0; i < changes_.size(); ++i) {
+    const AcceptedSequence& outcome = accepted.sequences[i];
+    // A page of its own that was filled by a copy, but not accepted, is left unseen; the sequence is about to
+    // be destroyed.
+    if (!outcome.faulted) keep(changes_[i], outcome.num_tokens);
+  }
+  end_step();
+}
+
+// Records what stands: tokens copied from another page, then the computed ones. Adopted pages are on record.
+void KvCache::keep(const Change& change, int32_t num_tokens) noexcept {
+  Sequence& sequence = *change.sequence;
+  const int32_t page_tokens = pool_.page_tokens();
+  const int32_t end = sequence.length + num_tokens;
+  int32_t position = change.own_start / page_tokens * page_tokens;
+  while (position < end) {
+    const auto page_idx = static_cast<size_t>(position / page_tokens);
+    const int32_t page_end = std::min(end, position + page_tokens);
+    // A page of its own has its older tokens on record, a copied one has none.
+    const auto recorded = static_cast<int32_t>(pool_.tokens(sequence.pages[page_idx]).size());
+    const int32_t first = position + std::min(recorded, std::max(0, change.own_start - position));
+    keep_page(sequence, page_idx, first - position,
+              change.tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(page_end - first)));
+    position = page_end;
+  }
+  sequence.length = end;
+}
+
+void KvCache::keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
+                        gsl::span<const TokenId> tokens) noexcept {
+  const PageId page = sequence.pages[page_idx];
+  pool_.record(page, offset, tokens);
+  if (!sequence.publish || sequence.tail.value == 0) {
+    sequence.tail = ContentId{};
+    return;
+  }
+  pool_.show(page, sequence.tail);
+  if (offset + static_cast<int32_t>(tokens.size()) < pool_.page_tokens()) return;
+  const PageId kept = pool_.publish(page);
+  if (kept != page) {
+    pool_.reference(kept);
+    pool_.release(page);
+    sequence.pages[page_idx] = kept;
+    ++num_deduplicated_;
+  }
+  sequence.tail = pool_.content(kept);
+}
+
+void KvCache::roll_back() noexcept {
+  for (auto undo = undo_.rbegin(); undo != undo_.rend(); ++undo) {
+    std::vector<PageId>& pages = changes_[undo->sequence_idx].sequence->pages;
+    pool_.release(pages[undo->page_idx]);
+    if (undo->before.value < 0) {
+      pages.pop_back();
+    } else {
+      pages[undo->page_idx] = undo->before;
+    }
+  }
+  for (const Change& change : changes_) {
+    change.sequence->length = change.old_length;
+    change.sequence->tail = change.old_tail;
+  }
+  end_step();
+}
+
+void KvCache::end_step() noexcept {
+  changes_.clear();
+  undo_.clear();
+  copies_.clear();
+  reserving_ = false;
+}
+
+void Reservation::commit(const Accepted& accepted) noexcept {
+  Expects(open_);
+  open_ = false;
+  cache_->commit(accepted);
+}
+
+Reservation::~Reservation() {
+  if (open_) cache_->roll_back();
+}
+
+}  // namespace quire

@@ -1,0 +1,20 @@
+// The last norm and the vocabulary projection, for the rows whose logits are wanted.
+#pragma once
+
+#include "core/layers/forward_pass.h"
+#include "core/layers/norm.h"
+
+namespace quire {
+
+struct HeadLayer {
+  NormLayer norm;
+  PreparedWeight projection;  // [hidden, vocabulary]
+  int32_t vocab_size = 0;
+  float logit_scale = 1.0f;
+  float softcap = 0.0f;
+
+  // Leaves [num_logit_rows, vocab_size] f32 in workspace.logits.
+  void forward(const ForwardPass& pass) const;
+};
+
+}  // namespace quire

@@ -1,0 +1,58 @@
+// A tensor in host memory of its own, aligned for vector loads.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/tensor/dtype.h"
+
+namespace quire {
+
+// Move-only; the bytes stay where they are when it moves.
+class HostTensor {
+ public:
+  static constexpr size_t kAlignmentBytes = 64;
+
+  HostTensor() = default;
+  // Memory that is not yet filled. Throws ErrorCode::out_of_memory with the bytes and `what`. size_bytes is
+  // shape x dtype.
+  HostTensor(DType dtype, std::vector<int64_t> shape, size_t size_bytes, std::string_view what);
+
+  DType dtype() const { return dtype_; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  size_t size_bytes() const { return size_bytes_; }
+  bool empty() const { return size_bytes_ == 0; }
+  gsl::span<std::byte> bytes() { return {data_.get(), size_bytes_}; }
+  gsl::span<const std::byte> bytes() const { return {data_.get(), size_bytes_}; }
+
+  // The elements; sizeof(T) must be the size of the type.
+  template <typename T>
+  gsl::span<const T> elements() const {
+    Expects(sizeof(T) == kernels::dtype_bytes(dtype_));
+    return {reinterpret_cast<const T*>(data_.get()), size_bytes_ / sizeof(T)};
+  }
+  template <typename T>
+  gsl::span<T> elements() {
+    Expects(sizeof(T) == kernels::dtype_bytes(dtype_));
+    return {reinterpret_cast<T*>(data_.get()), size_bytes_ / sizeof(T)};
+  }
+
+  // Borrowed until this tensor goes.
+  TensorView view() const { return {dtype_, shape_, bytes()}; }
+
+ private:
+  struct Release {
+    void operator()(std::byte* memory) const noexcept;
+  };
+
+  DType dtype_ = DType::f32;
+  std::vector<int64_t> shape_;
+  size_t size_bytes_ = 0;
+  std::unique_ptr<std::byte[], Release> data_;
+};
+
+}  // namespace quire

@@ -1,0 +1,89 @@
+#include "core/loader/linear_weight.h"
+
+#include <type_traits>
+
+namespace quire {
+namespace {
+
+using kernels::WeightFormat;
+using kernels::WeightSource;
+
+template <WeightFormat format, typename Matrix>
+constexpr bool kStandsFor =
+    std::is_same_v<std::variant_alternative_t<static_cast<size_t>(format), decltype(LinearWeight::matrix)>,
+                   Matrix>;
+static_assert(kStandsFor<WeightFormat::dense, DenseMatrix> && kStandsFor<WeightFormat::exl2, Exl2Matrix> &&
+              kStandsFor<WeightFormat::gptq, GptqMatrix>);
+
+// The stored words are I32; their bits are what counts.
+const uint32_t* words(const HostTensor& tensor) {
+  return reinterpret_cast<const uint32_t*>(tensor.elements<int32_t>().data());
+}
+
+void describe_matrix(const DenseMatrix& matrix, WeightSource& source) {
+  source.dense = {matrix.weight.dtype(), matrix.weight.bytes().data()};
+}
+
+void describe_matrix(const Exl2Matrix& matrix, WeightSource& source) {
+  source.exl2.q_weight = words(matrix.q_weight);
+  source.exl2.q_scale = words(matrix.q_scale);
+  source.exl2.q_scale_max = matrix.q_scale_max.elements<uint16_t>().data();
+  source.exl2.groups = matrix.groups.data();
+  source.exl2.num_groups = gsl::narrow<int32_t>(matrix.groups.size());
+  source.exl2.packed_rows = gsl::narrow<int32_t>(matrix.q_weight.shape().front());
+}
+
+void describe_matrix(const GptqMatrix& matrix, WeightSource& source) {
+  source.gptq.q_weight = words(matrix.q_weight);
+  source.gptq.q_zeros = words(matrix.q_zeros);
+  source.gptq.scales = matrix.scales.data();
+  source.gptq.group_of_row = matrix.group_of_row.data();
+  source.gptq.num_groups = gsl::narrow<int32_t>(matrix.q_zeros.shape().front());
+  source.gptq.zero_offset = matrix.zero_offset;
+}
+
+uint64_t matrix_bytes(const DenseMatrix& matrix) {
+  return matrix.weight.size_bytes();
+}
+uint64_t matrix_bytes(const Exl2Matrix& matrix) {
+  return matrix.q_weight.size_bytes() + matrix.q_scale.size_bytes() + matrix.q_scale_max.size_bytes();
+}
+uint64_t matrix_bytes(const GptqMatrix& matrix) {
+  return matrix.q_weight.size_bytes() + matrix.q_zeros.size_bytes() + matrix.scales.size() * sizeof(uint16_t);
+}
+
+template <typename T>
+const T* data_or_null(const std::vector<T>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
+}  // namespace
+
+WeightSource LinearWeight::source() const {
+  WeightSource source;
+  source.format = format();
+  source.num_in = num_in;
+  source.num_out = num_out;
+  source.padded_out = padded_out;
+  std::visit([&source](const auto& held) { describe_matrix(held, source); }, matrix);
+  source.row_order = data_or_null(row_order);
+  source.column_order = data_or_null(column_order);
+  source.bias = data_or_null(bias);
+  source.prescale = prescale;
+  return source;
+}
+
+uint64_t LinearWeight::size_bytes() const {
+  return std::visit([](const auto& held) { return matrix_bytes(held); }, matrix);
+}
+
+void fold_row_order(LinearWeight& consumer, gsl::span<LinearWeight* const> producers) {
+  if (consumer.row_order.empty()) return;
+  for (LinearWeight* producer : producers) {
+    Expects(producer->num_out == consumer.num_in && producer->column_order.empty());
+    producer->column_order = consumer.row_order;
+  }
+  consumer.row_order.clear();
+}
+
+}  // namespace quire

@@ -1,0 +1,57 @@
+// The matrix of one linear layer in host memory, found sound, on its way to a backend.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/loader/host_tensor.h"
+#include "kernels/interface/weight_source.h"
+
+namespace quire {
+
+struct DenseMatrix {
+  HostTensor weight;  // [num_out, num_in] f16, bf16 or f32
+};
+
+struct Exl2Matrix {
+  HostTensor q_weight;
+  HostTensor q_scale;
+  HostTensor q_scale_max;
+  std::vector<kernels::Exl2Group> groups;
+};
+
+struct GptqMatrix {
+  HostTensor q_weight;
+  HostTensor q_zeros;
+  std::vector<uint16_t> scales;       // [num_groups, padded_out] f16
+  std::vector<int32_t> group_of_row;  // [num_in]
+  int32_t zero_offset = 1;
+};
+
+// Owns everything that its source() points to. Move-only; buffers stay where they are when it moves.
+struct LinearWeight {
+  int32_t num_in = 0;
+  int32_t num_out = 0;
+  int32_t padded_out = 0;  // columns as stored
+  std::variant<DenseMatrix, Exl2Matrix, GptqMatrix> matrix;
+  std::vector<float> bias;            // [num_out] in stored column order, or empty
+  std::vector<int32_t> row_order;     // stored row k is input feature row_order[k]; empty: the same
+  std::vector<int32_t> column_order;  // output j is stored column column_order[j]; empty: the same
+  float prescale = 1.0f;
+
+  kernels::WeightFormat format() const { return static_cast<kernels::WeightFormat>(matrix.index()); }
+  // Borrowed until this object is changed or goes.
+  kernels::WeightSource source() const;
+  // Host memory of the matrix and its scales.
+  uint64_t size_bytes() const;
+};
+
+// Lets `producers` write their outputs in the stored row order of `consumer`, whose rows then need no
+// permutation: gate and up write what down reads. Nothing changes where the consumer's rows are in order.
+// Each producer has as many outputs as the consumer has inputs, and no column order yet.
+void fold_row_order(LinearWeight& consumer, gsl::span<LinearWeight* const> producers);
+
+}  // namespace quire

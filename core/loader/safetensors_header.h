@@ -1,0 +1,41 @@
+// The header of a safetensors file, read strictly: what it says is either sound or refused.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/loader/stored_type.h"
+
+namespace quire {
+
+// One tensor of a file. Its shape, type and byte range agree, and its range is its own.
+struct TensorInfo {
+  std::string name;
+  const StoredType* type = nullptr;
+  std::vector<int64_t> shape;  // at most kMaxTensorRank extents, each >= 0
+  uint64_t offset_bytes = 0;   // from the start of the file
+  uint64_t size_bytes = 0;
+
+  uint64_t num_elements() const;
+};
+
+constexpr size_t kMaxTensorRank = 8;
+
+struct SafetensorsHeader {
+  std::vector<TensorInfo> tensors;  // sorted by name
+  std::map<std::string, std::string> metadata;
+};
+
+// Reads the JSON text of a header whose file has `data_bytes` bytes of tensors from `data_offset` on. Every
+// refusal is ErrorCode::format and names `source` (the file), the tensor and the reason. What it takes in
+// memory is bounded by the length of the text.
+SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_offset, uint64_t data_bytes,
+                                           std::string_view source);
+
+// "[2, 3]", for messages.
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace quire

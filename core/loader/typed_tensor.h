@@ -1,0 +1,28 @@
+// Reads that hold a tensor to a rank, a shape and a type.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/loader/weight_reader.h"
+
+namespace quire {
+
+inline void require_rank(const WeightDirectory::Entry& entry, size_t rank) {
+  if (entry.tensor->shape.size() == rank) return;
+  throw Error(ErrorCode::format, "{}: has the shape {} where {} dimensions are needed", describe(entry),
+              shape_text(entry.tensor->shape), rank);
+}
+
+inline HostTensor read_typed(WeightReader& reader, const std::string& name, const std::vector<int64_t>& shape,
+                             DType dtype) {
+  const WeightDirectory::Entry& entry = reader.directory().at(name);
+  if (entry.tensor->type->dtype != dtype) {
+    throw Error(ErrorCode::format, "{}: has the type {} where {} is needed", describe(entry),
+                entry.tensor->type->name, dtype_name(dtype));
+  }
+  return reader.read(name, shape);
+}
+
+}  // namespace quire

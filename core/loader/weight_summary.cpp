@@ -1,0 +1,89 @@
+#include "core/loader/weight_summary.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "core/base/checked_math.h"
+
+namespace quire {
+namespace {
+
+// Tensors that describe how others are packed.
+constexpr std::array<std::string_view, 9> kPackingSuffixes = {
+    "q_scale", "q_scale_max", "q_groups", "q_invperm", "q_perm", "q_group_map", "qzeros", "scales", "g_idx"};
+
+struct SplitName {
+  std::string_view key;
+  std::string_view suffix;
+};
+
+SplitName split(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  return dot == std::string_view::npos ? SplitName{name, ""}
+                                       : SplitName{name.substr(0, dot), name.substr(dot + 1)};
+}
+
+uint64_t extent(const TensorInfo& tensor, size_t index) {
+  return index < tensor.shape.size() ? static_cast<uint64_t>(tensor.shape[index]) : 0;
+}
+
+uint64_t weights_of(const WeightDirectory& directory, const TensorInfo& tensor) {
+  const SplitName name = split(tensor.name);
+  if (name.suffix == "q_weight") {
+    const auto* rows = directory.find(std::string(name.key) + ".q_invperm");
+    return rows ? checked_mul(rows->tensor->num_elements(), extent(tensor, 1), tensor.name) : 0;
+  }
+  if (name.suffix == "qweight") return checked_mul<uint64_t>(tensor.num_elements(), 8, tensor.name);
+  const bool packing =
+      std::find(kPackingSuffixes.begin(), kPackingSuffixes.end(), name.suffix) != kPackingSuffixes.end();
+  return packing ? 0 : tensor.num_elements();
+}
+
+// The number right after the prefix, where the name has one.
+std::optional<uint32_t> layer_of(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return std::nullopt;
+  name.remove_prefix(prefix.size());
+  uint32_t layer = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), layer);
+  const bool whole = error == std::errc() && end != name.data() + name.size() && *end == '.';
+  return whole ? std::optional(layer) : std::nullopt;
+}
+
+void add(WeightShare& share, uint64_t weights, uint64_t bytes) {
+  share.num_weights = checked_add(share.num_weights, weights, share.name);
+  share.size_bytes += bytes;
+}
+
+template <typename Key>
+std::vector<WeightShare> values(std::map<Key, WeightShare>& shares) {
+  std::vector<WeightShare> out;
+  for (auto& [key, share] : shares) out.push_back(std::move(share));
+  return out;
+}
+
+}  // namespace
+
+WeightSummary summarize_weights(const WeightDirectory& directory, std::string_view layer_prefix) {
+  std::map<uint32_t, WeightShare> layers;
+  std::map<std::string, WeightShare> outside;
+  WeightSummary summary;
+  summary.total.name = "total";
+  for (const WeightDirectory::Entry& entry : directory.entries()) {
+    const TensorInfo& tensor = *entry.tensor;
+    const uint64_t weights = weights_of(directory, tensor);
+    const auto layer = layer_of(tensor.name, layer_prefix);
+    const std::string key(split(tensor.name).key);
+    WeightShare& share = layer ? layers[*layer] : outside[key];
+    if (share.name.empty()) share.name = layer ? std::to_string(*layer) : key;
+    add(share, weights, tensor.size_bytes);
+    add(summary.total, weights, tensor.size_bytes);
+  }
+  summary.layers = values(layers);
+  summary.outside = values(outside);
+  return summary;
+}
+
+}  // namespace quire

@@ -1,0 +1,116 @@
+#include "core/models/model.h"
+
+#include "core/base/error.h"
+#include "core/loader/weight_directory.h"
+#include "core/loader/weight_summary.h"
+#include "core/models/transformer_builder.h"
+
+namespace quire {
+namespace {
+
+// Larger than any tokenizer in use; a file beyond it is not one.
+constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20;
+
+std::string read_if_there(const FileSystem& files, const std::string& path) {
+  return files.is_file(path) ? files.read_text(path, kMaxTokenizerBytes) : std::string();
+}
+
+std::shared_ptr<const Tokenizer> load_tokenizer(const FileSystem& files, const std::string& directory) {
+  const std::string tokenizer = files.read_text(directory + "/tokenizer.json", kMaxTokenizerBytes);
+  const std::string config = read_if_there(files, directory + "/tokenizer_config.json");
+  const std::string special_tokens = read_if_there(files, directory + "/special_tokens_map.json");
+  const std::string added_tokens = read_if_there(files, directory + "/added_tokens.json");
+  return Tokenizer::load({tokenizer, config, special_tokens, added_tokens});
+}
+
+std::shared_ptr<const Tokenizer> load_bare_tokenizer(const FileSystem& files, const std::string& path) {
+  const std::string tokenizer = files.read_text(path, kMaxTokenizerBytes);
+  return Tokenizer::load({tokenizer, {}, {}, {}});
+}
+
+[[noreturn]] void not_loaded(const std::string& path, const char* what) {
+  throw Error(ErrorCode::unsupported, "{}: {} not loaded; load the model with its full scope", path, what);
+}
+
+}  // namespace
+
+std::shared_ptr<const Model> Model::load(const FileSystem& files, const ModelOptions& options) {
+  const std::shared_ptr<Model> model(new Model());
+  model->path_ = options.path;
+  model->scope_ = options.scope;
+  model->device_ = options.device;
+  if (options.path.starts_with(kSyntheticPrefix)) {
+    model->make_synthetic(parse_synthetic_spec(options.path));
+    return model;
+  }
+  if (options.scope == ModelScope::tokenizer && files.is_file(options.path)) {
+    model->tokenizer_ = load_bare_tokenizer(files, options.path);
+    return model;
+  }
+  if (!files.is_directory(options.path)) {
+    throw Error(ErrorCode::not_found, "{}: no such model directory", options.path);
+  }
+  if (options.scope != ModelScope::tokenizer) {
+    model->config_ = std::make_unique<const ModelConfig>(read_model_config(files, options.path));
+    model->load_weights(files, options);
+  }
+  // Checkpoints made for tests of the network alone have no tokenizer; they can be scored by ids.
+  if (options.scope == ModelScope::tokenizer || files.is_file(options.path + "/tokenizer.json")) {
+    model->tokenizer_ = load_tokenizer(files, options.path);
+  }
+  return model;
+}
+
+void Model::load_weights(const FileSystem& files, const ModelOptions& options) {
+  const WeightDirectory directory = WeightDirectory::open(files, path_);
+  tensors_ = describe_tensors(directory, config_->architecture->keys.layers);
+  bits_per_weight_ = summarize_weights(directory, config_->architecture->keys.layers).total.bits_per_weight();
+  stored_bytes_ = directory.total_bytes();
+  if (options.scope != ModelScope::full) return;
+  WeightReader reader(directory, options.monitor);
+  StoredWeights weights(reader);
+  transformer_ = build_transformer(*config_, weights, device_);
+}
+
+void Model::make_synthetic(const SyntheticSpec& spec) {
+  config_ = std::make_unique<const ModelConfig>(parse_model_config(synthetic_config(spec), {}, path_));
+  if (scope_ != ModelScope::full) return;
+  transformer_ = build_transformer(*config_, *make_synthetic_weights(spec), device_);
+  stored_bytes_ = transformer_->weight_bytes();
+}
+
+const Tokenizer& Model::tokenizer() const {
+  if (!tokenizer_) throw Error(ErrorCode::unsupported, "{}: the directory has no tokenizer.json", path_);
+  return *tokenizer_;
+}
+
+const ModelConfig& Model::config() const {
+  if (!config_) not_loaded(path_, "the configuration is");
+  return *config_;
+}
+
+TransformerShape Model::shape() const {
+  return transformer_shape(config());
+}
+
+const std::vector<TensorDescription>& Model::tensors() const {
+  if (!config_) not_loaded(path_, "the list of tensors is");
+  return tensors_;
+}
+
+double Model::bits_per_weight() const {
+  (void)config();
+  return bits_per_weight_;
+}
+
+uint64_t Model::weight_bytes() const {
+  (void)config();
+  return transformer_ ? transformer_->weight_bytes() : stored_bytes_;
+}
+
+const std::shared_ptr<const Transformer>& Model::transformer() const {
+  if (!transformer_) not_loaded(path_, "the weights are");
+  return transformer_;
+}
+
+}  // namespace quire

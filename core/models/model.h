@@ -1,0 +1,74 @@
+// A model as a service knows it: its description, its tokenizer, and its transformer on a device.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/file_system.h"
+#include "core/config/model_config.h"
+#include "core/loader/weight_reader.h"
+#include "core/models/synthetic_model.h"
+#include "core/models/tensor_description.h"
+#include "core/models/transformer.h"
+#include "core/models/transformer_memory.h"
+#include "core/tokenizer/tokenizer.h"
+
+namespace quire {
+
+// How much of a model is loaded.
+enum class ModelScope : int32_t {
+  full = 0,
+  tokenizer = 1,  // the tokenizer alone; the path may also be a bare tokenizer.json
+  metadata = 2,   // configuration, tokenizer and the headers of the weight files, no weights
+};
+
+struct ModelOptions {
+  std::string path;  // a model directory, or "synthetic:..." (synthetic_model.h)
+  ModelScope scope = ModelScope::full;
+  std::shared_ptr<Device> device;  // where the weights go; may be null unless the scope is full
+  LoadMonitor monitor;
+};
+
+// Immutable once loaded; any thread. Caches keep it alive.
+class Model {
+ public:
+  // Reads config.json, generation_config.json,
+  // tokenizer.json, tokenizer_config.json and every *.safetensors. Throws not_found, io, format, truncated,
+  // unsupported, out_of_memory or cancelled, naming the file, field or tensor; nothing stays taken then.
+  static std::shared_ptr<const Model> load(const FileSystem& files, const ModelOptions& options);
+
+  const std::string& path() const { return path_; }
+  // Throws ErrorCode::unsupported for a bare directory of weights without a tokenizer.json.
+  const Tokenizer& tokenizer() const;
+  std::shared_ptr<const Tokenizer> shared_tokenizer() const { return tokenizer_; }
+  // False where only the tokenizer was loaded.
+  bool has_config() const { return config_ != nullptr; }
+  // Throws ErrorCode::unsupported where only the tokenizer was loaded; so do all below.
+  const ModelConfig& config() const;
+  TransformerShape shape() const;
+  const std::vector<TensorDescription>& tensors() const;
+  double bits_per_weight() const;  // over all tensors, as stored
+  // Device memory of the weights where they are loaded, bytes of the files otherwise.
+  uint64_t weight_bytes() const;
+  // Throws ErrorCode::unsupported where the weights were not loaded.
+  const std::shared_ptr<const Transformer>& transformer() const;
+  const std::shared_ptr<Device>& device() const { return device_; }
+
+ private:
+  Model() = default;
+  void make_synthetic(const SyntheticSpec& spec);
+  void load_weights(const FileSystem& files, const ModelOptions& options);
+
+  std::string path_;
+  ModelScope scope_ = ModelScope::full;
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<const ModelConfig> config_;
+  std::vector<TensorDescription> tensors_;
+  double bits_per_weight_ = 0.0;
+  uint64_t stored_bytes_ = 0;
+  std::shared_ptr<const Transformer> transformer_;
+};
+
+}  // namespace quire

@@ -1,0 +1,37 @@
+// Models of true shapes with random weights, made in memory: speed and memory can be measured without a
+// download. What they generate has no meaning.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/models/weight_provider.h"
+
+namespace quire {
+
+// A path that begins with this names a synthetic model instead of a directory.
+constexpr std::string_view kSyntheticPrefix = "synthetic:";
+
+enum class SyntheticFormat : uint8_t { exl2, gptq, f16 };
+
+struct SyntheticSpec {
+  std::string shape;  // "llama-3.2-1b", "llama-3.1-8b" or "llama-3.1-70b"
+  SyntheticFormat format = SyntheticFormat::exl2;
+  double bits = 4.0;      // EXL2: average of the layers, mixed of neighbouring widths; 2 to 8
+  int32_t head_bits = 6;  // EXL2
+  uint64_t seed = 1;
+};
+
+// "synthetic:llama-3.1-8b,format=exl2,bits=4.0,head_bits=6". Throws ErrorCode::invalid_argument naming the
+// word that is not understood and what there is.
+SyntheticSpec parse_synthetic_spec(std::string_view path);
+
+// The config.json that such a model would have.
+std::string synthetic_config(const SyntheticSpec& spec);
+
+// Random weights of unit gain, rows in a random order as EXL2 files have them; matrices that share their
+// input share the order.
+std::unique_ptr<WeightProvider> make_synthetic_weights(const SyntheticSpec& spec);
+
+}  // namespace quire

@@ -1,0 +1,176 @@
+#include "core/models/transformer_builder.h"
+
+#include <array>
+
+#include <fmt/core.h>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+class TransformerBuilder {
+ public:
+  TransformerBuilder(const ModelConfig& config, WeightProvider& weights,
+                     const std::shared_ptr<Device>& device)
+      : config_(config), spec_(*config.architecture), weights_(weights), device_(device) {}
+
+  std::shared_ptr<const Transformer> build() {
+    auto transformer = std::make_shared<Transformer>();
+    transformer->rotary = rotary();
+    for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
+      transformer->layers.push_back({attention(layer), mlp(layer)});
+    }
+    embed_and_project(*transformer);
+    return transformer;
+  }
+
+ private:
+  RotaryLayer rotary() const {
+    RotaryLayer layer;
+    layer.rotary_dim = config_.rotary_dim;
+    layer.inv_freq =
+        upload_floats(device_, inverse_frequencies(config_.rope, config_.rotary_dim), "rotary frequencies");
+    return layer;
+  }
+
+  AttentionLayer attention(int32_t index) {
+    AttentionLayer layer;
+    const kernels::HeadShape& heads = config_.heads;
+    const int32_t query_columns = heads.num_heads * heads.head_dim;
+    const int32_t kv_columns = heads.num_kv_heads * heads.head_dim;
+    layer.norm = norm(layer_key(spec_, index, spec_.keys.attention_norm));
+
+    const std::string query_key = layer_key(spec_, index, spec_.keys.query);
+    const LinearWeight query = linear(query_key, config_.hidden_size, query_columns, config_.qkv_bias);
+    const LinearWeight key =
+        linear(layer_key(spec_, index, spec_.keys.key), config_.hidden_size, kv_columns, config_.qkv_bias);
+    const LinearWeight value =
+        linear(layer_key(spec_, index, spec_.keys.value), config_.hidden_size, kv_columns, config_.qkv_bias);
+    layer.qkv = prepare(query_key, {query.source(), key.source(), value.source()});
+
+    const std::string output_key = layer_key(spec_, index, spec_.keys.attention_output);
+    const LinearWeight output =
+        linear(output_key, query_columns, config_.hidden_size, config_.attention_output_bias);
+    layer.output = prepare(output_key, {output.source()});
+
+    layer.heads = heads;
+    layer.rope = spec_.rope_style;
+    layer.rotary_dim = config_.rotary_dim;
+    layer.scale = config_.attention_scale;
+    layer.sliding_window = config_.sliding_windows[static_cast<size_t>(index)];
+    return layer;
+  }
+
+  MlpLayer mlp(int32_t index) {
+    MlpLayer layer;
+    const int32_t hidden = config_.hidden_size;
+    const int32_t intermediate = config_.intermediate_size;
+    layer.norm = norm(layer_key(spec_, index, spec_.keys.mlp_norm));
+    layer.activation = config_.activation;
+    layer.gated = spec_.gated_mlp;
+    layer.intermediate = intermediate;
+
+    const std::string down_key = layer_key(spec_, index, spec_.keys.down);
+    const std::string up_key = layer_key(spec_, index, spec_.keys.up);
+    LinearWeight down = linear(down_key, intermediate, hidden, config_.mlp_bias);
+    LinearWeight up = linear(up_key, hidden, intermediate, config_.mlp_bias);
+    if (spec_.gated_mlp) {
+      LinearWeight gate =
+          linear(layer_key(spec_, index, spec_.keys.gate), hidden, intermediate, config_.mlp_bias);
+      const std::array<LinearWeight*, 2> producers = {&gate, &up};
+      fold_row_order(down, producers);
+      layer.gate_up = prepare(up_key, {gate.source(), up.source()});
+    } else {
+      const std::array<LinearWeight*, 1> producers = {&up};
+      fold_row_order(down, producers);
+      layer.gate_up = prepare(up_key, {up.source()});
+    }
+    layer.down = prepare(down_key, {down.source()});
+    return layer;
+  }
+
+  // Embedding and head come last: with tied embeddings they are one tensor, read once.
+  void embed_and_project(Transformer& transformer) {
+    const std::string embedding_name = std::string(spec_.keys.embedding) + ".weight";
+    const HostTensor table = weights_.table(embedding_name, config_.vocab_size, config_.hidden_size);
+    transformer.embedding.table =
+        PreparedWeight::table(device_, table.dtype(), table.bytes().data(), config_.vocab_size,
+                              config_.hidden_size, "preparing " + embedding_name);
+    HeadLayer& head = transformer.head;
+    head.norm = norm(std::string(spec_.keys.final_norm));
+    head.vocab_size = config_.vocab_size;
+    const std::string head_key(spec_.keys.head);
+    if (weights_.has_linear(head_key)) {
+      const LinearWeight projection = linear(head_key, config_.hidden_size, config_.vocab_size, false);
+      head.projection = prepare(head_key, {projection.source()});
+    } else if (config_.tied_embeddings) {
+      head.projection = prepare(embedding_name, {tied_source(table)});
+    } else {
+      throw Error(ErrorCode::format,
+                  "the tensor {}.weight is missing, and config.json does not tie the embeddings", head_key);
+    }
+  }
+
+  WeightSource tied_source(const HostTensor& table) const {
+    WeightSource source;
+    source.format = kernels::WeightFormat::dense;
+    source.num_in = config_.hidden_size;
+    source.num_out = config_.vocab_size;
+    source.padded_out = config_.vocab_size;
+    source.dense = {table.dtype(), table.bytes().data()};
+    return source;
+  }
+
+  NormLayer norm(const std::string& key) {
+    NormLayer layer;
+    layer.kind = spec_.norm;
+    layer.epsilon = config_.norm_epsilon;
+    layer.columns = config_.hidden_size;
+    layer.weight = upload_floats(device_, weights_.vector(key + ".weight", config_.hidden_size), key);
+    if (spec_.norm == kernels::NormKind::layer) {
+      layer.bias = upload_floats(device_, weights_.vector(key + ".bias", config_.hidden_size), key);
+    }
+    return layer;
+  }
+
+  LinearWeight linear(const std::string& key, int32_t num_in, int32_t num_out, bool needs_bias) {
+    LinearRequest request;
+    request.key = key;
+    request.num_in = num_in;
+    request.num_out = num_out;
+    request.needs_bias = needs_bias;
+    request.gptq_zero_offset = config_.quantization.gptq_v2 ? 0 : 1;
+    request.gptq_group_size = config_.quantization.gptq_group_size;
+    return weights_.linear(request);
+  }
+
+  PreparedWeight prepare(const std::string& key, std::initializer_list<WeightSource> parts) {
+    return PreparedWeight::matrix(device_, {parts.begin(), parts.size()}, "preparing " + key);
+  }
+
+  const ModelConfig& config_;
+  const ArchitectureSpec& spec_;
+  WeightProvider& weights_;
+  const std::shared_ptr<Device>& device_;
+};
+
+}  // namespace
+
+TransformerShape transformer_shape(const ModelConfig& config) {
+  TransformerShape shape;
+  shape.num_layers = config.num_layers;
+  shape.hidden_size = config.hidden_size;
+  shape.heads = config.heads;
+  shape.intermediate_size = config.intermediate_size;
+  shape.rotary_dim = config.rotary_dim;
+  shape.vocab_size = config.vocab_size;
+  return shape;
+}
+
+std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, WeightProvider& weights,
+                                                     const std::shared_ptr<Device>& device) {
+  return TransformerBuilder(config, weights, device).build();
+}
+
+}  // namespace quire

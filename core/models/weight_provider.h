@@ -1,0 +1,45 @@
+// Where a transformer's weights come from: the files of a directory, or thin air for benchmarks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/loader/linear_weight.h"
+#include "core/loader/load_linear.h"
+#include "core/loader/weight_reader.h"
+
+namespace quire {
+
+// One thread at a time. What is missing or unsound is an Error that names it.
+class WeightProvider {
+ public:
+  virtual ~WeightProvider() = default;
+  virtual bool has_linear(const std::string& key) const = 0;
+  virtual LinearWeight linear(const LinearRequest& request) = 0;
+  // A float tensor of the shape [count].
+  virtual std::vector<float> vector(const std::string& name, int32_t count) = 0;
+  // A float tensor of the shape [rows, columns], as stored.
+  virtual HostTensor table(const std::string& name, int32_t rows, int32_t columns) = 0;
+};
+
+// The files of a model directory. Borrows the reader.
+class StoredWeights final : public WeightProvider {
+ public:
+  explicit StoredWeights(WeightReader& reader) : reader_(reader) {}
+
+  bool has_linear(const std::string& key) const override {
+    return find_weight_format(reader_.directory(), key).has_value();
+  }
+  LinearWeight linear(const LinearRequest& request) override { return load_linear(reader_, request); }
+  std::vector<float> vector(const std::string& name, int32_t count) override {
+    return reader_.read_floats(name, {count});
+  }
+  HostTensor table(const std::string& name, int32_t rows, int32_t columns) override {
+    return reader_.read(name, {rows, columns});
+  }
+
+ private:
+  WeightReader& reader_;
+};
+
+}  // namespace quire

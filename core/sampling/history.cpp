@@ -1,0 +1,86 @@
+#include "core/sampling/history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace quire {
+namespace {
+
+// Stays finite where the logit was: an extreme penalty on an extreme logit must not become NaN later.
+float to_logit(double value, float before) {
+  if (std::isinf(before)) return before;
+  constexpr double kMax = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(value, -kMax, kMax));
+}
+
+double repeat(double logit, double penalty) {
+  return logit > 0.0 ? logit / penalty : logit * penalty;
+}
+
+}  // namespace
+
+TokenHistory::TokenHistory(const SamplingSettings& settings)
+    : enabled_(settings.has_penalties()),
+      repetition_(settings.repetition_penalty),
+      frequency_(settings.frequency_penalty),
+      presence_(settings.presence_penalty),
+      range_(settings.penalty_range < 0 ? std::numeric_limits<size_t>::max()
+                                        : static_cast<size_t>(settings.penalty_range)),
+      decay_(static_cast<size_t>(settings.penalty_decay)) {}
+
+void TokenHistory::count(TokenId token) {
+  ++counts_[token];
+}
+
+void TokenHistory::uncount(TokenId token) {
+  const auto entry = counts_.find(token);
+  Expects(entry != counts_.end());
+  if (--entry->second == 0) counts_.erase(entry);
+}
+
+void TokenHistory::append(TokenId token) {
+  if (!enabled_) return;
+  tokens_.push_back(token);
+  if (range_ > 0) count(token);
+  const size_t num_tokens = tokens_.size();
+  if (range_ > 0 && num_tokens > range_) uncount(tokens_[num_tokens - 1 - range_]);
+}
+
+void TokenHistory::pop() {
+  if (!enabled_) return;
+  Expects(!tokens_.empty());
+  const size_t num_tokens = tokens_.size();
+  if (range_ > 0 && num_tokens > range_) count(tokens_[num_tokens - 1 - range_]);
+  if (range_ > 0) uncount(tokens_.back());
+  tokens_.pop_back();
+}
+
+void TokenHistory::penalise(gsl::span<float> logits, std::vector<bool>& seen) const {
+  if (!enabled_) return;
+  for (const auto& [token, count] : counts_) {
+    float& logit = logits[static_cast<size_t>(token)];
+    const double penalised = repeat(logit, repetition_) - presence_ - static_cast<double>(frequency_) * count;
+    logit = to_logit(penalised, logit);
+  }
+  if (decay_ > 0 && tokens_.size() > range_) penalise_faded(logits, seen);
+}
+
+void TokenHistory::penalise_faded(gsl::span<float> logits, std::vector<bool>& seen) const {
+  const size_t end_age = std::min(tokens_.size(), range_ + decay_);
+  const auto token_of_age = [&](size_t age) { return tokens_[tokens_.size() - 1 - age]; };
+  for (size_t age = range_; age < end_age; ++age) {
+    const TokenId token = token_of_age(age);
+    const double strength = 1.0 - static_cast<double>(age - range_) / static_cast<double>(decay_);
+    float& logit = logits[static_cast<size_t>(token)];
+    double penalised = logit;
+    if (counts_.find(token) == counts_.end() && !seen[static_cast<size_t>(token)]) {
+      penalised = repeat(penalised, 1.0 + (repetition_ - 1.0) * strength) - presence_ * strength;
+    }
+    seen[static_cast<size_t>(token)] = true;
+    logit = to_logit(penalised - frequency_ * strength, logit);
+  }
+  for (size_t age = range_; age < end_age; ++age) seen[static_cast<size_t>(token_of_age(age))] = false;
+}
+
+}  // namespace quire

@@ -1,0 +1,52 @@
+// What one forward pass works on, in host memory, and what it gives back. Plain data; the engine fills it,
+// the executor reads it, neither knows the other.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/base/ids.h"
+
+namespace quire {
+
+// Copies the first num_tokens tokens' keys and values of one page to another, in every layer, before the
+// tokens of the step are processed. Used for partial-page reuse and for copy-on-write after a fork. Copies
+// take place in order: the target of one may have been the source of an earlier one.
+struct PageCopy {
+  PageId source;
+  PageId target;
+  int32_t num_tokens = 0;
+};
+
+// T tokens of S sequences, flat. Tokens of a sequence are adjacent, in order of position, and are the last
+// tokens of its kv_lengths[s] tokens.
+struct Batch {
+  std::vector<PageCopy> copies;
+  std::vector<TokenId> token_ids;          // [T]
+  std::vector<int32_t> positions;          // [T]
+  std::vector<int32_t> sequence_of_token;  // [T]
+  std::vector<int32_t> sequence_starts;    // [S + 1]
+  std::vector<int32_t> kv_lengths;         // [S] tokens in the cache once this step is done
+  std::vector<int32_t> page_table;         // [S, page_table_stride]
+  int32_t page_table_stride = 0;
+  std::vector<int32_t> logit_rows;  // [L] rows of T whose logits are wanted, ascending
+
+  int32_t num_tokens() const { return gsl::narrow_cast<int32_t>(token_ids.size()); }
+  int32_t num_sequences() const { return gsl::narrow_cast<int32_t>(kv_lengths.size()); }
+  int32_t num_logit_rows() const { return gsl::narrow_cast<int32_t>(logit_rows.size()); }
+};
+
+// The rows asked for, borrowed from the executor until its next forward.
+struct Logits {
+  gsl::span<const float> values;  // [L, vocab_size]
+  int32_t vocab_size = 0;
+
+  gsl::span<const float> row(int32_t index) const {
+    return values.subspan(static_cast<size_t>(index) * static_cast<size_t>(vocab_size),
+                          static_cast<size_t>(vocab_size));
+  }
+};
+
+}  // namespace quire

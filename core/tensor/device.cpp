@@ -1,0 +1,118 @@
+#include "core/tensor/device.h"
+
+#include <array>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+ErrorCode code_of(kernels::Status status) {
+  switch (status) {
+    case kernels::Status::ok:
+      return ErrorCode::ok;
+    case kernels::Status::unsupported:
+      return ErrorCode::unsupported;
+    case kernels::Status::out_of_memory:
+      return ErrorCode::out_of_memory;
+    case kernels::Status::invalid_argument:
+      return ErrorCode::internal;
+    case kernels::Status::device_lost:
+      return ErrorCode::device_lost;
+    case kernels::Status::timeout:
+      return ErrorCode::device_lost;
+  }
+  return ErrorCode::internal;
+}
+
+}  // namespace
+
+std::shared_ptr<Device> Device::open(const kernels::Backend& backend, int32_t index,
+                                     const kernels::DeviceOptions& options) {
+  std::array<char, 512> why{};
+  kernels::Device* handle = nullptr;
+  const kernels::Status status = backend.open_device(index, &options, &handle, why.data(), why.size());
+  if (status != kernels::Status::ok) {
+    throw Error(code_of(status), "device {}:{} cannot be opened: {}", backend.name, index, why.data());
+  }
+  try {
+    return std::make_shared<Device>(backend, handle);
+  } catch (...) {
+    backend.close_device(handle);
+    throw;
+  }
+}
+
+Device::Device(const kernels::Backend& backend, kernels::Device* handle)
+    : backend_(backend), handle_(handle), table_(backend.table(handle)) {}
+
+Device::~Device() {
+  backend_.close_device(handle_);
+}
+
+kernels::DeviceInfo Device::info() const {
+  kernels::DeviceInfo info;
+  check(backend_.device_info(handle_, &info), "reading the device's properties");
+  return info;
+}
+
+void Device::check(kernels::Status status, std::string_view what) const {
+  if (status == kernels::Status::ok) return;
+  std::array<char, 512> text{};
+  table_->describe_failure(handle_, text.data(), text.size());
+  throw Error(code_of(status), "{} on {}: {}", what, table_->name, text.data());
+}
+
+DeviceBuffer::DeviceBuffer(std::shared_ptr<Device> device, size_t bytes, std::string_view what)
+    : device_(std::move(device)), bytes_(bytes) {
+  if (bytes == 0) return;
+  void* memory = nullptr;
+  device_->check(device_->table().allocate(device_->handle(), bytes, &memory), what);
+  memory_ = std::shared_ptr<void>(memory, [device_kept = device_](void* address) {
+    device_kept->table().release(device_kept->handle(), address);
+  });
+}
+
+void DeviceBuffer::upload(gsl::span<const std::byte> host, size_t offset) {
+  Expects(offset + host.size() <= bytes_);
+  device_->check(
+      device_->table().upload(device_->handle(), as<std::byte>() + offset, host.data(), host.size()),
+      "copying to the device");
+}
+
+void DeviceBuffer::download(gsl::span<std::byte> host, size_t offset) const {
+  Expects(offset + host.size() <= bytes_);
+  device_->check(
+      device_->table().download(device_->handle(), host.data(), as<std::byte>() + offset, host.size()),
+      "copying from the device");
+}
+
+PreparedWeight::PreparedWeight(std::shared_ptr<Device> device, kernels::Weight* weight)
+    : weight_(weight, [device](kernels::Weight* w) { device->table().release_weight(device->handle(), w); }),
+      bytes_(device->table().weight_bytes(weight)) {}
+
+PreparedWeight PreparedWeight::matrix(std::shared_ptr<Device> device, gsl::span<const WeightSource> parts,
+                                      std::string_view what) {
+  kernels::Weight* weight = nullptr;
+  device->check(device->table().prepare_weight(device->handle(), parts.data(),
+                                               gsl::narrow<int32_t>(parts.size()), &weight),
+                what);
+  return PreparedWeight(std::move(device), weight);
+}
+
+PreparedWeight PreparedWeight::table(std::shared_ptr<Device> device, kernels::DType dtype, const void* data,
+                                     int32_t rows, int32_t columns, std::string_view what) {
+  kernels::Weight* weight = nullptr;
+  device->check(device->table().prepare_table(device->handle(), dtype, data, rows, columns, &weight), what);
+  return PreparedWeight(std::move(device), weight);
+}
+
+DeviceContext::DeviceContext(std::shared_ptr<Device> device, const kernels::ContextLimits& limits)
+    : device_(std::move(device)) {
+  kernels::Context* context = nullptr;
+  device_->check(device_->table().create_context(device_->handle(), &limits, &context), "creating a context");
+  context_ = std::shared_ptr<kernels::Context>(
+      context, [device_kept = device_](kernels::Context* c) { device_kept->table().release_context(c); });
+}
+
+}  // namespace quire

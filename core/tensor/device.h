@@ -1,0 +1,102 @@
+// Owning C++ handles over a backend's table. A failed Status becomes an Error here and nowhere else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <gsl/gsl>
+
+#include "kernels/interface/kernel_table.h"
+
+namespace quire {
+
+using kernels::BatchView;
+using kernels::KernelTable;
+using kernels::WeightSource;
+
+// An open device of a backend. Any thread may use it; what is made of it keeps it alive.
+class Device {
+ public:
+  // Throws ErrorCode::not_found or ErrorCode::unsupported with the backend's reason.
+  static std::shared_ptr<Device> open(const kernels::Backend& backend, int32_t index,
+                                      const kernels::DeviceOptions& options);
+  Device(const kernels::Backend& backend, kernels::Device* handle);
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  ~Device();
+
+  const KernelTable& table() const { return *table_; }
+  kernels::Device* handle() const { return handle_; }
+  kernels::DeviceInfo info() const;
+  bool has(kernels::Capability capability) const { return (table_->capabilities & capability) != 0; }
+  std::string_view backend_name() const { return backend_.name; }
+
+  // Throws where status is not ok; `what` says what was being done ("allocating the KV cache, 12 MiB").
+  void check(kernels::Status status, std::string_view what) const;
+
+ private:
+  const kernels::Backend& backend_;
+  kernels::Device* handle_;
+  const KernelTable* table_;
+};
+
+// Device memory.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(std::shared_ptr<Device> device, size_t bytes, std::string_view what);
+
+  void* data() const { return memory_.get(); }
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(memory_.get());
+  }
+  size_t bytes() const { return bytes_; }
+
+  void upload(gsl::span<const std::byte> host, size_t offset = 0);
+  void download(gsl::span<std::byte> host, size_t offset = 0) const;
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<void> memory_;
+  size_t bytes_ = 0;
+};
+
+// A matrix or table in a backend's own layout.
+class PreparedWeight {
+ public:
+  PreparedWeight() = default;
+  static PreparedWeight matrix(std::shared_ptr<Device> device, gsl::span<const WeightSource> parts,
+                               std::string_view what);
+  static PreparedWeight table(std::shared_ptr<Device> device, kernels::DType dtype, const void* data,
+                              int32_t rows, int32_t columns, std::string_view what);
+
+  const kernels::Weight* get() const { return weight_.get(); }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  PreparedWeight(std::shared_ptr<Device> device, kernels::Weight* weight);
+
+  std::shared_ptr<kernels::Weight> weight_;
+  uint64_t bytes_ = 0;
+};
+
+// One ordered stream of work; one thread at a time.
+class DeviceContext {
+ public:
+  DeviceContext(std::shared_ptr<Device> device, const kernels::ContextLimits& limits);
+
+  kernels::Context* handle() const { return context_.get(); }
+  const KernelTable& table() const { return device_->table(); }
+  const std::shared_ptr<Device>& device() const { return device_; }
+  void check(kernels::Status status, std::string_view what) const { device_->check(status, what); }
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<kernels::Context> context_;
+};
+
+}  // namespace quire

@@ -1,0 +1,81 @@
+#include "core/tokenizer/added_tokens.h"
+
+#include <algorithm>
+
+#include "core/base/utf8.h"
+#include "core/tokenizer/unicode_text.h"
+
+namespace quire {
+namespace {
+
+bool touches_word(std::string_view text, const TextRange& match) {
+  const std::string_view before = text.substr(0, match.begin);
+  if (!before.empty() && is_word_character(last_code_point(before))) return true;
+  return match.end < text.size() && is_word_character(decode_utf8(text, match.end).code_point);
+}
+
+}  // namespace
+
+bool is_inside(const TextRange& inner, gsl::span<const TextRange> ranges) {
+  const auto it = std::upper_bound(ranges.begin(), ranges.end(), inner.begin,
+                                   [](size_t begin, const TextRange& range) { return begin < range.end; });
+  return it != ranges.end() && it->begin <= inner.begin && inner.end <= it->end;
+}
+
+void AddedTokenMatcher::add(const AddedToken& token, std::string_view text) {
+  if (text.empty()) return;
+  if (trie_.insert(text, static_cast<int32_t>(tokens_.size()))) tokens_.push_back(token);
+}
+
+void AddedTokenMatcher::split(std::string_view text, gsl::span<const TextRange> allowed, Sink& sink) const {
+  size_t done = 0;  // everything before is with the sink
+  size_t pos = 0;
+  const auto emit_text = [&](size_t end) {
+    if (done < end) sink.text(text.substr(done, end - done), done);
+  };
+  while (!trie_.empty() && pos < text.size()) {
+    if (!trie_.may_start(text[pos])) {
+      ++pos;
+      continue;
+    }
+    const Match match = match_at(text, pos, allowed);
+    if (match.token == nullptr) {
+      ++pos;
+      continue;
+    }
+    const TextRange range{pos, match.end};
+    pos = match.end;
+    if (match.token->single_word && touches_word(text, range)) continue;
+    // The white space that a token swallowed may hold another one, which is found as well, unless it swallows
+    // what comes before it: then nothing of it is left.
+    size_t begin = range.begin;
+    size_t end = range.end;
+    if (match.token->lstrip) {
+      begin = std::max(begin, done);
+      begin -= trailing_white_space(text.substr(done, begin - done));
+    }
+    if (match.token->rstrip) end += leading_white_space(text.substr(end));
+    if (begin >= end) continue;
+    emit_text(begin);
+    sink.token(match.token->id);
+    done = end;
+  }
+  emit_text(text.size());
+}
+
+// The longest token that begins at `begin`.
+AddedTokenMatcher::Match AddedTokenMatcher::match_at(std::string_view text, size_t begin,
+                                                     gsl::span<const TextRange> allowed) const {
+  Match longest;
+  int32_t node = 0;
+  for (size_t pos = begin; pos < text.size(); ++pos) {
+    node = trie_.child(node, static_cast<unsigned char>(text[pos]));
+    if (node == ByteTrie::kNone) break;
+    if (trie_.value(node) == ByteTrie::kNone) continue;
+    const AddedToken& token = tokens_[static_cast<size_t>(trie_.value(node))];
+    if (!token.special || is_inside({begin, pos + 1}, allowed)) longest = {&token, pos + 1};
+  }
+  return longest;
+}
+
+}  // namespace quire

@@ -1,0 +1,72 @@
+// Tokens that are found in the text before it is split: special ones, and ordinary ones that a file adds.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/base/ids.h"
+#include "core/tokenizer/byte_trie.h"
+
+namespace quire {
+
+struct AddedToken {
+  std::string text;
+  TokenId id = 0;
+  bool single_word = false;  // only where no word character touches it
+  bool lstrip = false;       // swallows the white space before it
+  bool rstrip = false;       // and after it
+  bool normalized = false;   // looked for in the normalized text, in its own normalized form
+  bool special = false;      // control, not text
+};
+
+// A stretch of a text, by bytes.
+struct TextRange {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// Whether one of `ranges`, ascending and none overlapping, has all of `inner`.
+bool is_inside(const TextRange& inner, gsl::span<const TextRange> ranges);
+
+// A set of added tokens in one text; the leftmost match wins, and of those the longest. A special token is
+// only seen where the whole match lies in a range that allows special tokens; elsewhere its text is text.
+// (The library's encode_special_tokens passes over the text of a special token with all that overlaps it;
+// here, an ordinary added token inside it is found.)
+class AddedTokenMatcher {
+ public:
+  // Takes what lies between the tokens, not empty, with its place in the text, and the tokens.
+  class Sink {
+   public:
+    virtual void text(std::string_view segment, size_t offset) = 0;
+    virtual void token(TokenId id) = 0;
+
+   protected:
+    ~Sink() = default;
+  };
+
+  // Texts longer than this would make matching slow for every text.
+  static constexpr size_t kMaxTokenBytes = 512;
+
+  // The text to look for is given apart from the token, since it may be normalized. One that is empty is
+  // never found; of two that are equal the first is.
+  void add(const AddedToken& token, std::string_view text);
+
+  // `allowed`: ascending ranges, none overlapping. Time is linear in the text.
+  void split(std::string_view text, gsl::span<const TextRange> allowed, Sink& sink) const;
+
+ private:
+  struct Match {
+    const AddedToken* token = nullptr;
+    size_t end = 0;
+  };
+  Match match_at(std::string_view text, size_t begin, gsl::span<const TextRange> allowed) const;
+
+  std::vector<AddedToken> tokens_;
+  ByteTrie trie_;
+};
+
+}  // namespace quire

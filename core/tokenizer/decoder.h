@@ -1,0 +1,57 @@
+// From ids back to text, one token at a time.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/base/ids.h"
+#include "core/tokenizer/lossy_utf8.h"
+#include "core/tokenizer/vocabulary.h"
+
+namespace quire {
+
+// Where the decoding of one sequence stands. A value: copies go on from the same place.
+struct DecodeState {
+  LossyUtf8 utf8;
+  bool started = false;
+};
+
+// Immutable; any thread, each with its own state. Ids are of the vocabulary.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  // Appends the text that `id` completes: whole code points.
+  virtual void push(TokenId id, DecodeState& state, std::string& out) const = 0;
+  // What `id` adds to the bytes of a text, before they are made valid UTF-8.
+  virtual std::string_view bytes(TokenId id) const = 0;
+};
+
+// Tokens spell bytes.
+class ByteLevelDecoder final : public Decoder {
+ public:
+  explicit ByteLevelDecoder(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+  void push(TokenId id, DecodeState& state, std::string& out) const override {
+    state.utf8.push(vocabulary_.shown_bytes(id), out);
+  }
+  std::string_view bytes(TokenId id) const override { return vocabulary_.shown_bytes(id); }
+
+ private:
+  const Vocabulary& vocabulary_;
+};
+
+// What a file without a decoder means: the tokens as they are spelled, a space between any two.
+class SpacedDecoder final : public Decoder {
+ public:
+  explicit SpacedDecoder(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+  void push(TokenId id, DecodeState& state, std::string& out) const override {
+    if (state.started) out.push_back(' ');
+    state.started = true;
+    out.append(vocabulary_.shown_text(id));
+  }
+  std::string_view bytes(TokenId id) const override { return vocabulary_.shown_text(id); }
+
+ private:
+  const Vocabulary& vocabulary_;
+};
+
+}  // namespace quire

@@ -1,0 +1,18 @@
+// What one call to encode needs besides the tokenizer, which stays immutable.
+#pragma once
+
+#include "core/tokenizer/byte_level_bpe.h"
+#include "core/tokenizer/regex.h"
+
+namespace quire {
+
+struct EncodeScratch {
+  explicit EncodeScratch(size_t num_text_bytes)
+      : regex(num_text_bytes), max_normalized_bytes(65536 + 32 * num_text_bytes) {}
+
+  RegexScratch regex;
+  BpeScratch bpe;
+  size_t max_normalized_bytes;  // what replacements may make of the text
+};
+
+}  // namespace quire

@@ -1,0 +1,30 @@
+// Bytes to valid UTF-8, in any segmentation: each maximal prefix of a character that does not go on, and each
+// byte that cannot start one, becomes one U+FFFD (Unicode 3.9, "substitution of maximal subparts").
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace quire {
+
+// A value: copies go on from the same state. The result does not depend on how the bytes were cut.
+class LossyUtf8 {
+ public:
+  // Appends the characters that `bytes` complete; an unfinished one of at most 3 bytes is held.
+  void push(std::string_view bytes, std::string& out);
+  // Appends one U+FFFD for what is held. True where there was something.
+  bool finish(std::string& out);
+  size_t num_held_bytes() const { return num_held_; }
+
+ private:
+  void start(unsigned char lead, std::string& out);
+  bool continues(unsigned char byte) const;
+
+  std::array<char, 4> held_{};
+  uint8_t num_held_ = 0;
+  uint8_t length_ = 0;  // of the character that held_ starts
+};
+
+}  // namespace quire

@@ -1,0 +1,440 @@
+#include "core/tokenizer/regex_syntax.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/tokenizer/regex_properties.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxGroupDepth = 32;
+constexpr size_t kMaxClassDepth = 8;
+constexpr uint32_t kMaxRepeat = 1000;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
+
+int hex_value(char c) {
+  if (is_digit(c)) return c - '0';
+  const char l = lower(c);
+  return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
+}
+
+// A literal that no context of PCRE2 reads as anything else.
+std::string literal(uint32_t code_point) {
+  const auto c = static_cast<char>(code_point);
+  if (code_point < 0x80 && (is_digit(c) || is_letter(c))) return std::string(1, c);
+  return fmt::format("\\x{{{:x}}}", code_point);
+}
+
+// One pass over the pattern. Oniguruma's option switch "x(?i)ab|cd" reaches to the end of its group as
+// "x(?i:ab|cd)" does, and is written so.
+class Translator {
+ public:
+  Translator(std::string_view pattern, std::string_view where) : pattern_(pattern), where_(where) {}
+
+  std::string run() {
+    groups_.push_back({});
+    while (!at_end()) translate_next();
+    if (groups_.size() != 1) refuse("an open group");
+    close_switches();
+    return std::move(out_);
+  }
+
+ private:
+  struct Group {
+    size_t out_start = 0;      // where its text begins in out_
+    size_t num_switches = 0;   // "(?i)" opened inside, each closed with the group
+    bool ignore_case = false;  // inside, now
+    bool repeatable = true;    // lookarounds are not
+  };
+  // One member of a character class: a code point, which may start a range, or a set.
+  struct ClassMember {
+    std::optional<uint32_t> code_point;
+    std::string items;
+  };
+  enum class Place { pattern, char_class };
+
+  bool at_end() const { return pos_ >= pattern_.size(); }
+  char peek(size_t ahead = 0) const { return pos_ + ahead < pattern_.size() ? pattern_[pos_ + ahead] : '\0'; }
+  bool starts_with(std::string_view text) const { return pattern_.substr(pos_).starts_with(text); }
+  bool take(std::string_view text) {
+    if (!starts_with(text)) return false;
+    pos_ += text.size();
+    return true;
+  }
+  [[noreturn]] void refuse(std::string_view what) const {
+    throw Error(ErrorCode::unsupported,
+                "{}: the regular expression has {} near byte {}, which is not supported", where_, what, pos_);
+  }
+
+  void translate_next() {
+    const char c = peek();
+    switch (c) {
+      case '\\':
+        return translate_escape();
+      case '[':
+        return atom(translate_class(0));
+      case '(':
+        return open_group();
+      case ')':
+        return close_group();
+      case '|':
+        return alternative();
+      case '.':
+        ++pos_;
+        return atom(".");
+      case '^':
+        ++pos_;
+        return assertion("(?m:^)");
+      case '$':
+        ++pos_;
+        return assertion("(?m:$)");
+      case '*':
+      case '+':
+      case '?':
+        ++pos_;
+        return quantify(std::string(1, c));
+      case '{':
+        if (translate_interval()) return;
+        break;
+      default:
+        break;
+    }
+    literal_atom(take_code_point());
+  }
+
+  uint32_t take_code_point() {
+    const Utf8Char next = decode_utf8(pattern_, pos_);
+    pos_ += next.length;
+    return next.code_point;
+  }
+
+  void atom(const std::string& text) {
+    atom_start_ = out_.size();
+    one_character_ = true;
+    previous_letter_ = 0;
+    out_ += text;
+  }
+  void assertion(std::string_view text) {
+    out_ += text;
+    atom_start_.reset();
+    previous_letter_ = 0;
+  }
+
+  // Without regard to case Oniguruma lets some pairs of letters match one ligature, PCRE2 never.
+  void literal_atom(uint32_t code_point) {
+    const bool ignore_case = groups_.back().ignore_case;
+    if (ignore_case && code_point >= 0x80) refuse("a letter outside of ASCII that ignores case");
+    const char letter = code_point < 0x80 ? lower(static_cast<char>(code_point)) : '\0';
+    if (ignore_case && previous_letter_ != 0) {
+      constexpr std::array<std::string_view, 5> kLigatures = {"ss", "st", "ff", "fi", "fl"};
+      const std::string pair = {previous_letter_, letter};
+      if (std::find(kLigatures.begin(), kLigatures.end(), pair) != kLigatures.end()) {
+        refuse("letters that ignore case and have a ligature");
+      }
+    }
+    atom(literal(code_point));
+    previous_letter_ = letter;
+  }
+
+  void alternative() {
+    ++pos_;
+    out_ += '|';
+    atom_start_.reset();
+    previous_letter_ = 0;
+  }
+
+  void open_group() {
+    if (groups_.size() >= kMaxGroupDepth) refuse("groups nested too deep");
+    Group group{out_.size(), 0, groups_.back().ignore_case, true};
+    if (take("(?i)")) return open_switch(true);
+    if (take("(?-i)")) return open_switch(false);
+    if (take("(?i:")) {
+      group.ignore_case = true;
+    } else if (take("(?-i:")) {
+      group.ignore_case = false;
+    } else if (take("(?>")) {
+      return push_group(group, "(?>");
+    } else if (starts_with("(?=") || starts_with("(?!") || starts_with("(?<=") || starts_with("(?<!")) {
+      const size_t length = peek(2) == '<' ? 4 : 3;
+      group.repeatable = false;
+      const std::string opening(pattern_.substr(pos_, length));
+      pos_ += length;
+      return push_group(group, opening);
+    } else if (!take("(?:")) {
+      if (peek(1) == '?' || peek(1) == '*') refuse("a special group");
+      ++pos_;  // nothing reads a capture
+    }
+    const bool same = group.ignore_case == groups_.back().ignore_case;
+    push_group(group, same ? "(?:" : group.ignore_case ? "(?i:" : "(?-i:");
+  }
+
+  void push_group(const Group& group, std::string_view opening) {
+    out_ += opening;
+    groups_.push_back(group);
+    atom_start_.reset();
+    previous_letter_ = 0;
+  }
+
+  void open_switch(bool ignore_case) {
+    out_ += ignore_case ? "(?i:" : "(?-i:";
+    ++groups_.back().num_switches;
+    if (groups_.back().num_switches > kMaxGroupDepth) refuse("too many option switches");
+    groups_.back().ignore_case = ignore_case;
+    atom_start_.reset();
+    previous_letter_ = 0;
+  }
+
+  void close_switches() { out_.append(groups_.back().num_switches, ')'); }
+
+  void close_group() {
+    if (groups_.size() == 1) refuse("a ')' without a group");
+    close_switches();
+    out_ += ')';
+    const Group group = groups_.back();
+    groups_.pop_back();
+    ++pos_;
+    previous_letter_ = 0;
+    if (group.repeatable) {
+      atom_start_ = group.out_start;
+      one_character_ = false;
+    } else {
+      atom_start_.reset();
+    }
+  }
+
+  // {n}, {n,}, {n,m} and {,m}; anything else is a literal brace.
+  bool translate_interval() {
+    size_t pos = pos_ + 1;
+    const auto number = [&]() -> std::optional<uint32_t> {
+      uint32_t value = 0;
+      const size_t start = pos;
+      while (pos < pattern_.size() && is_digit(pattern_[pos])) {
+        value = value * 10 + static_cast<uint32_t>(pattern_[pos++] - '0');
+        if (value > kMaxRepeat) refuse("a repeat count above 1000");
+      }
+      if (pos == start) return std::nullopt;
+      return value;
+    };
+    const auto least = number();
+    auto most = least;
+    bool comma = false;
+    if (pos < pattern_.size() && pattern_[pos] == ',') {
+      comma = true;
+      ++pos;
+      most = number();
+    }
+    if (pos >= pattern_.size() || pattern_[pos] != '}' || (!least && !most)) return false;
+    if (least && most && *least > *most) refuse("a repeat with its counts the wrong way round");
+    pos_ = pos + 1;
+    if (!atom_start_) refuse("a quantifier with nothing to repeat");
+    if (!comma && peek() == '?') refuse("a lazy exact repeat");
+    const uint32_t fewest = least.value_or(0);
+    if (peek() == '+') return repeat_interval(fewest, most);
+    std::string text = fmt::format("{{{}", fewest);
+    if (comma) text += most ? fmt::format(",{}", *most) : ",";
+    quantify(text + "}");
+    return true;
+  }
+
+  // "x{n,m}+", which is no possessive in this syntax but "(?:x{n,m})+". Of one character, and with n at most
+  // 1, it means "x+" or "x*", written so because the loop of loops can take exponential time.
+  bool repeat_interval(uint32_t fewest, std::optional<uint32_t> most) {
+    if (one_character_ && fewest <= 1 && most != 0U) {
+      ++pos_;
+      out_ += fewest == 0 ? '*' : '+';
+    } else {
+      const std::string upper = most ? std::to_string(*most) : "";
+      out_.insert(*atom_start_, "(?:").append(fmt::format("{{{},{}}})", fewest, upper));
+      ++pos_;
+      out_ += '+';
+    }
+    end_quantifier();
+    return true;
+  }
+
+  void quantify(const std::string& quantifier) {
+    if (!atom_start_) refuse("a quantifier with nothing to repeat");
+    out_ += quantifier;
+    if (peek() == '?' || peek() == '+') out_ += pattern_[pos_++];
+    end_quantifier();
+  }
+
+  void end_quantifier() {
+    if (peek() == '*' || peek() == '+' || peek() == '?') refuse("a quantifier of a quantifier");
+    atom_start_.reset();
+    previous_letter_ = 0;
+  }
+
+  void translate_escape() {
+    if (take("\\A")) return assertion("\\A");
+    if (take("\\z")) return assertion("\\z");
+    if (take("\\Z")) return assertion("\\Z");
+    if (starts_with("\\P") || starts_with("\\p{^"))
+      return atom("[^" + property(take_negated_property()) + "]");
+    if (take("\\S")) return atom(fmt::format("[^{}]", space_items()));
+    if (take("\\D")) return atom("[^" + property("Nd") + "]");
+    if (take("\\W")) return atom("[^" + words() + "]");
+    const ClassMember member = take_escaped(Place::pattern);
+    if (member.code_point) return literal_atom(*member.code_point);
+    atom("[" + member.items + "]");
+  }
+
+  // "{Name}", past a "\p" or "\P".
+  std::string take_property_name() {
+    const size_t end = pattern_.find('}', pos_);
+    if (peek() != '{' || end == std::string_view::npos) refuse("an incomplete property");
+    const std::string name(pattern_.substr(pos_ + 1, end - pos_ - 1));
+    pos_ = end + 1;
+    return name;
+  }
+
+  // The name in "\P{Name}" or "\p{^Name}".
+  std::string take_negated_property() {
+    const bool caret = take("\\p");
+    if (!caret) pos_ += 2;
+    const std::string name = take_property_name();
+    return caret ? name.substr(1) : name;
+  }
+
+  std::string property(const std::string& name) const {
+    if (groups_.back().ignore_case && !is_case_closed(name)) refuse("a property that ignores case");
+    if (auto items = property_items(name)) return *items;
+    refuse("an unknown property");
+  }
+
+  std::string negated_property(const std::string& name) const {
+    if (groups_.back().ignore_case) refuse("a property that ignores case");
+    if (auto items = negated_property_items(name)) return *items;
+    refuse("an unknown property");
+  }
+
+  std::string words() const {
+    if (groups_.back().ignore_case) refuse("a word class that ignores case");
+    return word_items();
+  }
+
+  // An escape that is valid inside a class and outside of one: one code point or a set of them.
+  ClassMember take_escaped(Place place) {
+    const bool in_class = place == Place::char_class;
+    if (in_class && (starts_with("\\P") || starts_with("\\p{^"))) {
+      return {std::nullopt, negated_property(take_negated_property())};
+    }
+    if (take("\\p")) return {std::nullopt, property(take_property_name())};
+    if (take("\\s")) return {std::nullopt, std::string(space_items())};
+    if (take("\\d")) return {std::nullopt, property("Nd")};
+    if (take("\\w")) return {std::nullopt, words()};
+    if (in_class && take("\\S")) return {std::nullopt, std::string(non_space_items())};
+    if (in_class && take("\\D")) return {std::nullopt, negated_property("Nd")};
+    return {take_escaped_code_point(), {}};
+  }
+
+  uint32_t take_escaped_code_point() {
+    constexpr std::string_view kNames = "nrtfvae";
+    constexpr std::string_view kValues = "\n\r\t\f\v\a\x1b";
+    const char c = peek(1);
+    if (pos_ + 1 >= pattern_.size()) refuse("a '\\' at its end");
+    if (const size_t idx = kNames.find(c); c != '\0' && idx != std::string_view::npos) {
+      pos_ += 2;
+      return static_cast<unsigned char>(kValues[idx]);
+    }
+    if (c == 'x' || c == 'u') return take_numeric_escape();
+    if (is_letter(c) || is_digit(c)) refuse("an unknown escape");
+    ++pos_;
+    return take_code_point();
+  }
+
+  // \xH, \xHH (below 0x80: above it Oniguruma means a byte), \x{H..} and \uHHHH.
+  uint32_t take_numeric_escape() {
+    const bool braces = starts_with("\\x{");
+    const size_t max_digits = braces ? 8 : peek(1) == 'u' ? 4 : 2;
+    const bool exact = peek(1) == 'u';
+    pos_ += braces ? 3 : 2;
+    uint32_t value = 0;
+    size_t num_digits = 0;
+    for (; num_digits < max_digits && hex_value(peek()) >= 0; ++num_digits, ++pos_) {
+      value = value * 16 + static_cast<uint32_t>(hex_value(peek()));
+    }
+    const bool closed = !braces || take("}");
+    const bool is_byte = !braces && !exact && value >= 0x80;
+    const bool is_scalar = value <= 0x10ffff && !(value >= 0xd800 && value <= 0xdfff);
+    if (!closed || num_digits == 0 || (exact && num_digits != 4) || is_byte || !is_scalar) {
+      refuse("a malformed character number");
+    }
+    return value;
+  }
+
+  // "[...]" with pos_ at the '['. A positive class inside a class adds its members.
+  std::string translate_class(size_t depth) {
+    if (depth >= kMaxClassDepth) refuse("character classes nested too deep");
+    ++pos_;
+    std::string items;
+    const bool negated = take("^");
+    if (negated && depth > 0) refuse("a negated character class inside another");
+    if (peek() == ']') refuse("a ']' first in a character class");
+    while (peek() != ']' || at_end()) {
+      if (at_end()) refuse("an open character class");
+      items += translate_member(depth);
+    }
+    ++pos_;
+    if (depth > 0) return items;
+    return fmt::format("[{}{}]", negated ? "^" : "", items);
+  }
+
+  std::string translate_member(size_t depth) {
+    if (starts_with("&&")) refuse("an intersection of character classes");
+    if (starts_with("[:")) refuse("a POSIX bracket");
+    if (peek() == '[') return translate_class(depth + 1);
+    const ClassMember first = take_member();
+    const bool range = peek() == '-' && peek(1) != ']' && pos_ + 1 < pattern_.size();
+    if (!range) return first.code_point ? literal(*first.code_point) : first.items;
+    ++pos_;
+    if (peek() == '[' || starts_with("&&")) refuse("an unusual range");
+    const ClassMember last = take_member();
+    if (!first.code_point || !last.code_point || *first.code_point > *last.code_point) {
+      refuse("a malformed range");
+    }
+    return literal(*first.code_point) + "-" + literal(*last.code_point);
+  }
+
+  ClassMember take_member() {
+    const ClassMember member =
+        peek() == '\\' ? take_escaped(Place::char_class) : ClassMember{take_code_point(), {}};
+    if (member.code_point >= 0x80U && groups_.back().ignore_case) {
+      refuse("a letter outside of ASCII that ignores case");
+    }
+    return member;
+  }
+
+  std::string_view pattern_;
+  std::string_view where_;
+  size_t pos_ = 0;
+  std::string out_;
+  std::vector<Group> groups_;         // the whole pattern is the first
+  std::optional<size_t> atom_start_;  // in out_: what a quantifier would repeat
+  bool one_character_ = false;        // whether that always matches one character
+  char previous_letter_ = 0;          // the literal just before, in lower case; 0 where there is none
+};
+
+}  // namespace
+
+std::string oniguruma_to_pcre2(std::string_view pattern, std::string_view where) {
+  require_utf8(pattern, where);
+  return Translator(pattern, where).run();
+}
+
+}  // namespace quire

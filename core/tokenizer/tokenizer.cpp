@@ -1,0 +1,180 @@
+#include "core/tokenizer/tokenizer.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/tokenizer/detokenizer.h"
+#include "core/tokenizer/encode_scratch.h"
+#include "core/tokenizer/tokenizer_parts.h"
+
+namespace quire {
+namespace {
+
+// The way of one text through the parts: added tokens, normalizer, added tokens again, pieces, ids.
+class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
+ public:
+  Encoding(const TokenizerParts& parts, gsl::span<const TextRange> allowed, size_t num_text_bytes)
+      : parts_(parts), allowed_(allowed), scratch_(num_text_bytes) {}
+
+  EncodeResult run(std::string_view text) {
+    parts_.raw_tokens.split(text, allowed_, *this);
+    return {std::move(ids_), {scratch_.bpe.num_steps, scratch_.regex.num_steps()}};
+  }
+
+ private:
+  // Takes what lies between the added tokens of normalized text.
+  class NormalizedSink final : public AddedTokenMatcher::Sink {
+   public:
+    NormalizedSink(Encoding& encoding, bool allow_special)
+        : encoding_(encoding), allow_special_(allow_special) {}
+    void text(std::string_view segment, size_t) override { encoding_.split(segment, allow_special_); }
+    void token(TokenId id) override { encoding_.ids_.push_back(id); }
+
+   private:
+    Encoding& encoding_;
+    bool allow_special_;
+  };
+
+  void token(TokenId id) override { ids_.push_back(id); }
+
+  void text(std::string_view segment, size_t offset) override {
+    const TextRange range{offset, offset + segment.size()};
+    std::string normalized;
+    bool moved = false;  // whether places in the segment are no longer places in the text
+    if (parts_.normalizer) {
+      normalized = parts_.normalizer->normalize(segment, scratch_);
+      moved = normalized != segment;
+      if (moved) segment = normalized;
+    }
+    const std::vector<TextRange> allowed = allowed_in(range, segment.size(), moved);
+    NormalizedSink sink(*this, is_inside(range, allowed_));
+    parts_.normalized_tokens.split(segment, allowed, sink);
+  }
+
+  // Where the segment allows special tokens. Text that the normalizer changed allows them as a whole or not
+  // at all: what a user wrote must not become one by way of it.
+  std::vector<TextRange> allowed_in(const TextRange& range, size_t num_bytes, bool moved) const {
+    if (is_inside(range, allowed_)) return {{0, num_bytes}};
+    std::vector<TextRange> inside;
+    if (moved) return inside;
+    auto it = std::upper_bound(allowed_.begin(), allowed_.end(), range.begin,
+                               [](size_t begin, const TextRange& allowed) { return begin < allowed.end; });
+    for (; it != allowed_.end() && it->begin < range.end; ++it) {
+      const size_t begin = std::max(it->begin, range.begin);
+      inside.push_back({begin - range.begin, std::min(it->end, range.end) - range.begin});
+    }
+    return inside;
+  }
+
+  void split(std::string_view segment, bool allow_special) {
+    allow_special_ = allow_special;
+    if (parts_.pre_tokenizer) {
+      parts_.pre_tokenizer->split(segment, scratch_, *this);
+    } else {
+      piece(segment);
+    }
+  }
+
+  void piece(std::string_view text) override { parts_.model->encode(text, allow_special_, scratch_, ids_); }
+
+  const TokenizerParts& parts_;
+  gsl::span<const TextRange> allowed_;
+  EncodeScratch scratch_;
+  bool allow_special_ = false;
+  TokenIds ids_;
+};
+
+EncodeResult encode_text(const TokenizerParts& parts, std::string_view text,
+                         gsl::span<const TextRange> allowed, bool add_special_tokens) {
+  if (text.size() > Tokenizer::kMaxTextBytes) {
+    throw Error(ErrorCode::invalid_argument, "text has {} bytes, more than the limit of {}", text.size(),
+                Tokenizer::kMaxTextBytes);
+  }
+  require_utf8(text, "text");
+  EncodeResult result = Encoding(parts, allowed, text.size()).run(text);
+  if (add_special_tokens) result.ids = parts.post_processor.apply(std::move(result.ids));
+  return result;
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
+Tokenizer::~Tokenizer() = default;
+
+std::shared_ptr<const Tokenizer> Tokenizer::load(const TokenizerFiles& files) {
+  return std::shared_ptr<const Tokenizer>(new Tokenizer(load_tokenizer_parts(files)));
+}
+
+TokenIds Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  return encode_counted(text, options).ids;
+}
+
+EncodeResult Tokenizer::encode_counted(std::string_view text, const EncodeOptions& options) const {
+  std::vector<TextRange> allowed;
+  if (options.parse_special) allowed.push_back({0, text.size()});
+  return encode_text(*parts_, text, allowed, options.add_special_tokens);
+}
+
+TokenIds Tokenizer::encode_spans(gsl::span<const TextSpan> spans, bool add_special_tokens) const {
+  std::string text;
+  std::vector<TextRange> allowed;
+  for (const TextSpan& span : spans) {
+    const TextRange range{text.size(), text.size() + span.text.size()};
+    text.append(span.text);
+    if (!span.parse_special) continue;
+    if (!allowed.empty() && allowed.back().end == range.begin) {
+      allowed.back().end = range.end;
+    } else {
+      allowed.push_back(range);
+    }
+  }
+  return encode_text(*parts_, text, allowed, add_special_tokens).ids;
+}
+
+std::string Tokenizer::decode(gsl::span<const TokenId> ids, bool skip_special) const {
+  Detokenizer detokenizer(*this, skip_special);
+  std::string text;
+  for (const TokenId id : ids) detokenizer.push(id, text);
+  detokenizer.finish(text);
+  return text;
+}
+
+size_t Tokenizer::vocab_size() const {
+  return parts_->vocabulary.size();
+}
+bool Tokenizer::contains(TokenId id) const {
+  return parts_->vocabulary.contains(id);
+}
+bool Tokenizer::is_special(TokenId id) const {
+  return contains(id) && parts_->vocabulary.is_special(id);
+}
+std::string_view Tokenizer::token_bytes(TokenId id) const {
+  return contains(id) ? parts_->decoder->bytes(id) : std::string_view{};
+}
+std::string_view Tokenizer::token_text(TokenId id) const {
+  return contains(id) ? parts_->vocabulary.text(id) : std::string_view{};
+}
+std::optional<TokenId> Tokenizer::find_token(std::string_view text) const {
+  return parts_->vocabulary.find(text);
+}
+const TokenIds& Tokenizer::special_ids() const {
+  return parts_->special_ids;
+}
+std::optional<TokenId> Tokenizer::bos_id() const {
+  return parts_->bos_id;
+}
+std::optional<TokenId> Tokenizer::eos_id() const {
+  return parts_->eos_id;
+}
+std::optional<TokenId> Tokenizer::pad_id() const {
+  return parts_->pad_id;
+}
+std::optional<TokenId> Tokenizer::unk_id() const {
+  return parts_->unk_id;
+}
+const Decoder& Tokenizer::decoder() const {
+  return *parts_->decoder;
+}
+
+}  // namespace quire

@@ -1,0 +1,38 @@
+// What a tokenizer is made of; the loader puts it together. Private to this folder.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "core/base/ids.h"
+#include "core/tokenizer/added_tokens.h"
+#include "core/tokenizer/decoder.h"
+#include "core/tokenizer/normalizer.h"
+#include "core/tokenizer/post_processor.h"
+#include "core/tokenizer/pre_tokenizer.h"
+#include "core/tokenizer/subword_model.h"
+#include "core/tokenizer/tokenizer.h"
+#include "core/tokenizer/vocabulary.h"
+
+namespace quire {
+
+// The order of members matters: model and decoder refer to the vocabulary.
+struct TokenizerParts {
+  Vocabulary vocabulary;
+  TokenIds special_ids;
+  AddedTokenMatcher raw_tokens;                 // looked for in the text as it comes
+  AddedTokenMatcher normalized_tokens;          // and in what the normalizer leaves of the rest
+  std::unique_ptr<Normalizer> normalizer;       // may be null
+  std::unique_ptr<PreTokenizer> pre_tokenizer;  // may be null
+  std::unique_ptr<SubwordModel> model;
+  std::unique_ptr<Decoder> decoder;
+  PostProcessor post_processor;
+  std::optional<TokenId> bos_id;
+  std::optional<TokenId> eos_id;
+  std::optional<TokenId> pad_id;
+  std::optional<TokenId> unk_id;
+};
+
+std::unique_ptr<const TokenizerParts> load_tokenizer_parts(const TokenizerFiles& files);
+
+}  // namespace quire

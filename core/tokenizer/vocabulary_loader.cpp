@@ -1,0 +1,246 @@
+#include "core/tokenizer/vocabulary_loader.h"
+
+#include <array>
+#include <charconv>
+#include <unordered_map>
+
+#include "core/base/error.h"
+#include "core/tokenizer/component_loader.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kMaxId = INT32_MAX - 1;
+constexpr std::array<std::string_view, 7> kNames = {"bos_token", "eos_token", "pad_token", "unk_token",
+                                                    "sep_token", "cls_token", "mask_token"};
+
+// The tokens found so far, and those of the model.
+class AddedTokenList {
+ public:
+  explicit AddedTokenList(const std::vector<Vocabulary::Entry>& model) {
+    model_ids_.reserve(model.size());
+    for (const Vocabulary::Entry& entry : model) model_ids_.emplace(entry.text, entry.id);
+  }
+
+  // A token known already takes the new flags; its id must be the same, as far as one is known.
+  void put(AddedToken token, const std::string& where) {
+    if (token.text.size() > AddedTokenMatcher::kMaxTokenBytes) {
+      throw Error(ErrorCode::unsupported, "{}: a token of {} bytes, more than {}", where, token.text.size(),
+                  AddedTokenMatcher::kMaxTokenBytes);
+    }
+    if (const auto id = find_id(token.text); id && *id != token.id) {
+      throw Error(ErrorCode::format, "{}: the token \"{}\" has the id {} here, but {} elsewhere", where,
+                  printable(token.text), token.id, *id);
+    }
+    const auto [it, is_new] = places_.emplace(token.text, tokens_.size());
+    if (is_new) {
+      tokens_.push_back(std::move(token));
+    } else {
+      tokens_[it->second] = std::move(token);
+    }
+  }
+
+  bool has(const std::string& text) const { return places_.contains(text); }
+
+  std::optional<TokenId> find_id(const std::string& text) const {
+    if (const auto place = places_.find(text); place != places_.end()) return tokens_[place->second].id;
+    if (const auto it = model_ids_.find(text); it != model_ids_.end()) return it->second;
+    return std::nullopt;
+  }
+
+  // Marks the token special, as far as there is such a token.
+  void mark_special(const std::string& text, const std::string& where) {
+    if (const auto place = places_.find(text); place != places_.end()) {
+      tokens_[place->second].special = true;
+    } else if (const auto id = find_id(text)) {
+      AddedToken token;
+      token.text = text;
+      token.id = *id;
+      token.special = true;
+      put(std::move(token), where);
+    }
+  }
+
+  std::vector<AddedToken> take() { return std::move(tokens_); }
+
+ private:
+  std::unordered_map<std::string, TokenId> model_ids_;
+  std::unordered_map<std::string, size_t> places_;  // in tokens_, by text
+  std::vector<AddedToken> tokens_;
+};
+
+AddedToken read_added_token(const JsonView& json, TokenId id) {
+  refuse_unknown_keys(
+      json, {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special", "__type"});
+  AddedToken token;
+  token.text = json.at("content").as_string();
+  token.id = id;
+  token.single_word = json.bool_or("single_word", false);
+  token.lstrip = json.bool_or("lstrip", false);
+  token.rstrip = json.bool_or("rstrip", false);
+  token.special = json.bool_or("special", false);
+  token.normalized = json.bool_or("normalized", !token.special);
+  return token;
+}
+
+void read_tokenizer_list(const JsonView& list, AddedTokenList& tokens) {
+  for (const JsonView& item : list.items()) {
+    AddedToken token = read_added_token(item, static_cast<TokenId>(item.at("id").as_int(0, kMaxId)));
+    if (tokens.has(token.text)) {
+      throw Error(ErrorCode::format, "{}: the token \"{}\" appears twice", item.where(),
+                  printable(token.text));
+    }
+    tokens.put(std::move(token), item.where());
+  }
+}
+
+// {"5": {"content": ...}}
+void read_config_list(const JsonView& list, AddedTokenList& tokens) {
+  if (!list.is_object()) throw Error(ErrorCode::format, "{} must be an object", list.where());
+  for (const auto& item : list.raw().items()) {
+    const std::string& key = item.key();
+    TokenId id = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > kMaxId) {
+      throw Error(ErrorCode::format, "{}: \"{}\" is not a token id", list.where(), printable(key));
+    }
+    const JsonView value(item.value(), list.where() + "." + key);
+    tokens.put(read_added_token(value, id), value.where());
+  }
+}
+
+// {"<token>": 5}: only names and ids, of tokens that may be known already.
+void read_plain_list(const JsonView& list, AddedTokenList& tokens) {
+  if (!list.is_object()) throw Error(ErrorCode::format, "{} must be an object", list.where());
+  for (const auto& item : list.raw().items()) {
+    const JsonView value(item.value(), list.where() + "." + printable(item.key()));
+    AddedToken token;
+    token.text = item.key();
+    token.id = static_cast<TokenId>(value.as_int(0, kMaxId));
+    const bool known = tokens.has(token.text);
+    if (known && tokens.find_id(token.text) == token.id) continue;
+    tokens.put(std::move(token), value.where());
+  }
+}
+
+// A token as text or as {"content": ...}.
+std::optional<std::string> token_name(const JsonView& value) {
+  if (value.is_object()) return value.at("content").as_string();
+  return value.as_string();
+}
+
+void mark_named_tokens(const JsonView& file, AddedTokenList& tokens) {
+  for (const std::string_view name : kNames) {
+    const auto value = file.find(name);
+    if (!value || value->raw().is_boolean()) continue;
+    tokens.mark_special(*token_name(*value), value->where());
+  }
+  const auto more = file.find("additional_special_tokens");
+  if (!more || !more->raw().is_array()) return;
+  for (const JsonView& value : more->items()) tokens.mark_special(*token_name(value), value.where());
+}
+
+// "a b", or ["a", "b"] where a token may have a space in it.
+std::pair<std::string, std::string> read_merge(const JsonView& merges, size_t idx, bool as_pairs) {
+  const Json& item = merges.raw()[idx];
+  const auto fail = [&](std::string_view expected) {
+    throw Error(ErrorCode::format, "{}[{}] must be {}", merges.where(), idx, expected);
+  };
+  if (as_pairs) {
+    if (!item.is_array() || item.size() != 2 || !item[0].is_string() || !item[1].is_string()) {
+      fail("a pair of strings, as the first merge is");
+    }
+    return {item[0].get<std::string>(), item[1].get<std::string>()};
+  }
+  if (!item.is_string()) fail("a string of two tokens, as the first merge is");
+  const std::string text = item.get<std::string>();
+  const size_t space = text.find(' ');
+  if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
+    fail("two tokens with one space between");
+  }
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+MergeTable load_merges(const JsonView& merges, const Vocabulary& vocabulary) {
+  if (!merges.raw().is_array()) throw Error(ErrorCode::format, "{} must be a list", merges.where());
+  const size_t num_merges = merges.raw().size();
+  MergeTable table(num_merges);
+  const bool as_pairs = num_merges > 0 && merges.raw()[0].is_array();
+  const auto require = [&](const std::string& text, size_t idx) {
+    const auto id = vocabulary.find(text);
+    if (!id || !vocabulary.in_model(*id)) {
+      throw Error(ErrorCode::format, "{}[{}]: the token \"{}\" is not in the vocabulary", merges.where(), idx,
+                  printable(text));
+    }
+    return *id;
+  };
+  for (size_t i = 0; i < num_merges; ++i) {
+    const auto [left, right] = read_merge(merges, i, as_pairs);
+    const TokenId result = require(left + right, i);
+    table.insert(require(left, i), require(right, i), {static_cast<uint32_t>(i), result});
+  }
+  return table;
+}
+
+void refuse_affix(const JsonView& model, std::string_view key) {
+  const auto value = model.find(key);
+  if (value && !value->as_string().empty()) {
+    throw Error(ErrorCode::unsupported, "{} is not supported with ByteLevel", value->where());
+  }
+}
+
+}  // namespace
+
+std::vector<Vocabulary::Entry> load_model_tokens(const JsonView& vocab) {
+  if (!vocab.is_object()) throw Error(ErrorCode::format, "{} must be an object", vocab.where());
+  std::vector<Vocabulary::Entry> entries;
+  entries.reserve(vocab.raw().size());
+  for (const auto& item : vocab.raw().items()) {
+    const Json& value = item.value();
+    if (!value.is_number_integer() || value < 0 || value > kMaxId) {
+      throw Error(ErrorCode::format, "{}: the id of \"{}\" must be a whole number from 0 to {}",
+                  vocab.where(), printable(item.key()), kMaxId);
+    }
+    entries.push_back({value.get<TokenId>(), item.key(), true});
+  }
+  return entries;
+}
+
+std::vector<AddedToken> load_added_tokens(const TokenizerJson& json,
+                                          const std::vector<Vocabulary::Entry>& model) {
+  AddedTokenList tokens(model);
+  if (const auto list = json.tokenizer.find("added_tokens")) read_tokenizer_list(*list, tokens);
+  if (json.config) {
+    if (const auto list = json.config->find("added_tokens_decoder")) read_config_list(*list, tokens);
+  }
+  if (json.added_tokens) read_plain_list(*json.added_tokens, tokens);
+  if (json.config) mark_named_tokens(*json.config, tokens);
+  if (json.special_tokens_map) mark_named_tokens(*json.special_tokens_map, tokens);
+  return tokens.take();
+}
+
+std::optional<std::string> named_token(const TokenizerJson& json, std::string_view name) {
+  for (const auto& file : {json.config, json.special_tokens_map}) {
+    if (!file) continue;
+    const auto value = file->find(name);
+    if (value && !value->raw().is_boolean()) return token_name(*value);
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<SubwordModel> load_byte_level_bpe(const JsonView& model, const Vocabulary& vocabulary) {
+  refuse_unknown_keys(
+      model, {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+              "byte_fallback", "ignore_merges", "vocab", "merges"});
+  // With a token for every byte nothing is unknown: unk_token, fuse_unk and byte_fallback never come to play.
+  refuse_affix(model, "continuing_subword_prefix");
+  refuse_affix(model, "end_of_word_suffix");
+  if (model.number_or("dropout", 0.0, 0.0, 1.0) != 0.0) {
+    throw Error(ErrorCode::unsupported, "{}.dropout: encoding at random is not supported", model.where());
+  }
+  ByteLevelBpe::Parts parts{load_merges(model.at("merges"), vocabulary),
+                            model.bool_or("ignore_merges", false)};
+  return std::make_unique<ByteLevelBpe>(vocabulary, std::move(parts), model.at("vocab").where());
+}
+
+}  // namespace quire

@@ -1,0 +1,164 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/table_entries.h"
+
+namespace quire::kernels::cpu_entries {
+namespace {
+
+// Rows of activations held as integers at a time. 128 rows of 2048 columns are 0.6 MB: they stay in a core's
+// second-level cache while all panels pass by.
+constexpr size_t kQuantRows = 128;
+// Padding of groups to whole blocks can make 32 rows of one: a single row always fits.
+constexpr size_t kWorstPadding = kBlockRows;
+// Segments in work at a time for each thread when a long sequence is split.
+constexpr size_t kSplitSlotsPerThread = 2;
+
+size_t round_up_to(size_t value, size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+void size_quantized_scratch(Context& context) {
+  const size_t columns = round_up_to(static_cast<size_t>(context.limits.max_columns), kBlockRows);
+  const size_t rows = std::min(
+      kQuantRows, static_cast<size_t>(std::max(context.limits.max_tokens, context.limits.max_logit_rows)));
+  context.quant_capacity = std::max(rows, kWorstPadding) * columns;
+  context.quant_codes = AlignedBuffer(context.quant_capacity * sizeof(int16_t));
+  context.quant_scales = AlignedBuffer(context.quant_capacity / kBlockRows * sizeof(float));
+  context.quant_sums = AlignedBuffer(context.quant_capacity / kBlockRows * sizeof(int32_t));
+}
+
+void size_attention_scratch(Context& context) {
+  const size_t dim = round_up_to(static_cast<size_t>(context.limits.head_dim), 16);
+  const size_t matrix = kAttentionRows * dim;
+  const size_t state = matrix + 2 * kAttentionRows;
+  const auto threads = static_cast<size_t>(context.device->pool.num_threads());
+  const size_t piece = 3 * matrix + kAttentionRows * kAttentionRows + 2 * state;
+  const size_t slots = kSplitSlotsPerThread * threads;
+  context.attention_memory = AlignedBuffer((threads * piece + (slots + 1) * state) * sizeof(float));
+
+  float* next = context.attention_memory.as<float>();
+  const auto take = [&next](size_t floats) { return std::exchange(next, next + floats); };
+  const auto take_state = [&] {
+    return AttentionState{take(matrix), take(kAttentionRows), take(kAttentionRows)};
+  };
+  context.attention.resize(threads);
+  for (AttentionScratch& scratch : context.attention) {
+    scratch = {take(matrix), take(matrix), take(matrix), take(kAttentionRows * kAttentionRows),
+               take_state(), take_state()};
+  }
+  for (size_t i = 0; i < slots; ++i) context.split_parts.push_back(take_state());
+  context.split_total = take_state();
+}
+
+bool are_sound(const ContextLimits& limits) {
+  return limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_logit_rows >= 0 &&
+         limits.max_pages_per_sequence >= 0 && limits.max_columns > 0 && limits.head_dim >= 0 &&
+         limits.head_dim <= kMaxHeadDim;
+}
+
+size_t batch_ints(const ContextLimits& limits) {
+  const auto tokens = static_cast<size_t>(limits.max_tokens);
+  const auto sequences = static_cast<size_t>(limits.max_sequences);
+  const size_t pages = product({sequences, static_cast<size_t>(limits.max_pages_per_sequence)});
+  return 3 * tokens + 2 * sequences + 1 + pages + static_cast<size_t>(limits.max_logit_rows);
+}
+
+bool fits(const BatchView& batch, const ContextLimits& limits) {
+  const auto within = [](int32_t value, int32_t limit) { return value >= 0 && value <= limit; };
+  return within(batch.num_tokens, limits.max_tokens) && within(batch.num_sequences, limits.max_sequences) &&
+         within(batch.num_logit_rows, limits.max_logit_rows) &&
+         within(batch.page_table_stride, limits.max_pages_per_sequence);
+}
+
+double seconds_since(const timespec& start) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec - start.tv_sec) +
+         static_cast<double>(now.tv_nsec - start.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
+Status create_context(Device* device, const ContextLimits* limits, Context** context) {
+  if (!are_sound(*limits)) {
+    return fail(device, Status::invalid_argument,
+                "create_context: %d tokens, %d sequences, %d columns, head dimension %d (at most %d)",
+                limits->max_tokens, limits->max_sequences, limits->max_columns, limits->head_dim,
+                kMaxHeadDim);
+  }
+  return guarded(device, "context", [&] {
+    auto made = std::make_unique<Context>();
+    made->header.table = &device->table;
+    made->device = device;
+    made->limits = *limits;
+    size_quantized_scratch(*made);
+    size_attention_scratch(*made);
+    made->batch_memory = AlignedBuffer(product({batch_ints(*limits), sizeof(int32_t)}));
+    *context = made.release();
+    return Status::ok;
+  });
+}
+
+void release_context(Context* context) {
+  delete context;
+}
+
+// Operations are complete when they return.
+Status synchronize(Context*) {
+  return Status::ok;
+}
+
+Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
+  if (!fits(*host, context->limits)) {
+    return fail(context->device, Status::invalid_argument,
+                "bind_batch: %d tokens, %d sequences, %d rows, %d pages are beyond the context's limits",
+                host->num_tokens, host->num_sequences, host->num_logit_rows, host->page_table_stride);
+  }
+  *device = *host;
+  int32_t* next = context->batch_memory.as<int32_t>();
+  const auto place = [&next](const int32_t*& array, size_t count) {
+    if (count != 0 && array != nullptr) std::memcpy(next, array, count * sizeof(int32_t));
+    array = next;
+    next += count;
+  };
+  const auto tokens = static_cast<size_t>(host->num_tokens);
+  const auto sequences = static_cast<size_t>(host->num_sequences);
+  place(device->token_ids, tokens);
+  place(device->positions, tokens);
+  place(device->sequence_of_token, tokens);
+  place(device->sequence_starts, sequences + 1);
+  place(device->kv_lengths, sequences);
+  place(device->page_table, sequences * static_cast<size_t>(host->page_table_stride));
+  place(device->logit_rows, static_cast<size_t>(host->num_logit_rows));
+  return Status::ok;
+}
+
+Status begin_step(Context* context, const BatchView*, StepAction* action) {
+  if (context->timed_out)
+    return fail(context->device, Status::timeout, "an earlier step exceeded its deadline");
+  clock_gettime(CLOCK_MONOTONIC, &context->step_start);
+  *action = StepAction::run;
+  return Status::ok;
+}
+
+// Work on the CPU always ends, so the deadline is looked at when it has.
+Status end_step(Context* context) {
+  const uint64_t timeout = context->limits.step_timeout_ns;
+  if (timeout == 0) return Status::ok;
+  const double seconds = seconds_since(context->step_start);
+  if (seconds * 1e9 <= static_cast<double>(timeout)) return Status::ok;
+  context->timed_out = true;
+  return fail(context->device, Status::timeout, "the step took %.3f s of the %.3f s it had", seconds,
+              static_cast<double>(timeout) * 1e-9);
+}
+
+Status read_rows(Context*, const float* device_rows, int32_t rows, int32_t columns, float* host) {
+  const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
+  if (count != 0) std::memcpy(host, device_rows, count * sizeof(float));
+  return Status::ok;
+}
+
+}  // namespace quire::kernels::cpu_entries

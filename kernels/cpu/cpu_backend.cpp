@@ -1,0 +1,140 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <sched.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/table_entries.h"
+#include "kernels/interface/composite.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int32_t kMaxThreads = 1024;
+
+constexpr KernelTable make_table(const char* name) {
+  KernelTable table;
+  table.capabilities = kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityDeterministic;
+  table.activation_dtype = DType::f32;
+  table.name = name;
+  table.describe_failure = cpu_entries::describe_failure;
+  table.allocate = cpu_entries::allocate;
+  table.release = cpu_entries::release;
+  table.upload = cpu_entries::upload;
+  table.download = cpu_entries::download;
+  table.fill = cpu_entries::fill;
+  table.prepare_weight = cpu_entries::prepare_weight;
+  table.prepare_table = cpu_entries::prepare_table;
+  table.release_weight = cpu_entries::release_weight;
+  table.weight_bytes = cpu_entries::weight_bytes;
+  table.dequantize = cpu_entries::dequantize;
+  table.create_context = cpu_entries::create_context;
+  table.release_context = cpu_entries::release_context;
+  table.synchronize = cpu_entries::synchronize;
+  table.bind_batch = cpu_entries::bind_batch;
+  table.begin_step = cpu_entries::begin_step;
+  table.end_step = cpu_entries::end_step;
+  table.read_rows = cpu_entries::read_rows;
+  table.embed = cpu_entries::embed;
+  table.norm = cpu_entries::norm;
+  table.linear = cpu_entries::linear;
+  table.rope_angles = cpu_entries::rope_angles;
+  table.append_kv = cpu_entries::append_kv;
+  table.attention = cpu_entries::attention;
+  table.activation = cpu_entries::activation;
+  table.scale_logits = cpu_entries::scale_logits;
+  table.copy_page = cpu_entries::copy_page;
+  table.sample = cpu_entries::sample;
+  table.attention_block = composed_attention_block;
+  table.mlp_block = composed_mlp_block;
+  table.head = composed_head;
+  return table;
+}
+
+constexpr KernelTable kScalarTable = make_table("cpu-scalar");
+constexpr KernelTable kAvx2Table = make_table("cpu-avx2");
+constexpr KernelTable kAvx512Table = make_table("cpu-avx512");
+
+const KernelTable& table_of(const IsaKernels& isa) {
+  if (std::strcmp(isa.name, "avx512") == 0) return kAvx512Table;
+  return std::strcmp(isa.name, "avx2") == 0 ? kAvx2Table : kScalarTable;
+}
+
+// Processors that this process may run on.
+int32_t num_usable_processors() {
+  for (int32_t limit = 1024; limit <= (1 << 20); limit *= 2) {
+    cpu_set_t* set = CPU_ALLOC(static_cast<size_t>(limit));
+    if (set == nullptr) return 1;
+    const size_t bytes = CPU_ALLOC_SIZE(static_cast<size_t>(limit));
+    const bool known = ::sched_getaffinity(0, bytes, set) == 0;
+    const int32_t count = known ? CPU_COUNT_S(bytes, set) : 0;
+    CPU_FREE(set);
+    if (known) return count > 0 ? count : 1;
+  }
+  return 1;
+}
+
+int32_t num_devices(char*, size_t) {
+  return 1;
+}
+
+Status refuse(Status status, char* why, size_t size, const char* reason) {
+  std::snprintf(why, size, "%s", reason);
+  return status;
+}
+
+Status open_device(int32_t index, const DeviceOptions* options, Device** device, char* why, size_t size) {
+  if (index != 0) return refuse(Status::invalid_argument, why, size, "there is one CPU device, number 0");
+  if (options->num_threads < 0 || options->num_threads > kMaxThreads) {
+    return refuse(Status::invalid_argument, why, size, "num_threads must be 0 (all) to 1024");
+  }
+  const IsaKernels* isa = choose_kernels(std::getenv("QUIRE_CPU_ISA"), why, size);
+  if (isa == nullptr) return Status::unsupported;
+  const int32_t wanted = options->num_threads != 0 ? options->num_threads : num_usable_processors();
+  const int32_t num_threads = wanted < kMaxThreads ? wanted : kMaxThreads;
+  try {
+    *device = new Device(*isa, table_of(*isa), num_threads);
+    return Status::ok;
+  } catch (const std::system_error&) {
+    std::snprintf(why, size, "the system refuses %d threads; ask for fewer with num_threads", num_threads);
+  } catch (...) {
+    std::snprintf(why, size, "out of host memory");
+  }
+  return Status::out_of_memory;
+}
+
+void close_device(Device* device) {
+  delete device;
+}
+
+const KernelTable* table(const Device* device) {
+  return &device->table;
+}
+
+Status device_info(const Device* device, DeviceInfo* info) {
+  char name[64];
+  processor_name(name, sizeof name);
+  std::snprintf(info->name, sizeof info->name, "%s, %s", name, device->isa.name);
+  info->num_units = device->pool.num_threads();
+  std::snprintf(info->detail, sizeof info->detail, "%s kernels, %d threads", device->isa.name,
+                info->num_units);
+  const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  info->total_bytes = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes;
+  info->free_bytes = static_cast<uint64_t>(::sysconf(_SC_AVPHYS_PAGES)) * page_bytes;
+  return Status::ok;
+}
+
+constexpr Backend kBackend = {kBackendAbi, "cpu", num_devices, open_device, close_device, table, device_info};
+
+}  // namespace
+
+const Backend& cpu_backend() {
+  return kBackend;
+}
+
+}  // namespace quire::kernels

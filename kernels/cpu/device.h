@@ -1,0 +1,91 @@
+// The backend's objects: the device with its threads, a context with its scratch memory.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "kernels/cpu/aligned_buffer.h"
+#include "kernels/cpu/isa/isa_kernels.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/interface/kernel_table.h"
+
+namespace quire::kernels {
+
+// The one CPU device of a runtime. Any thread may use it.
+struct Device {
+  Device(const IsaKernels& kernels, const KernelTable& table_of_isa, int32_t num_threads)
+      : isa(kernels), table(table_of_isa), pool(num_threads) {}
+
+  const IsaKernels& isa;
+  const KernelTable& table;
+  ThreadPool pool;
+  mutable std::mutex failure_mutex;
+  char failure[256] = "no failure";  // guarded by failure_mutex
+};
+
+// What attention uses: one piece for each thread, and the states of the split of few long sequences.
+struct AttentionScratch {
+  float* query = nullptr;
+  float* keys = nullptr;
+  float* values = nullptr;
+  float* weights = nullptr;
+  AttentionState part;
+  AttentionState total;
+};
+
+// One stream of work; one thread at a time. Everything an operation needs is taken when it is made.
+struct Context {
+  ContextHeader header;  // first: every context of every backend starts with it
+  Device* device = nullptr;
+  ContextLimits limits;
+
+  // Activations as integers: room for quant_capacity gathered elements.
+  size_t quant_capacity = 0;
+  AlignedBuffer quant_codes;
+  AlignedBuffer quant_scales;
+  AlignedBuffer quant_sums;
+
+  AlignedBuffer attention_memory;
+  std::vector<AttentionScratch> attention;  // [threads]
+  std::vector<AttentionState> split_parts;  // of the segments of one tile that are in work
+  AttentionState split_total;
+
+  AlignedBuffer batch_memory;  // the arrays of the bound batch
+  timespec step_start = {};
+  bool timed_out = false;  // sticky
+};
+
+// Keeps the words for describe_failure and hands the status on.
+[[gnu::format(printf, 3, 4)]] Status fail(Device* device, Status status, const char* format, ...);
+
+// Runs a body that may run out of memory; nothing else throws in this backend.
+template <typename Body>
+Status guarded(Device* device, const char* what, Body body) {
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return fail(device, Status::out_of_memory, "%s: out of host memory", what);
+  } catch (...) {
+    return fail(device, Status::out_of_memory, "%s: the system refused a resource", what);
+  }
+}
+
+// Work below this many multiply-adds (or loads of some bytes) is done by the caller alone: handing it out
+// costs one to two microseconds.
+inline constexpr int64_t kSmallWork = 16384;
+
+// Splits `count` units, each of `unit_work`, over the pool or keeps them on the caller.
+template <typename Work>
+void share_work(Device* device, int64_t count, int64_t unit_work, const Work& work) {
+  if (count == 0) return;
+  if (count > 1 && count * unit_work >= kSmallWork) return device->pool.share(count, work);
+  const DefaultFloatingPoint environment;
+  work(0, 0, count);
+}
+
+}  // namespace quire::kernels

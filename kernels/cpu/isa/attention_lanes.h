@@ -1,0 +1,371 @@
+// Attention over the paged cache: softmax in one pass over blocks of 16 keys.
+//
+// What a query row computes depends on nothing but its own position and keys: blocks and segments begin at
+// absolute positions, a block without a visible key is skipped, and every sum has one order. So a row's bits
+// are the same however the step was chunked, batched, paged or spread over threads.
+//
+// Keys of the quantized formats stay transformed: a Walsh-Hadamard transform is its own transpose, so the
+// query is transformed once instead of every key, and the weighted sum of the values once at the end.
+#pragma once
+
+namespace quire::kernels {
+namespace {
+
+constexpr int32_t kBlockKeys = 16;
+
+// What one row of a tile is, and the positions that it sees.
+struct QueryRow {
+  int32_t token;
+  int32_t head;
+  int32_t first_position;
+  int32_t last_position;
+};
+
+inline QueryRow query_row(const AttentionTile& tile, int32_t r) {
+  const AttentionParams& params = *tile.params;
+  const int32_t group = params.heads.num_heads / params.heads.num_kv_heads;
+  const int32_t row = tile.first_row + r;
+  const int32_t token = params.batch.sequence_starts[tile.sequence] + row / group;
+  const int32_t position = params.batch.positions[token];
+  const int32_t window = params.sliding_window;
+  const int32_t first = window > 0 && position >= window ? position - window + 1 : 0;
+  return {token, tile.kv_head * group + row % group, first, position};
+}
+
+inline int32_t padded_dim(const AttentionTile& tile) {
+  return (tile.params->heads.head_dim + 15) / 16 * 16;
+}
+
+void attention_begin(const AttentionTile& tile) {
+  const AttentionParams& params = *tile.params;
+  const HeadShape& heads = params.heads;
+  const auto head_dim = static_cast<size_t>(heads.head_dim);
+  const auto stride = static_cast<size_t>(padded_dim(tile));
+  const size_t row_floats = static_cast<size_t>(heads.num_heads + 2 * heads.num_kv_heads) * head_dim;
+  const bool transformed = is_quantized(params.kv_shape.key_format);
+  for (int32_t r = 0; r < tile.rows; ++r) {
+    const QueryRow row = query_row(tile, r);
+    const float* source = static_cast<const float*>(params.qkv) +
+                          static_cast<size_t>(row.token) * row_floats +
+                          static_cast<size_t>(row.head) * head_dim;
+    float* query = tile.query + static_cast<size_t>(r) * stride;
+    for (size_t d = 0; d < stride; ++d) query[d] = d < head_dim ? source[d] : 0.0f;
+    if (!transformed) continue;
+    hadamard(query, heads.head_dim);
+    for (size_t d = 0; d < head_dim; ++d) query[d] *= 1.0f / 32.0f;
+  }
+}
+
+// The rows of 16 keys (or values) that begin at `position`; those outside of first..last are not looked up.
+struct CacheBlock {
+  CacheRow rows[kBlockKeys];
+  int32_t first;  // lanes first..last hold keys, the others count as zeros
+  int32_t last;
+};
+
+inline CacheBlock find_block(const AttentionTile& tile, KvFormat format, void* codes, void* scales,
+                             int32_t position, int32_t first_position, int32_t last_position) {
+  const BatchView& batch = tile.params->batch;
+  const KvShape& shape = tile.params->kv_shape;
+  const int32_t* pages =
+      batch.page_table + static_cast<size_t>(tile.sequence) * static_cast<size_t>(batch.page_table_stride);
+  CacheBlock block;
+  block.first = first_position > position ? first_position - position : 0;
+  block.last = last_position - position < kBlockKeys - 1 ? last_position - position : kBlockKeys - 1;
+  int32_t page_idx = (position + block.first) / shape.page_tokens;
+  int32_t slot = (position + block.first) % shape.page_tokens;
+  for (int32_t j = block.first; j <= block.last; ++j) {
+    block.rows[j] = cache_row(shape, format, codes, scales, pages[page_idx], tile.kv_head, slot);
+    if (++slot == shape.page_tokens) {
+      slot = 0;
+      ++page_idx;
+    }
+  }
+  return block;
+}
+
+// keys[d][j]: lane j is key j, so that the products of 16 keys with a query need no sums over lanes.
+template <KvFormat kFormat>
+void load_keys(const CacheBlock& block, int32_t head_dim, float* keys) {
+  float scales[kBlockKeys][16];
+  for (int32_t j = block.first; j <= block.last; ++j)
+    decode_scales(kFormat, head_dim, block.rows[j], scales[j]);
+  for (int32_t d = 0; d < head_dim; d += 16) {
+    F32 rows[kBlockKeys];
+    for (int32_t j = 0; j < kBlockKeys; ++j) {
+      rows[j] = j < block.first || j > block.last
+                    ? splat(0.0f)
+                    : decode_lanes(kFormat, head_dim, block.rows[j], scales[j], d);
+    }
+    transpose(rows);
+    for (int32_t i = 0; i < 16; ++i) store(keys + static_cast<size_t>(d + i) * kBlockKeys, rows[i]);
+  }
+}
+
+template <KvFormat kFormat>
+void load_values(const CacheBlock& block, int32_t head_dim, int32_t stride, float* values) {
+  for (int32_t j = block.first; j <= block.last; ++j) {
+    float scales[16];
+    decode_scales(kFormat, head_dim, block.rows[j], scales);
+    float* row = values + static_cast<size_t>(j) * static_cast<size_t>(stride);
+    for (int32_t d = 0; d < head_dim; d += 16) {
+      store(row + d, decode_lanes(kFormat, head_dim, block.rows[j], scales, d));
+    }
+  }
+}
+
+inline void load_block_keys(KvFormat format, const CacheBlock& block, int32_t head_dim, float* keys) {
+  switch (format) {
+    case KvFormat::f16:
+      return load_keys<KvFormat::f16>(block, head_dim, keys);
+    case KvFormat::fp8:
+      return load_keys<KvFormat::fp8>(block, head_dim, keys);
+    case KvFormat::q8:
+      return load_keys<KvFormat::q8>(block, head_dim, keys);
+    case KvFormat::q4:
+      return load_keys<KvFormat::q4>(block, head_dim, keys);
+  }
+}
+
+inline void load_block_values(KvFormat format, const CacheBlock& block, int32_t head_dim, int32_t stride,
+                              float* values) {
+  switch (format) {
+    case KvFormat::f16:
+      return load_values<KvFormat::f16>(block, head_dim, stride, values);
+    case KvFormat::fp8:
+      return load_values<KvFormat::fp8>(block, head_dim, stride, values);
+    case KvFormat::q8:
+      return load_values<KvFormat::q8>(block, head_dim, stride, values);
+    case KvFormat::q4:
+      return load_values<KvFormat::q4>(block, head_dim, stride, values);
+  }
+}
+
+// Products of kRows queries with 16 keys, summed over d in order.
+template <int kRows>
+void score_rows(const float* query, int32_t stride, int32_t head_dim, const float* keys, float* scores) {
+  F32 sums[kRows];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) sums[r] = splat(0.0f);
+  for (int32_t d = 0; d < head_dim; ++d) {
+    const F32 key = load(keys + static_cast<size_t>(d) * kBlockKeys);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) sums[r] = fma(splat(query[r * stride + d]), key, sums[r]);
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) store(scores + r * kBlockKeys, sums[r]);
+}
+
+// sums = sums * correction + weights . values for kRows rows that see the same keys first..last, in order.
+template <int kRows, int kParts>
+void add_values(const float* weights, const float* corrections, int32_t first, int32_t last,
+                const float* values, int32_t stride, int32_t d, float* sums) {
+  F32 total[kRows][kParts];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kParts; ++c) {
+      total[r][c] = mul(load(sums + r * stride + d + 16 * c), splat(corrections[r]));
+    }
+  }
+  for (int32_t j = first; j <= last; ++j) {
+    F32 value[kParts];
+#pragma GCC unroll 4
+    for (int c = 0; c < kParts; ++c) value[c] = load(values + j * stride + d + 16 * c);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const F32 weight = splat(weights[r * kBlockKeys + j]);
+#pragma GCC unroll 4
+      for (int c = 0; c < kParts; ++c) total[r][c] = fma(weight, value[c], total[r][c]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kParts; ++c) store(sums + r * stride + d + 16 * c, total[r][c]);
+  }
+}
+
+template <int kRows>
+void add_values_to_rows(const float* weights, const float* corrections, int32_t first, int32_t last,
+                        const float* values, int32_t stride, float* sums) {
+  constexpr int kParts = kRows == 1 ? 4 : 2;
+  int32_t d = 0;
+  for (; d + 16 * kParts <= stride; d += 16 * kParts) {
+    add_values<kRows, kParts>(weights, corrections, first, last, values, stride, d, sums);
+  }
+  for (; d < stride; d += 16)
+    add_values<kRows, 1>(weights, corrections, first, last, values, stride, d, sums);
+}
+
+// The lanes of a block that each row sees; first > last where it sees none.
+struct VisibleLanes {
+  int32_t first[kAttentionRows];
+  int32_t last[kAttentionRows];
+};
+
+inline F32 finish_scores(const AttentionParams& params, F32 products, int32_t first, int32_t last) {
+  F32 scores = mul(products, splat(params.scale));
+  if (params.softcap != 0.0f)
+    scores = mul(tanh_lanes(div(scores, splat(params.softcap))), splat(params.softcap));
+  const F32 hidden = splat(-__builtin_inff());
+  scores = select(first_lanes(last + 1), scores, hidden);
+  return select(first_lanes(first), hidden, scores);
+}
+
+// Scores to weights exp(score - maximum); the maximum, the denominator and the factor for the sums so far.
+inline void soften(const AttentionTile& tile, const VisibleLanes& lanes, const AttentionState& state,
+                   float* corrections) {
+  float maxima[kAttentionRows];
+  store(maxima, load(state.maximum));
+  for (int32_t r = 0; r < tile.rows; ++r) {
+    if (lanes.first[r] > lanes.last[r]) continue;
+    float* weights = tile.weights + static_cast<size_t>(r) * kBlockKeys;
+    const F32 scores = finish_scores(*tile.params, load(weights), lanes.first[r], lanes.last[r]);
+    const float block_max = max_lanes(scores);
+    if (!(maxima[r] > block_max)) maxima[r] = block_max;
+    store(weights, exp_lanes(sub(scores, splat(maxima[r]))));
+  }
+  store(corrections, exp_lanes(sub(load(state.maximum), load(maxima))));
+  for (int32_t r = 0; r < tile.rows; ++r) {
+    if (lanes.first[r] > lanes.last[r]) continue;
+    const float sum = sum_lanes(load(tile.weights + static_cast<size_t>(r) * kBlockKeys));
+    state.denominator[r] = state.denominator[r] * corrections[r] + sum;
+    state.maximum[r] = maxima[r];
+  }
+}
+
+inline void score_block(const AttentionTile& tile, int32_t stride) {
+  const int32_t head_dim = tile.params->heads.head_dim;
+  int32_t r = 0;
+  const auto query = [&] { return tile.query + static_cast<size_t>(r) * static_cast<size_t>(stride); };
+  const auto scores = [&] { return tile.weights + static_cast<size_t>(r) * kBlockKeys; };
+  for (; r + 8 <= tile.rows; r += 8) score_rows<8>(query(), stride, head_dim, tile.keys, scores());
+  for (; r + 4 <= tile.rows; r += 4) score_rows<4>(query(), stride, head_dim, tile.keys, scores());
+  for (; r + 2 <= tile.rows; r += 2) score_rows<2>(query(), stride, head_dim, tile.keys, scores());
+  for (; r < tile.rows; ++r) score_rows<1>(query(), stride, head_dim, tile.keys, scores());
+}
+
+inline void value_block(const AttentionTile& tile, const VisibleLanes& lanes, const float* corrections,
+                        int32_t stride, const AttentionState& state) {
+  for (int32_t r = 0; r < tile.rows;) {
+    const int32_t first = lanes.first[r];
+    const int32_t last = lanes.last[r];
+    int32_t alike = 1;
+    while (r + alike < tile.rows && lanes.first[r + alike] == first && lanes.last[r + alike] == last) ++alike;
+    const int32_t end = r + alike;
+    if (first > last) {
+      r = end;
+      continue;
+    }
+    const auto add = [&]<int kRows>() {
+      for (; r + kRows <= end; r += kRows) {
+        add_values_to_rows<kRows>(tile.weights + static_cast<size_t>(r) * kBlockKeys, corrections + r, first,
+                                  last, tile.values, stride,
+                                  state.sums + static_cast<size_t>(r) * static_cast<size_t>(stride));
+      }
+    };
+    add.template operator()<4>();
+    add.template operator()<2>();
+    add.template operator()<1>();
+  }
+}
+
+void attention_segment(const AttentionTile& tile, int32_t segment, const AttentionState& state) {
+  const AttentionParams& params = *tile.params;
+  const KvShape& shape = params.kv_shape;
+  const int32_t head_dim = params.heads.head_dim;
+  const int32_t stride = padded_dim(tile);
+  QueryRow rows[kAttentionRows];
+  int32_t first_position = INT32_MAX;
+  int32_t last_position = 0;
+  for (int32_t r = 0; r < tile.rows; ++r) {
+    rows[r] = query_row(tile, r);
+    if (rows[r].first_position < first_position) first_position = rows[r].first_position;
+    if (rows[r].last_position > last_position) last_position = rows[r].last_position;
+  }
+  store(state.maximum, splat(-__builtin_inff()));
+  store(state.denominator, splat(0.0f));
+  __builtin_memset(state.sums, 0,
+                   static_cast<size_t>(tile.rows) * static_cast<size_t>(stride) * sizeof(float));
+
+  const int32_t segment_first = segment * kSegmentKeys;
+  const int32_t begin =
+      first_position > segment_first ? first_position / kBlockKeys * kBlockKeys : segment_first;
+  const int32_t last_of_segment = segment_first + (kSegmentKeys - 1);
+  const int32_t end = last_position < last_of_segment ? last_position : last_of_segment;
+  for (int32_t position = begin; position <= end; position += kBlockKeys) {
+    VisibleLanes lanes;
+    for (int32_t r = 0; r < tile.rows; ++r) {
+      const int32_t last = rows[r].last_position - position;
+      lanes.first[r] = rows[r].first_position > position ? rows[r].first_position - position : 0;
+      lanes.last[r] = last < kBlockKeys - 1 ? last : kBlockKeys - 1;
+    }
+    const CacheBlock keys = find_block(tile, shape.key_format, params.kv.keys, params.kv.key_scales, position,
+                                       first_position, last_position);
+    const CacheBlock values = find_block(tile, shape.value_format, params.kv.values, params.kv.value_scales,
+                                         position, first_position, last_position);
+    load_block_keys(shape.key_format, keys, head_dim, tile.keys);
+    score_block(tile, stride);
+    float corrections[kAttentionRows];
+    soften(tile, lanes, state, corrections);
+    load_block_values(shape.value_format, values, head_dim, stride, tile.values);
+    value_block(tile, lanes, corrections, stride, state);
+  }
+}
+
+void attention_merge(const AttentionTile& tile, int32_t segment, const AttentionState& part,
+                     const AttentionState& total) {
+  const int32_t stride = padded_dim(tile);
+  for (int32_t r = 0; r < tile.rows; ++r) {
+    const QueryRow row = query_row(tile, r);
+    const int32_t first_segment = row.first_position / kSegmentKeys;
+    if (segment < first_segment || segment > row.last_position / kSegmentKeys) continue;
+    const float* from = part.sums + static_cast<size_t>(r) * static_cast<size_t>(stride);
+    float* to = total.sums + static_cast<size_t>(r) * static_cast<size_t>(stride);
+    if (segment == first_segment) {
+      __builtin_memcpy(to, from, static_cast<size_t>(stride) * sizeof(float));
+      total.maximum[r] = part.maximum[r];
+      total.denominator[r] = part.denominator[r];
+      continue;
+    }
+    const float maximum_of_both = total.maximum[r] > part.maximum[r] ? total.maximum[r] : part.maximum[r];
+    const F32 old_factor = exp_lanes(splat(total.maximum[r] - maximum_of_both));
+    const F32 new_factor = exp_lanes(splat(part.maximum[r] - maximum_of_both));
+    for (int32_t d = 0; d < stride; d += 16) {
+      store(to + d, fma(load(from + d), new_factor, mul(load(to + d), old_factor)));
+    }
+    const F32 denominator =
+        fma(splat(part.denominator[r]), new_factor, mul(splat(total.denominator[r]), old_factor));
+    float lanes[16];
+    store(lanes, denominator);
+    total.denominator[r] = lanes[0];
+    total.maximum[r] = maximum_of_both;
+  }
+}
+
+void attention_finish(const AttentionTile& tile, const AttentionState& total) {
+  const AttentionParams& params = *tile.params;
+  const int32_t head_dim = params.heads.head_dim;
+  const int32_t stride = padded_dim(tile);
+  const bool transformed = is_quantized(params.kv_shape.value_format);
+  for (int32_t r = 0; r < tile.rows; ++r) {
+    const QueryRow row = query_row(tile, r);
+    float* sums = total.sums + static_cast<size_t>(r) * static_cast<size_t>(stride);
+    float factor = 1.0f / total.denominator[r];
+    if (transformed) {
+      hadamard(sums, head_dim);
+      factor *= 1.0f / 32.0f;
+    }
+    float* out = static_cast<float*>(params.output) +
+                 (static_cast<size_t>(row.token) * static_cast<size_t>(params.heads.num_heads) +
+                  static_cast<size_t>(row.head)) *
+                     static_cast<size_t>(head_dim);
+    for (int32_t d = 0; d < head_dim; d += 16) {
+      store_partial(out + d, mul(load(sums + d), splat(factor)), lanes_left(head_dim, d));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire::kernels

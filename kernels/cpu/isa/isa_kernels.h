@@ -1,0 +1,143 @@
+// What one instruction set provides: single-threaded pieces of work behind plain function pointers. Checks,
+// scratch memory and threads are the caller's, so that everything compiled with extra instructions lies
+// behind this struct.
+//
+// All instruction sets run the same code over vectors of 16 lanes (vector_*.h), with the same order of
+// floating-point operations and fused multiply-adds in the same places: their results are equal bit for bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/interface/op_params.h"
+
+namespace quire::kernels {
+
+inline constexpr int32_t kPanelColumns = 16;
+inline constexpr int32_t kBlockRows = 32;      // rows of a quantized block
+inline constexpr int32_t kAttentionRows = 16;  // query rows of a tile
+inline constexpr int32_t kSegmentKeys = 512;   // keys of a softmax segment, aligned to absolute positions
+inline constexpr int32_t kMaxHeadDim = 256;
+
+// Where a panel's columns go: y = product * prescale + bias, stored or added.
+struct PanelOutput {
+  float* target = nullptr;      // first row, first column of the panel
+  size_t stride = 0;            // floats from row to row
+  const float* bias = nullptr;  // [16] or nullptr
+  float prescale = 1.0f;
+  int32_t columns = kPanelColumns;  // 1..16; the kernels set it from the last_columns of their panels
+  bool accumulate = false;
+};
+
+// Activations of up to `max_tile_rows` rows as 16-bit integers: x = code * scale, per block of 32.
+struct QuantTile {
+  const int16_t* codes = nullptr;  // [blocks, rows, 32]
+  const float* scales = nullptr;   // [blocks, rows]
+  const int32_t* sums = nullptr;   // [blocks, rows] sum of the block's codes
+  int32_t rows = 0;                // a power of two, at most max_tile_rows
+};
+
+// Consecutive groups of one width.
+struct QuantRun {
+  int32_t bits = 0;
+  int32_t num_groups = 0;
+};
+
+// Up to max_quant_panels adjacent panels of a quantized matrix. See weight.h for the layout.
+struct QuantPanels {
+  const QuantRun* runs = nullptr;
+  int32_t num_runs = 0;
+  int32_t num_groups = 0;                 // of all runs
+  const int32_t* group_blocks = nullptr;  // [groups] blocks of 32 rows in each group
+  const uint32_t* codes = nullptr;        // of the first panel
+  size_t panel_words = 0;                 // from the codes of one panel to those of the next
+  // [panels, groups, 8] exl2: scale index; gptq: zero. Column 2i in the low half of byte i
+  const uint8_t* nibbles = nullptr;
+  const float* scale_table = nullptr;  // exl2: [groups, 16] scale of each index
+  const uint16_t* scales = nullptr;    // gptq: [panels, groups, 16] f16
+  int32_t zero_offset = 0;             // gptq: added to the zero nibble
+  int32_t num_panels = 1;
+  int32_t last_columns = kPanelColumns;  // of the last panel
+};
+
+// Adjacent panels of a dense matrix, [K][16] each.
+struct DensePanels {
+  DType dtype = DType::f16;
+  const void* data = nullptr;
+  size_t panel_bytes = 0;
+  int32_t num_in = 0;
+  int32_t num_panels = 1;
+  int32_t last_columns = kPanelColumns;  // of the last panel
+};
+
+struct NormRow {
+  NormKind kind = NormKind::rms;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float epsilon = 0.0f;
+  int32_t columns = 0;
+  bool accumulate = false;
+};
+
+// One token's q and k through norm and rotation, then k and v into the cache.
+struct AppendToken {
+  const AppendKvParams* params = nullptr;
+  int32_t token = 0;
+};
+
+// Up to 16 query rows (token, head) that share a sequence and a KV head.
+struct AttentionTile {
+  const AttentionParams* params = nullptr;
+  int32_t sequence = 0;
+  int32_t kv_head = 0;
+  int32_t first_row = 0;  // of the sequence's rows, numbered token * (heads per KV head) + head
+  int32_t rows = 0;
+  float* query = nullptr;    // scratch [16, padded head_dim]
+  float* keys = nullptr;     // scratch [padded head_dim, 16]
+  float* values = nullptr;   // scratch [16, padded head_dim]
+  float* weights = nullptr;  // scratch [16, 16]
+};
+
+// Softmax of some keys so far: sum over keys of exp(score - maximum) * (1, value).
+struct AttentionState {
+  float* sums = nullptr;         // [16, padded head_dim]
+  float* maximum = nullptr;      // [16]
+  float* denominator = nullptr;  // [16]
+};
+
+struct IsaKernels {
+  const char* name;       // "scalar", "avx2", "avx512"
+  int32_t max_tile_rows;  // of a QuantTile: a power of two
+  int32_t max_quant_panels;
+
+  // Row blocks of 32 of `input`, gathered by `order` (-1 gives 0; nullptr: in order, num_in a multiple of 32
+  // or padded with zeros), into the place of `row` in a tile of `tile_rows` rows.
+  void (*quantize_row)(const float* input, const int32_t* order, int32_t num_in, int32_t num_blocks,
+                       int32_t row, int32_t tile_rows, int16_t* codes, float* scales, int32_t* sums);
+  void (*quant_panels)(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
+  void (*dense_panels)(const DensePanels& panels, const float* input, size_t input_stride, int32_t rows,
+                       const PanelOutput& output);
+  void (*embed_row)(DType dtype, const void* row, int32_t columns, float scale, float* out);
+  void (*norm_row)(const NormRow& norm, const float* input, float* output);
+  void (*activate)(Activation kind, const float* gate, const float* up, int32_t columns, float* output);
+  void (*scale_logits)(float* logits, int64_t count, float scale, float softcap);
+  void (*append_token)(const AppendToken& token);
+  void (*attention_begin)(const AttentionTile& tile);  // fills tile.query
+  // The keys of one segment that the tile's rows see.
+  void (*attention_segment)(const AttentionTile& tile, int32_t segment, const AttentionState& state);
+  // Joins the state of `segment` to that of the segments before it.
+  void (*attention_merge)(const AttentionTile& tile, int32_t segment, const AttentionState& part,
+                          const AttentionState& total);
+  void (*attention_finish)(const AttentionTile& tile, const AttentionState& total);
+  // For machine_limits.h; see limits_lanes.h.
+  uint32_t (*read_once)(const void* memory, size_t bytes);
+  int64_t (*dot_rounds)(const int16_t* x, int64_t rounds, int32_t* result);
+};
+
+const IsaKernels& scalar_kernels();
+#if defined(__x86_64__)
+const IsaKernels* avx2_kernels();
+const IsaKernels* avx512_kernels();
+#endif
+
+}  // namespace quire::kernels

@@ -1,0 +1,215 @@
+// One head of one token on its way into the cache and out of it: head norm, rotary embedding, and the cache's
+// formats (docs/formats.md, "KV cache").
+#pragma once
+
+namespace quire::kernels {
+namespace {
+
+inline bool is_quantized(KvFormat format) {
+  return format == KvFormat::q8 || format == KvFormat::q4;
+}
+
+// Where one head of one token lies.
+struct CacheRow {
+  uint8_t* codes;
+  uint16_t* scales;
+};
+
+inline size_t bytes_of_row(KvFormat format, int32_t head_dim) {
+  const auto elements = static_cast<size_t>(head_dim);
+  if (format == KvFormat::f16) return elements * 2;
+  return format == KvFormat::q4 ? elements / 2 : elements;
+}
+
+inline CacheRow cache_row(const KvShape& shape, KvFormat format, void* codes, void* scales, int32_t page,
+                          int32_t kv_head, int32_t slot) {
+  const size_t head =
+      static_cast<size_t>(page) * static_cast<size_t>(shape.num_kv_heads) + static_cast<size_t>(kv_head);
+  const size_t row = head * static_cast<size_t>(shape.page_tokens) + static_cast<size_t>(slot);
+  uint16_t* first_scale = static_cast<uint16_t*>(scales);
+  return {static_cast<uint8_t*>(codes) + row * bytes_of_row(format, shape.head_dim),
+          is_quantized(format) ? first_scale + row * static_cast<size_t>(shape.head_dim / 32) : nullptr};
+}
+
+// The transform of the quantized formats, unscaled, in place; its own inverse but for a factor 32. Blocks of
+// 64: a 32-point Walsh-Hadamard transform of the even elements and one of the odd. Where head_dim is no
+// multiple of 64: blocks of 32, one transform each.
+inline void hadamard(float* x, int32_t head_dim) {
+  const bool wide = head_dim % 64 == 0;
+  const int32_t block = wide ? 64 : 32;
+  for (int32_t width = wide ? 2 : 1; width < block; width *= 2) {
+    for (int32_t first = 0; first < head_dim; first += 2 * width) {
+      for (int32_t i = first; i < first + width; ++i) {
+        const float a = x[i];
+        const float b = x[i + width];
+        x[i] = a + b;
+        x[i + width] = a - b;
+      }
+    }
+  }
+}
+
+inline F32 round_to_half(F32 x) {
+  uint16_t bits[16];
+  store_half(bits, x);
+  return load_half(bits);
+}
+
+inline float largest_magnitude(const float* x) {
+  const I32 size_mask = splat_int(0x7fffffff);
+  const int32_t bits =
+      max_lanes(maximum(bit_and(as_int(load(x)), size_mask), bit_and(as_int(load(x + 16)), size_mask)));
+  float amax;
+  __builtin_memcpy(&amax, &bits, sizeof amax);
+  return amax;
+}
+
+// 32 transformed elements. A block with a NaN or an infinity reads back as NaN; a scale that f16 cannot hold
+// is cut to the largest that it can.
+inline void encode_block(const float* x, bool eight_bits, uint8_t* codes, uint16_t* scale) {
+  const float zero = eight_bits ? 128.0f : 8.0f;
+  const float amax = largest_magnitude(x);
+  const bool finite = amax < __builtin_inff();
+  const float divisor = finite && amax > 0.0f ? amax : 1.0f;
+  uint8_t bytes[32];
+  for (int h = 0; h < 2; ++h) {
+    const F32 ratio = finite ? round_to_half(div(load(x + 16 * h), splat(divisor))) : splat(0.0f);
+    const I32 code = to_int(minimum(fma(ratio, splat(zero), splat(zero)), splat(2.0f * zero - 1.0f)));
+    store_bytes(bytes + 16 * h, code);
+  }
+  if (eight_bits) {
+    __builtin_memcpy(codes, bytes, 32);
+  } else {
+    for (int i = 0; i < 16; ++i) codes[i] = static_cast<uint8_t>(bytes[2 * i] | (bytes[2 * i + 1] << 4));
+  }
+  const float stored = finite ? amax / zero : __builtin_nanf("");
+  uint16_t bits[16];
+  store_half(bits, splat(stored > 65504.0f ? 65504.0f : stored));
+  *scale = bits[0];
+}
+
+inline void encode_row(const float* x, KvFormat format, int32_t head_dim, CacheRow row) {
+  if (is_quantized(format)) {
+    float transformed[kMaxHeadDim];
+    __builtin_memcpy(transformed, x, static_cast<size_t>(head_dim) * sizeof(float));
+    hadamard(transformed, head_dim);
+    const bool eight_bits = format == KvFormat::q8;
+    for (int32_t b = 0; b < head_dim / 32; ++b) {
+      encode_block(transformed + 32 * b, eight_bits, row.codes + b * (eight_bits ? 32 : 16), row.scales + b);
+    }
+    return;
+  }
+  for (int32_t d = 0; d < head_dim; d += 16) {
+    const int32_t n = lanes_left(head_dim, d);
+    uint16_t bits[16];
+    store_half(bits, load_partial(x + d, n));
+    if (format == KvFormat::f16) {
+      __builtin_memcpy(row.codes + 2 * d, bits, static_cast<size_t>(n) * 2);
+    } else {
+      for (int32_t i = 0; i < n; ++i) row.codes[d + i] = static_cast<uint8_t>(bits[i] >> 8);
+    }
+  }
+}
+
+// The scales of a row as f32, for decode_lanes.
+inline void decode_scales(KvFormat format, int32_t head_dim, CacheRow row, float* scales) {
+  if (!is_quantized(format)) return;
+  uint16_t bits[16] = {};
+  __builtin_memcpy(bits, row.scales, static_cast<size_t>(head_dim / 32) * 2);
+  store(scales, load_half(bits));
+}
+
+// Elements d..d+15 of a row, 0 beyond head_dim; those of the quantized formats still transformed.
+QUIRE_LANE_INLINE F32 decode_lanes(KvFormat format, int32_t head_dim, CacheRow row, const float* scales,
+                                   int32_t d) {
+  switch (format) {
+    case KvFormat::q8:
+      return mul(sub(to_float(load_bytes(row.codes + d)), splat(128.0f)), splat(scales[d / 32]));
+    case KvFormat::q4:
+      return mul(sub(to_float(load_nibbles(row.codes + d / 2)), splat(8.0f)), splat(scales[d / 32]));
+    case KvFormat::f16:
+      return load_as_float(DType::f16, row.codes, d, lanes_left(head_dim, d));
+    default: {
+      uint16_t bits[16] = {};
+      const int32_t n = lanes_left(head_dim, d);
+      for (int32_t i = 0; i < n; ++i) bits[i] = static_cast<uint16_t>(row.codes[d + i] << 8);
+      return load_half(bits);
+    }
+  }
+}
+
+inline void rotate_halves(float* x, const float* cosines, const float* sines, int32_t half) {
+  for (int32_t i = 0; i < half; i += 16) {
+    const int32_t n = lanes_left(half, i);
+    const F32 a = load_partial(x + i, n);
+    const F32 b = load_partial(x + half + i, n);
+    const F32 c = load_partial(cosines + i, n);
+    const F32 s = load_partial(sines + i, n);
+    store_partial(x + i, sub(mul(a, c), mul(b, s)), n);
+    store_partial(x + half + i, add(mul(b, c), mul(a, s)), n);
+  }
+}
+
+inline void rotate_pairs(float* x, const float* cosines, const float* sines, int32_t half) {
+  for (int32_t i = 0; i < half; ++i) {
+    const float a = x[2 * i];
+    const float b = x[2 * i + 1];
+    x[2 * i] = a * cosines[i] - b * sines[i];
+    x[2 * i + 1] = b * cosines[i] + a * sines[i];
+  }
+}
+
+// Norm and rotation of one head, in place.
+inline void turn_head(const AppendKvParams& params, const float* weight, int32_t token, float* head) {
+  if (weight != nullptr) {
+    NormRow norm;
+    norm.kind = NormKind::rms;
+    norm.weight = weight;
+    norm.bias = nullptr;
+    norm.epsilon = params.norm_epsilon;
+    norm.columns = params.heads.head_dim;
+    norm.accumulate = false;
+    norm_row(norm, head, head);
+  }
+  const int32_t half = params.rotary_dim / 2;
+  if (params.rope == RopeStyle::none || half == 0) return;
+  const size_t first = static_cast<size_t>(token) * static_cast<size_t>(half);
+  if (params.rope == RopeStyle::neox_halves) {
+    rotate_halves(head, params.cos + first, params.sin + first, half);
+  } else {
+    rotate_pairs(head, params.cos + first, params.sin + first, half);
+  }
+}
+
+void append_token(const AppendToken& work) {
+  const AppendKvParams& params = *work.params;
+  const BatchView& batch = params.batch;
+  const KvShape& shape = params.kv_shape;
+  const int32_t head_dim = params.heads.head_dim;
+  const int32_t num_heads = params.heads.num_heads;
+  const int32_t num_kv_heads = params.heads.num_kv_heads;
+  const size_t row_floats = static_cast<size_t>(num_heads + 2 * num_kv_heads) * static_cast<size_t>(head_dim);
+  float* row = static_cast<float*>(params.qkv) + static_cast<size_t>(work.token) * row_floats;
+  const auto head_at = [row, head_dim](int32_t h) {
+    return row + static_cast<size_t>(h) * static_cast<size_t>(head_dim);
+  };
+
+  const int32_t position = batch.positions[work.token];
+  const int32_t* pages = batch.page_table + static_cast<size_t>(batch.sequence_of_token[work.token]) *
+                                                static_cast<size_t>(batch.page_table_stride);
+  const int32_t page = pages[position / shape.page_tokens];
+  const int32_t slot = position % shape.page_tokens;
+
+  for (int32_t h = 0; h < num_heads; ++h) turn_head(params, params.q_norm, work.token, head_at(h));
+  for (int32_t h = 0; h < num_kv_heads; ++h) {
+    float* key = head_at(num_heads + h);
+    turn_head(params, params.k_norm, work.token, key);
+    encode_row(key, shape.key_format, head_dim,
+               cache_row(shape, shape.key_format, params.kv.keys, params.kv.key_scales, page, h, slot));
+    encode_row(head_at(num_heads + num_kv_heads + h), shape.value_format, head_dim,
+               cache_row(shape, shape.value_format, params.kv.values, params.kv.value_scales, page, h, slot));
+  }
+}
+
+}  // namespace
+}  // namespace quire::kernels

@@ -1,0 +1,34 @@
+// The kernels for the instruction set that every x86-64 has, or that of another architecture. Everything here
+// has internal linkage and no header with shared inline functions is called into: what this file's flags
+// compile, no other file may link to.
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/isa/isa_kernels.h"
+// The vectors come first: the other headers are written in terms of them.
+// clang-format off
+#include "kernels/cpu/isa/vector_scalar.h"
+#include "kernels/cpu/isa/math_lanes.h"
+#include "kernels/cpu/isa/elementwise_lanes.h"
+#include "kernels/cpu/isa/linear_lanes.h"
+#include "kernels/cpu/isa/kv_lanes.h"
+#include "kernels/cpu/isa/attention_lanes.h"
+#include "kernels/cpu/isa/limits_lanes.h"
+// clang-format on
+
+namespace quire::kernels {
+namespace {
+
+constexpr IsaKernels kKernels = {
+    "scalar",          kTileRows,       kQuantPanels,     quantize_row, quant_panels, dense_panels,
+    embed_row,         norm_row,        activate,         scale_logits, append_token, attention_begin,
+    attention_segment, attention_merge, attention_finish, read_once,    dot_rounds,
+};
+
+}  // namespace
+
+const IsaKernels& scalar_kernels() {
+  return kKernels;
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,223 @@
+#include <algorithm>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/table_entries.h"
+#include "kernels/cpu/weight.h"
+
+namespace quire::kernels::cpu_entries {
+namespace {
+
+// Rows that pass by a panel while it is in the nearest cache; also the unit of sharing rows between threads.
+constexpr int32_t kRowsOfUnit = 32;
+
+// Dense panels handed over together.
+constexpr int64_t kDensePanels = 4;
+
+// The output of all parts, side by side.
+struct Output {
+  float* data;
+  size_t stride;
+  bool accumulate;
+};
+
+int32_t columns_of_last(const WeightPart& part, int32_t panel) {
+  return std::min(kPanelColumns, part.num_out - panel * kPanelColumns);
+}
+
+PanelOutput panel_output(const Output& output, const WeightPart& part, int32_t panel, size_t first_column,
+                         int32_t row) {
+  const int32_t column = panel * kPanelColumns;
+  PanelOutput out;
+  out.target =
+      output.data + static_cast<size_t>(row) * output.stride + first_column + static_cast<size_t>(column);
+  out.stride = output.stride;
+  out.bias = part.bias.as<float>() != nullptr ? part.bias.as<float>() + column : nullptr;
+  out.prescale = part.prescale;
+  out.accumulate = output.accumulate;
+  return out;
+}
+
+// The tile of rows that begins at `row` of `rows`: full tiles first, then powers of two.
+int32_t tile_rows_at(int32_t row, int32_t rows, int32_t max_tile_rows) {
+  int32_t tile = max_tile_rows;
+  while (tile > rows - row) tile /= 2;
+  return tile;
+}
+
+// ---- dense ----
+
+void dense_unit(const IsaKernels& isa, const Weight& weight, const WeightPart& part, const float* input,
+                int32_t first_panel, int32_t num_panels, int32_t row, int32_t rows, size_t first_column,
+                const Output& output) {
+  DensePanels panels;
+  panels.dtype = part.dtype;
+  panels.data = part.data.as<uint8_t>() + static_cast<size_t>(first_panel) * part.panel_bytes;
+  panels.panel_bytes = part.panel_bytes;
+  panels.num_in = weight.num_in;
+  panels.num_panels = num_panels;
+  panels.last_columns = columns_of_last(part, first_panel + num_panels - 1);
+  const auto stride = static_cast<size_t>(weight.num_in);
+  isa.dense_panels(panels, input + static_cast<size_t>(row) * stride, stride, rows,
+                   panel_output(output, part, first_panel, first_column, row));
+}
+
+void dense_part(Context* context, const Weight& weight, const WeightPart& part, const float* input,
+                int32_t rows, size_t first_column, const Output& output) {
+  const IsaKernels& isa = context->device->isa;
+  const int32_t row_units = (rows - 1) / kRowsOfUnit + 1;
+  const int64_t units = int64_t{part.num_panels} * row_units;
+  const int64_t work = int64_t{weight.num_in} * kPanelColumns * std::min(rows, kRowsOfUnit);
+  share_work(context->device, units, work, [&](int32_t, int64_t first, int64_t last) {
+    for (int64_t u = first; u < last;) {
+      const auto panel = static_cast<int32_t>(u / row_units);
+      const auto row = static_cast<int32_t>(u % row_units) * kRowsOfUnit;
+      // Few rows: the kernel takes panels together, to hide the latency of their sums.
+      const int64_t left = last - u;
+      const int32_t panels = row_units == 1 ? static_cast<int32_t>(std::min<int64_t>(left, kDensePanels)) : 1;
+      dense_unit(isa, weight, part, input, panel, panels, row, std::min(kRowsOfUnit, rows - row),
+                 first_column, output);
+      u += panels;
+    }
+  });
+}
+
+// ---- quantized ----
+
+// Activations of some rows as integers, tile after tile.
+struct QuantRows {
+  int16_t* codes;
+  float* scales;
+  int32_t* sums;
+  int32_t num_blocks;
+  int32_t rows;
+  int32_t max_tile_rows;
+
+  // The tile that begins at `row`, itself the first row of a tile.
+  QuantTile tile(int32_t row) const {
+    const size_t place = static_cast<size_t>(row) * static_cast<size_t>(num_blocks);
+    return {codes + place * kBlockRows, scales + place, sums + place, tile_rows_at(row, rows, max_tile_rows)};
+  }
+};
+
+void quantize_rows(Context* context, const RowOrder& order, int32_t num_in, const float* input,
+                   const QuantRows& target) {
+  const IsaKernels& isa = context->device->isa;
+  const int32_t* features = order.identity ? nullptr : order.features.data();
+  share_work(context->device, target.rows, 2 * int64_t{num_in}, [&](int32_t, int64_t first, int64_t last) {
+    for (auto row = static_cast<int32_t>(first); row < last; ++row) {
+      // Walk to the row's tile: full tiles lead, so this is a division and at most a few steps.
+      int32_t tile_row = row / target.max_tile_rows * target.max_tile_rows;
+      QuantTile tile = target.tile(tile_row);
+      while (row >= tile_row + tile.rows) {
+        tile_row += tile.rows;
+        tile = target.tile(tile_row);
+      }
+      const size_t place = static_cast<size_t>(tile_row) * static_cast<size_t>(target.num_blocks);
+      isa.quantize_row(input + static_cast<size_t>(row) * static_cast<size_t>(num_in), features, num_in,
+                       target.num_blocks, row - tile_row, tile.rows, target.codes + place * kBlockRows,
+                       target.scales + place, target.sums + place);
+    }
+  });
+}
+
+QuantPanels panels_of(const WeightPart& part, int32_t first_panel, int32_t num_panels) {
+  const auto index = static_cast<size_t>(first_panel);
+  const size_t first_group = index * static_cast<size_t>(part.num_groups);
+  QuantPanels out;
+  out.runs = part.runs.data();
+  out.num_runs = static_cast<int32_t>(part.runs.size());
+  out.num_groups = part.num_groups;
+  out.group_blocks = part.group_blocks.data();
+  out.codes = reinterpret_cast<const uint32_t*>(part.data.as<uint8_t>() + index * part.panel_bytes);
+  out.panel_words = part.panel_bytes / sizeof(uint32_t);
+  out.nibbles = part.nibbles.as<uint8_t>() + first_group * (kPanelColumns / 2);
+  out.scale_table = part.scale_table.as<float>();
+  if (part.format == WeightFormat::gptq)
+    out.scales = part.scales.as<uint16_t>() + first_group * kPanelColumns;
+  out.zero_offset = part.zero_offset;
+  out.num_panels = num_panels;
+  out.last_columns = columns_of_last(part, first_panel + num_panels - 1);
+  return out;
+}
+
+void quantized_part(Context* context, const WeightPart& part, const QuantRows& rows, int32_t first_row,
+                    size_t first_column, const Output& output) {
+  const IsaKernels& isa = context->device->isa;
+  const int32_t together = isa.max_quant_panels;
+  const int32_t panel_units = (part.num_panels - 1) / together + 1;
+  const int32_t row_units = (rows.rows - 1) / kRowsOfUnit + 1;
+  const int64_t work =
+      int64_t{rows.num_blocks} * kBlockRows * kPanelColumns * std::min(rows.rows, kRowsOfUnit);
+  share_work(
+      context->device, int64_t{panel_units} * row_units, work, [&](int32_t, int64_t first, int64_t last) {
+        for (int64_t u = first; u < last; ++u) {
+          const int32_t panel = static_cast<int32_t>(u / row_units) * together;
+          const QuantPanels panels = panels_of(part, panel, std::min(together, part.num_panels - panel));
+          int32_t row = static_cast<int32_t>(u % row_units) * kRowsOfUnit;
+          const int32_t end = std::min(rows.rows, row + kRowsOfUnit);
+          while (row < end) {
+            const QuantTile tile = rows.tile(row);
+            isa.quant_panels(panels, tile, panel_output(output, part, panel, first_column, first_row + row));
+            row += tile.rows;
+          }
+        }
+      });
+}
+
+// All parts whose rows have this order: the activations are quantized once for them.
+Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx, const float* input,
+                       int32_t rows, const Output& output) {
+  const RowOrder& order = weight.orders[static_cast<size_t>(order_idx)];
+  const size_t rows_that_fit = context->quant_capacity / order.features.size();
+  if (rows_that_fit == 0) {
+    return fail(context->device, Status::invalid_argument,
+                "linear: %zu rows of weights, the context has room for %zu", order.features.size(),
+                context->quant_capacity);
+  }
+  int32_t chunk = static_cast<int32_t>(std::min<size_t>(rows_that_fit, static_cast<size_t>(rows)));
+  if (chunk > kRowsOfUnit) chunk = chunk / kRowsOfUnit * kRowsOfUnit;
+  for (int32_t row = 0; row < rows; row += chunk) {
+    const QuantRows quantized = {context->quant_codes.as<int16_t>(), context->quant_scales.as<float>(),
+                                 context->quant_sums.as<int32_t>(),  order.num_blocks(),
+                                 std::min(chunk, rows - row),        context->device->isa.max_tile_rows};
+    const size_t first_input = static_cast<size_t>(row) * static_cast<size_t>(weight.num_in);
+    quantize_rows(context, order, weight.num_in, input + first_input, quantized);
+    size_t first_column = 0;
+    for (const WeightPart& part : weight.parts) {
+      if (part.format != WeightFormat::dense && part.order_idx == order_idx) {
+        quantized_part(context, part, quantized, row, first_column, output);
+      }
+      first_column += static_cast<size_t>(part.num_out);
+    }
+  }
+  return Status::ok;
+}
+
+}  // namespace
+
+Status linear(Context* context, const LinearParams* params) {
+  const Weight& weight = *params->weight;
+  if (weight.is_table)
+    return fail(context->device, Status::invalid_argument, "linear: the weight is a table");
+  if (params->rows <= 0) return Status::ok;
+  Output output = {params->residual, static_cast<size_t>(weight.num_out), params->residual != nullptr};
+  if (!output.accumulate) {
+    output.data = params->output_f32 != nullptr ? params->output_f32 : static_cast<float*>(params->output);
+  }
+  const auto* input = static_cast<const float*>(params->input);
+  for (size_t i = 0; i < weight.orders.size(); ++i) {
+    const Status status =
+        quantized_parts(context, weight, static_cast<int32_t>(i), input, params->rows, output);
+    if (status != Status::ok) return status;
+  }
+  size_t first_column = 0;
+  for (const WeightPart& part : weight.parts) {
+    if (part.format == WeightFormat::dense) {
+      dense_part(context, weight, part, input, params->rows, first_column, output);
+    }
+    first_column += static_cast<size_t>(part.num_out);
+  }
+  return Status::ok;
+}
+
+}  // namespace quire::kernels::cpu_entries

@@ -1,0 +1,95 @@
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/table_entries.h"
+
+namespace quire::kernels {
+
+Status fail(Device* device, Status status, const char* format, ...) {
+  char text[sizeof(Device::failure)];
+  va_list arguments;
+  va_start(arguments, format);
+  std::vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  const std::lock_guard<std::mutex> lock(device->failure_mutex);
+  std::memcpy(device->failure, text, sizeof text);
+  return status;
+}
+
+namespace cpu_entries {
+namespace {
+
+// Copies the first tokens of each head of a page.
+void copy_heads(const KvShape& shape, size_t token_bytes, void* base, const CopyPageParams& params) {
+  if (base == nullptr) return;
+  const size_t head_bytes = token_bytes * static_cast<size_t>(shape.page_tokens);
+  const size_t page_bytes = head_bytes * static_cast<size_t>(shape.num_kv_heads);
+  auto* bytes = static_cast<uint8_t*>(base);
+  for (size_t head = 0; head < static_cast<size_t>(shape.num_kv_heads); ++head) {
+    std::memcpy(bytes + static_cast<size_t>(params.target) * page_bytes + head * head_bytes,
+                bytes + static_cast<size_t>(params.source) * page_bytes + head * head_bytes,
+                token_bytes * static_cast<size_t>(params.num_tokens));
+  }
+}
+
+// Bytes of one token's codes and scales in one head: those of a cache of one token.
+KvShape one_token(const KvShape& shape) {
+  KvShape one = shape;
+  one.page_tokens = one.num_pages = one.num_kv_heads = 1;
+  return one;
+}
+
+}  // namespace
+
+void describe_failure(const Device* device, char* text, size_t size) {
+  if (size == 0) return;
+  const std::lock_guard<std::mutex> lock(device->failure_mutex);
+  std::snprintf(text, size, "%s", device->failure);
+}
+
+Status allocate(Device* device, size_t bytes, void** memory) {
+  *memory = take_memory(bytes == 0 ? 1 : bytes);
+  if (*memory != nullptr) return Status::ok;
+  return fail(device, Status::out_of_memory, "the system has no %zu bytes of memory", bytes);
+}
+
+void release(Device*, void* memory) {
+  give_memory(memory);
+}
+
+Status upload(Device*, void* target, const void* host, size_t bytes) {
+  if (bytes != 0) std::memcpy(target, host, bytes);
+  return Status::ok;
+}
+
+Status download(Device*, void* host, const void* source, size_t bytes) {
+  if (bytes != 0) std::memcpy(host, source, bytes);
+  return Status::ok;
+}
+
+Status fill(Device*, void* target, uint8_t byte, size_t bytes) {
+  if (bytes != 0) std::memset(target, byte, bytes);
+  return Status::ok;
+}
+
+Status copy_page(Context* context, const CopyPageParams* params) {
+  const KvShape& shape = params->kv_shape;
+  const auto is_page = [&](int32_t page) { return page >= 0 && page < shape.num_pages; };
+  if (!is_page(params->source) || !is_page(params->target) || params->num_tokens < 0 ||
+      params->num_tokens > shape.page_tokens) {
+    return fail(context->device, Status::invalid_argument, "copy_page: %d tokens of page %d to page %d of %d",
+                params->num_tokens, params->source, params->target, shape.num_pages);
+  }
+  if (params->source == params->target) return Status::ok;
+  const KvShape one = one_token(shape);
+  copy_heads(shape, kv_data_bytes(one, shape.key_format), params->kv.keys, *params);
+  copy_heads(shape, kv_data_bytes(one, shape.value_format), params->kv.values, *params);
+  copy_heads(shape, kv_scale_bytes(one, shape.key_format), params->kv.key_scales, *params);
+  copy_heads(shape, kv_scale_bytes(one, shape.value_format), params->kv.value_scales, *params);
+  return Status::ok;
+}
+
+}  // namespace cpu_entries
+}  // namespace quire::kernels

@@ -1,0 +1,44 @@
+#include <cstring>
+
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/weight.h"
+
+namespace quire::kernels {
+namespace {
+
+// Copies [N, K] elements to panels [K][16]; columns beyond the last stay 0.
+template <typename Element>
+void fill_panel(const WeightSource& source, int32_t panel, Element* target) {
+  const auto* data = static_cast<const Element*>(source.dense.data);
+  const auto num_in = static_cast<size_t>(source.num_in);
+  for (int32_t lane = 0; lane < kPanelColumns; ++lane) {
+    const int32_t n = panel * kPanelColumns + lane;
+    if (n >= source.num_out) return;
+    const Element* column = data + static_cast<size_t>(stored_column(source, n)) * num_in;
+    for (size_t k = 0; k < num_in; ++k) {
+      const size_t feature = source.row_order != nullptr ? static_cast<size_t>(source.row_order[k]) : k;
+      target[feature * kPanelColumns + static_cast<size_t>(lane)] = column[k];
+    }
+  }
+}
+
+}  // namespace
+
+void prepare_dense_part(ThreadPool& pool, const WeightSource& source, WeightPart& part) {
+  part.dtype = source.dense.dtype;
+  part.prescale = source.prescale;
+  part.panel_bytes = static_cast<size_t>(source.num_in) * kPanelColumns * dtype_bytes(part.dtype);
+  part.data = AlignedBuffer(part.panel_bytes * static_cast<size_t>(part.num_panels));
+  pool.share(part.num_panels, [&](int32_t, int64_t first, int64_t last) {
+    for (int64_t panel = first; panel < last; ++panel) {
+      auto* target = part.data.as<uint8_t>() + static_cast<size_t>(panel) * part.panel_bytes;
+      if (part.dtype == DType::f32) {
+        fill_panel(source, static_cast<int32_t>(panel), reinterpret_cast<uint32_t*>(target));
+      } else {
+        fill_panel(source, static_cast<int32_t>(panel), reinterpret_cast<uint16_t*>(target));
+      }
+    }
+  });
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,51 @@
+// The entries of the kernel table, one declaration each; grouped by the file that defines them.
+#pragma once
+
+#include "kernels/interface/kernel_table.h"
+
+namespace quire::kernels::cpu_entries {
+
+// memory.cpp
+void describe_failure(const Device* device, char* text, size_t size);
+Status allocate(Device* device, size_t bytes, void** memory);
+void release(Device* device, void* memory);
+Status upload(Device* device, void* target, const void* host, size_t bytes);
+Status download(Device* device, void* host, const void* source, size_t bytes);
+Status fill(Device* device, void* target, uint8_t byte, size_t bytes);
+Status copy_page(Context* context, const CopyPageParams* params);
+
+// prepare.cpp
+Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_parts, Weight** weight);
+Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
+                     Weight** weight);
+void release_weight(Device* device, Weight* weight);
+uint64_t weight_bytes(const Weight* weight);
+
+// dequantize.cpp
+Status dequantize(Device* device, const Weight* weight, float* host);
+
+// context.cpp
+Status create_context(Device* device, const ContextLimits* limits, Context** context);
+void release_context(Context* context);
+Status synchronize(Context* context);
+Status bind_batch(Context* context, const BatchView* host, BatchView* device);
+Status begin_step(Context* context, const BatchView* batch, StepAction* action);
+Status end_step(Context* context);
+Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host);
+
+// elementwise.cpp
+Status embed(Context* context, const EmbedParams* params);
+Status norm(Context* context, const NormParams* params);
+Status rope_angles(Context* context, const RopeAnglesParams* params);
+Status activation(Context* context, const ActivationParams* params);
+Status scale_logits(Context* context, float* logits, int64_t count, float scale, float softcap);
+Status sample(Context* context, const SampleParams* params);
+
+// linear.cpp
+Status linear(Context* context, const LinearParams* params);
+
+// attention.cpp
+Status append_kv(Context* context, const AppendKvParams* params);
+Status attention(Context* context, const AttentionParams* params);
+
+}  // namespace quire::kernels::cpu_entries

@@ -1,0 +1,73 @@
+// Prepared matrices.
+//
+// A matrix is cut into panels of 16 columns, and a panel lies in one piece: a thread that works through its
+// panels reads memory in one stream. Every part (q, k, v) begins a panel of its own.
+//
+// Quantized: blocks of 32 rows, groups of blocks. Groups that do not fill their last block are padded with
+// rows of code 0 whose input index is -1, read as 0. Dense: [K][16] of the stored type.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/aligned_buffer.h"
+#include "kernels/cpu/isa/isa_kernels.h"
+#include "kernels/interface/weight_source.h"
+
+namespace quire::kernels {
+
+struct WeightPart {
+  WeightFormat format = WeightFormat::dense;
+  int32_t num_out = 0;
+  int32_t num_panels = 0;
+  float prescale = 1.0f;  // of the product; EXL2 has it in its scales
+  AlignedBuffer bias;     // f32 [num_panels, 16], or empty
+
+  AlignedBuffer data;  // codes or dense values, panel after panel
+  size_t panel_bytes = 0;
+  DType dtype = DType::f16;  // dense
+
+  int32_t order_idx = 0;  // quantized: which of Weight::orders its rows have
+  int32_t num_groups = 0;
+  std::vector<QuantRun> runs;
+  std::vector<int32_t> group_blocks;  // [groups]
+  AlignedBuffer nibbles;              // [panels, groups, 8] scale index or zero, column 2i in the low half
+  AlignedBuffer scale_table;          // exl2: f32 [groups, 16]
+  AlignedBuffer scales;               // gptq: f16 [panels, groups, 16]
+  int32_t zero_offset = 0;
+};
+
+// Which input feature each row of the blocks reads.
+struct RowOrder {
+  std::vector<int32_t> features;  // [padded K], -1: none
+  bool identity = false;          // feature k at row k: no gathering
+  int32_t num_blocks() const { return static_cast<int32_t>(features.size()) / kBlockRows; }
+};
+
+// Immutable once made; shared by all contexts of its device.
+struct Weight {
+  int32_t num_in = 0;
+  int32_t num_out = 0;  // of all parts; of a table: its columns
+  std::vector<WeightPart> parts;
+  std::vector<RowOrder> orders;
+
+  bool is_table = false;
+  DType table_dtype = DType::f16;
+  int32_t table_rows = 0;
+  AlignedBuffer table_data;
+};
+
+// Lays out one part; throws std::bad_alloc. The pool's threads share the panels.
+class ThreadPool;
+void prepare_dense_part(ThreadPool& pool, const WeightSource& source, WeightPart& part);
+void prepare_quantized_part(ThreadPool& pool, const WeightSource& source, Weight& weight, WeightPart& part);
+
+// The stored column of output n.
+inline int32_t stored_column(const WeightSource& source, int32_t n) {
+  return source.column_order != nullptr ? source.column_order[n] : n;
+}
+
+// Scale of each index of an EXL2 group: f16(f16((index + 1)^2) * f16(ceiling * prescale / 256)).
+void exl2_scale_table(uint16_t scale_max, float prescale, float* table);
+
+}  // namespace quire::kernels

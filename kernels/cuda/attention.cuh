@@ -1,0 +1,325 @@
+// What the decode and the prefill kernel of attention share, so that a query gets the same bits from both.
+//
+// Keys are attended to in chunks of 128 at fixed positions. For one row and one chunk: scores by a chain of
+// mma over the head dimension; the chunk's maximum; weights exp2(score - maximum) rounded to f16; their sum
+// and the weighted values by chains of mma over the chunk's keys. Chunks are merged in order of position.
+// Masked keys have weight exactly 0 and a chunk without visible keys changes nothing, so neither the company
+// in a tile nor the split over blocks can be seen in the result.
+//
+// Keys and values lie in shared memory as f16 [128][HD], 16-byte pieces swizzled by the row. Quantized pages
+// are made f16 on the way there, still transformed: queries are transformed instead, and the output at the
+// end.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/hadamard.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/ptx.cuh"
+
+namespace quire::kernels {
+
+constexpr float kLog2E = 1.4426950408889634f;
+constexpr uint32_t kOnes = 0x3c003c00U;  // two f16 1.0
+
+template <int HD>
+__device__ __forceinline__ uint32_t tile_offset(int row, int piece) {
+  return static_cast<uint32_t>(row * HD * 2 + ((piece ^ (row & 7)) << 4));
+}
+
+// One layer's keys or values as seen by one block.
+struct PageReader {
+  const uint8_t* data;
+  const __half* scales;
+  const int32_t* pages;  // of the sequence
+  KvFormat format;
+  int32_t page_tokens;
+  int32_t num_kv_heads;
+  int32_t kv_head;
+  int32_t head_dim;
+  int32_t length;  // keys of the sequence
+
+  __device__ __forceinline__ size_t row(int position) const {
+    const int page = position / page_tokens;
+    return (static_cast<size_t>(pages[page]) * num_kv_heads + kv_head) * page_tokens +
+           (position - page * page_tokens);
+  }
+};
+
+// Rows of one chunk. Where pages hold whole chunks, they follow each other and one division serves them all.
+struct ChunkRows {
+  size_t first;
+  bool together;
+  int32_t begin;
+
+  __device__ __forceinline__ ChunkRows(const PageReader& from, int chunk)
+      : first(0), together(from.page_tokens % kChunkTokens == 0), begin(chunk * kChunkTokens) {
+    if (together) first = from.row(begin);
+  }
+  __device__ __forceinline__ size_t row(const PageReader& from, int local) const {
+    return together ? first + local : from.row(begin + local);
+  }
+};
+
+__device__ __forceinline__ uint32_t half_pair(uint32_t low, uint32_t high) {
+  return low | high << 16;
+}
+
+// 16 bytes of q8 codes as 16 scaled f16.
+__device__ __forceinline__ void expand_q8(uint4 codes, __half scale, uint4 (&out)[2]) {
+  const uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
+  uint32_t pairs[8];
+  const __half2 s = __half2half2(scale);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t low = __byte_perm(words[i], 0x64646464U, 0x4140),
+                   high = __byte_perm(words[i], 0x64646464U, 0x4342);
+    pairs[2 * i] = bits_of(__hmul2(__hsub2(half2_of(low), __float2half2_rn(1152.0f)), s));
+    pairs[2 * i + 1] = bits_of(__hmul2(__hsub2(half2_of(high), __float2half2_rn(1152.0f)), s));
+  }
+  out[0] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  out[1] = make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]);
+}
+
+// 4 bytes of q4 codes as 8 scaled f16.
+__device__ __forceinline__ uint4 expand_q4(uint32_t codes, __half scale) {
+  const __half2 s = __half2half2(scale);
+  uint32_t pairs[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t byte = (codes >> (8 * i)) & 0xffU;
+    const uint32_t raw = and_or(byte | byte << 12, 0x000f000fU, 0x64006400U);
+    pairs[i] = bits_of(__hmul2(__hsub2(half2_of(raw), __float2half2_rn(1032.0f)), s));
+  }
+  return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
+__device__ __forceinline__ void expand_fp8(uint4 codes, uint4 (&out)[2]) {
+  const uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
+  uint32_t pairs[8];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    pairs[2 * i] = __byte_perm(words[i], 0, 0x1404);
+    pairs[2 * i + 1] = __byte_perm(words[i], 0, 0x3424);
+  }
+  out[0] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  out[1] = make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]);
+}
+
+__device__ __forceinline__ void store_shared_16(uint32_t address, uint4 v) {
+  asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+               : "memory");
+}
+
+// Head sizes that 16-byte copies do not fit; one element at a time.
+template <int HD, int kThreads>
+__device__ __noinline__ void load_odd_chunk(const PageReader from, int chunk, uint32_t tile) {
+  for (int i = threadIdx.x; i < kChunkTokens * (HD / 8); i += kThreads) {
+    const int row = i / (HD / 8), piece = i % (HD / 8);
+    const int position = chunk * kChunkTokens + row;
+    uint16_t v[8] = {};
+    if (position < from.length) {
+      const size_t at = from.row(position) * from.head_dim;
+      for (int e = 0; e < 8; ++e) {
+        const int d = piece * 8 + e;
+        if (d >= from.head_dim) break;
+        v[e] = from.format == KvFormat::f16 ? reinterpret_cast<const uint16_t*>(from.data)[at + d]
+                                            : static_cast<uint16_t>(from.data[at + d] << 8);
+      }
+    }
+    store_shared_16(tile + tile_offset<HD>(row, piece), *reinterpret_cast<uint4*>(v));
+  }
+}
+
+template <int HD, int kThreads>
+__device__ __forceinline__ void load_f16_chunk(const PageReader& from, int chunk, uint32_t tile) {
+  constexpr int kPieces = HD / 8;
+  const ChunkRows rows(from, chunk);
+  if (rows.together && from.head_dim == HD) {
+    // The whole chunk is one run of bytes.
+    const uint8_t* source = from.data + rows.first * (HD * 2) + threadIdx.x * 16;
+    constexpr int kRowsAtOnce = kThreads / kPieces;
+    const int piece = threadIdx.x % kPieces, first = threadIdx.x / kPieces;
+    const int live = from.length - chunk * kChunkTokens - first;
+#pragma unroll
+    for (int i = 0; i < kChunkTokens / kRowsAtOnce; ++i) {
+      const bool there = i * kRowsAtOnce < live;
+      copy_async_16(tile + tile_offset<HD>(first + i * kRowsAtOnce, piece),
+                    there ? source + i * (kThreads * 16) : from.data, there ? 16 : 0);
+    }
+    return;
+  }
+#pragma unroll 4
+  for (int i = threadIdx.x; i < kChunkTokens * kPieces; i += kThreads) {
+    const int row = i / kPieces, piece = i % kPieces;
+    const int position = chunk * kChunkTokens + row;
+    const bool live = position < from.length && piece * 8 < from.head_dim;
+    const uint8_t* source = from.data;
+    if (live) source += (from.row(position) * from.head_dim + piece * 8) * 2;
+    copy_async_16(tile + tile_offset<HD>(row, piece), source, live ? 16 : 0);
+  }
+}
+
+// Quantized or fp8 pages: kBatch units of 16 bytes in flight per thread.
+template <int HD, int kThreads, KvFormat kFormat>
+__device__ __noinline__ void load_coded_chunk(const PageReader from, int chunk, uint32_t tile) {
+  constexpr int kElements = kFormat == KvFormat::q4 ? 32 : 16;  // of a unit
+  constexpr int kUnits = HD / kElements;                        // of a row
+  constexpr int kTotal = kChunkTokens * kUnits;
+  constexpr int kBatch = kTotal / kThreads < 8 ? kTotal / kThreads : 8;
+  static_assert(kTotal % (kThreads * kBatch) == 0);
+  const ChunkRows rows(from, chunk);
+  for (int first = threadIdx.x; first < kTotal; first += kThreads * kBatch) {
+    uint4 codes[kBatch];
+    __half scales[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
+      const int position = chunk * kChunkTokens + row;
+      codes[b] = make_uint4(0, 0, 0, 0);
+      scales[b] = __float2half(0.0f);
+      if (position < from.length && unit * kElements < from.head_dim) {
+        const size_t at = rows.row(from, row);
+        const size_t byte =
+            kFormat == KvFormat::q4 ? at * (from.head_dim / 2) + unit * 16 : at * from.head_dim + unit * 16;
+        codes[b] = __ldg(reinterpret_cast<const uint4*>(from.data + byte));
+        if (kFormat != KvFormat::fp8)
+          scales[b] = __ldg(from.scales + at * (from.head_dim / 32) + unit * kElements / 32);
+      }
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
+      if constexpr (kFormat == KvFormat::q4) {
+        store_shared_16(tile + tile_offset<HD>(row, unit * 4), expand_q4(codes[b].x, scales[b]));
+        store_shared_16(tile + tile_offset<HD>(row, unit * 4 + 1), expand_q4(codes[b].y, scales[b]));
+        store_shared_16(tile + tile_offset<HD>(row, unit * 4 + 2), expand_q4(codes[b].z, scales[b]));
+        store_shared_16(tile + tile_offset<HD>(row, unit * 4 + 3), expand_q4(codes[b].w, scales[b]));
+      } else {
+        uint4 out[2];
+        if constexpr (kFormat == KvFormat::q8) {
+          expand_q8(codes[b], scales[b], out);
+        } else {
+          expand_fp8(codes[b], out);
+        }
+        store_shared_16(tile + tile_offset<HD>(row, unit * 2), out[0]);
+        store_shared_16(tile + tile_offset<HD>(row, unit * 2 + 1), out[1]);
+      }
+    }
+  }
+}
+
+// A chunk into shared memory: asynchronously where it is f16, and complete after the next barrier else. Ends
+// with a commit either way.
+template <int HD, int kThreads>
+__device__ __forceinline__ void load_chunk(const PageReader& from, int chunk, uint32_t tile) {
+  const bool odd = from.head_dim % 16 != 0 && (from.format == KvFormat::fp8 || from.head_dim % 8 != 0);
+  if (odd) {
+    load_odd_chunk<HD, kThreads>(from, chunk, tile);
+  } else if (from.format == KvFormat::f16) {
+    load_f16_chunk<HD, kThreads>(from, chunk, tile);
+  } else if (from.format == KvFormat::fp8) {
+    load_coded_chunk<HD, kThreads, KvFormat::fp8>(from, chunk, tile);
+  } else if (from.format == KvFormat::q8) {
+    load_coded_chunk<HD, kThreads, KvFormat::q8>(from, chunk, tile);
+  } else {
+    load_coded_chunk<HD, kThreads, KvFormat::q4>(from, chunk, tile);
+  }
+  commit_copies();
+}
+
+__device__ __forceinline__ bool is_quantized(KvFormat format) {
+  return format == KvFormat::q8 || format == KvFormat::q4;
+}
+
+// Rows of queries of one sequence and one kv head: row r is token r / group, head r % group.
+struct QueryRows {
+  const __half* qkv;
+  int32_t first_token;  // of the sequence in the batch
+  int32_t num_rows;     // tokens of the sequence * group
+  int32_t group;
+  int32_t kv_head;
+  int32_t head_dim;
+  int32_t row_stride;  // of qkv
+
+  __device__ __forceinline__ int token(int r) const { return first_token + r / group; }
+  __device__ __forceinline__ int head(int r) const { return kv_head * group + r % group; }
+  __device__ __forceinline__ const __half* query(int r) const {
+    return qkv + static_cast<size_t>(token(r)) * row_stride + head(r) * head_dim;
+  }
+};
+
+// Queries first_row .. first_row + kRows - 1 as f16 [kRows][HD] in `tile`, transformed where `turn`;
+// `scratch` holds kRows * HD floats.
+template <int HD, int kThreads, int kRows>
+__device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, bool turn, uint8_t* tile,
+                                             float* scratch) {
+  auto store = [&](int row, int d, float v) {
+    *reinterpret_cast<__half*>(tile + tile_offset<HD>(row, d / 8) + (d % 8) * 2) = __float2half_rn(v);
+  };
+  // A warp takes a row: what a row is costs divisions.
+  for (int row = threadIdx.x / 32; row < kRows; row += kThreads / 32) {
+    const bool live = first_row + row < q.num_rows;
+    const __half* from = live ? q.query(first_row + row) : q.qkv;
+#pragma unroll
+    for (int i = 0; i < HD / 32; ++i) {
+      const int d = (threadIdx.x & 31) + 32 * i;
+      const float v = live && d < q.head_dim ? __half2float(from[d]) : 0.0f;
+      if (turn) {
+        scratch[row * HD + d] = v;
+      } else {
+        store(row, d, v);
+      }
+    }
+  }
+  if (!turn) return;
+  __syncthreads();
+  constexpr int kWarps = kThreads / 32;
+  for (int row = threadIdx.x / 32; row < kRows; row += kWarps)
+    hadamard_32(scratch + row * HD, HD, threadIdx.x & 31, 32, [] { __syncwarp(); });
+  __syncthreads();
+  for (int i = threadIdx.x; i < kRows * HD; i += kThreads) store(i / HD, i % HD, scratch[i] * 0.03125f);
+}
+
+// What hides a key from a row, and how a product becomes a score in units of log2.
+struct ScoreRule {
+  float scale;
+  float softcap;
+  int32_t window;
+
+  __device__ __forceinline__ float operator()(float product, int key, int position) const {
+    if (key > position || (window > 0 && key <= position - window)) return -INFINITY;
+    float s = __fmul_rn(product, scale);
+    if (softcap > 0.0f) s = __fmul_rn(softcap, tanhf(s / softcap));
+    return __fmul_rn(s, kLog2E);
+  }
+  // First chunk that a row at `position` sees anything of.
+  __device__ __forceinline__ int first_chunk(int position) const {
+    return window > 0 ? max(0, position - window + 1) / kChunkTokens : 0;
+  }
+};
+
+// Merging a chunk (maximum m_c) into what was seen so far (maximum m): factors for the old and the new.
+__device__ __forceinline__ void merge_factors(float& m, float m_c, float& old_factor, float& new_factor) {
+  if (m_c == -INFINITY) {
+    old_factor = 1.0f;
+    new_factor = 0.0f;
+    return;
+  }
+  const float both = fmaxf(m, m_c);
+  old_factor = m == -INFINITY ? 0.0f : exp2_fast(m - both);
+  new_factor = exp2_fast(m_c - both);
+  m = both;
+}
+
+__device__ __forceinline__ float merged(float old_value, float old_factor, float new_value,
+                                        float new_factor) {
+  return __fmaf_rn(new_value, new_factor, __fmul_rn(old_value, old_factor));
+}
+
+__device__ __forceinline__ float weight_of(float score, float maximum) {
+  return maximum == -INFINITY ? 0.0f : exp2_fast(score - maximum);
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,34 @@
+// Cache pages and attention over them.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/pointwise.h"
+#include "kernels/interface/op_params.h"
+
+namespace quire::kernels {
+
+constexpr int kChunkTokens = 128;  // keys that are attended to as one; chunks lie at multiples of it
+constexpr int kTileRows = 16;      // (token, head of a group) rows of one tensor-core tile
+
+struct AttentionScratch {
+  float* partials = nullptr;  // [tile, chunk, rows of a tile that are used..]: see attention_decode.cu
+  size_t partial_floats = 0;
+  uint32_t* counters = nullptr;  // zero before and after
+  int32_t num_counters = 0;
+};
+
+cudaError_t launch_append(const AppendKvParams& params, Launch launch);
+cudaError_t launch_copy_page(const CopyPageParams& params, Launch launch);
+
+// `place` [num_heads * head_dim] or nullptr: where each output column goes. `max_chunks` bounds the chunks of
+// any sequence of the step. Sequences with more rows than a tile are left to launch_attention_prefill, and
+// the others to this.
+bool decode_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
+cudaError_t launch_attention_decode(const AttentionParams& params, const int32_t* place, int max_chunks,
+                                    const AttentionScratch& scratch, Launch launch);
+// `all`: also the sequences that fit a tile.
+cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
+                                     Launch launch);
+
+}  // namespace quire::kernels

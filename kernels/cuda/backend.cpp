@@ -1,0 +1,229 @@
+// The one exported symbol, and the devices behind it.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/context.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/gemm_setup.h"
+#include "kernels/cuda/matrix_library.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int32_t kOldestMajor = 8;  // compute capability 8.0: asynchronous copies, mma.m16n8k16
+
+void say(char* text, size_t size, const std::string& words) {
+  if (text != nullptr && size > 0) std::snprintf(text, size, "%s", words.c_str());
+}
+
+std::string version_words(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string error_words(const char* doing, cudaError_t error) {
+  return std::string(doing) + ": " + cudaGetErrorName(error) + " (" +
+         std::to_string(static_cast<int>(error)) + "), " + cudaGetErrorString(error);
+}
+
+// Empty where a driver is there, else what is missing.
+std::string missing_driver() {
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) return "no NVIDIA driver: libcuda.so.1 cannot be loaded";
+  dlclose(driver);
+  return {};
+}
+
+int32_t num_devices(char* why, size_t size) {
+  if (const std::string missing = missing_driver(); !missing.empty()) {
+    say(why, size, missing);
+    return 0;
+  }
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    int driver = 0;
+    static_cast<void>(cudaDriverGetVersion(&driver));
+    say(why, size,
+        error_words("counting CUDA devices", error) + "; the driver supports CUDA " + version_words(driver) +
+            ", this library was built with " + version_words(CUDART_VERSION));
+    return 0;
+  }
+  if (count == 0) say(why, size, "the NVIDIA driver shows no device (see CUDA_VISIBLE_DEVICES)");
+  return count;
+}
+
+void describe_failure(const Device* device, char* text, size_t size) {
+  auto* d = const_cast<Device*>(device);
+  const std::scoped_lock lock(d->failure_mutex);
+  say(text, size, d->failure);
+}
+
+Status allocate(Device* device, size_t bytes, void** memory) {
+  return device->allocate(bytes, memory, "taking device memory");
+}
+void release(Device* device, void* memory) {
+  device->release(memory);
+}
+
+Status upload(Device* device, void* target, const void* host, size_t bytes) {
+  if (!device->enter()) return Status::device_lost;
+  return device->check(cudaMemcpy(target, host, bytes, cudaMemcpyHostToDevice), "copying to the device");
+}
+Status download(Device* device, void* host, const void* source, size_t bytes) {
+  if (!device->enter()) return Status::device_lost;
+  return device->check(cudaMemcpy(host, source, bytes, cudaMemcpyDeviceToHost), "copying from the device");
+}
+Status fill(Device* device, void* target, uint8_t byte, size_t bytes) {
+  if (!device->enter()) return Status::device_lost;
+  cudaError_t error = cudaMemset(target, byte, bytes);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(nullptr);  // contexts have streams of their own
+  return device->check(error, "filling device memory");
+}
+
+KernelTable make_table(bool deterministic) {
+  KernelTable t;
+  t.capabilities = kCapabilityDeviceSampling | kCapabilityStepReplay | kCapabilityKvFp8 |
+                   kCapabilityKvQuantized |
+                   (deterministic ? static_cast<uint64_t>(kCapabilityDeterministic) : 0);
+  t.activation_dtype = DType::f16;
+  t.name = "cuda";
+  t.describe_failure = describe_failure;
+  t.allocate = allocate;
+  t.release = release;
+  t.upload = upload;
+  t.download = download;
+  t.fill = fill;
+  t.prepare_weight = prepare_weight;
+  t.prepare_table = prepare_table;
+  t.release_weight = release_weight;
+  t.weight_bytes = weight_bytes;
+  t.dequantize = dequantize;
+  t.create_context = create_context;
+  t.release_context = release_context;
+  t.synchronize = synchronize;
+  t.bind_batch = bind_batch;
+  t.begin_step = begin_step;
+  t.end_step = end_step;
+  t.read_rows = read_rows;
+  t.embed = embed;
+  t.norm = norm;
+  t.linear = linear;
+  t.rope_angles = rope_angles;
+  t.append_kv = append_kv;
+  t.attention = attention;
+  t.activation = activation;
+  t.scale_logits = scale_logits;
+  t.copy_page = copy_page;
+  t.sample = sample;
+  t.attention_block = attention_block;
+  t.mlp_block = mlp_block;
+  t.head = head;
+  return t;
+}
+
+Status setup(Device& device) {
+  if (const Status s = device.check(cudaSetDevice(device.ordinal), "choosing the device"); s != Status::ok)
+    return s;
+  cudaDeviceProp properties = {};
+  if (const Status s =
+          device.check(cudaGetDeviceProperties(&properties, device.ordinal), "reading device properties");
+      s != Status::ok)
+    return s;
+  device.name = properties.name;
+  device.num_multiprocessors = properties.multiProcessorCount;
+  device.compute_major = properties.major;
+  device.compute_minor = properties.minor;
+  device.dependent_launch = properties.major >= 9;
+  if (properties.major < kOldestMajor)
+    return device.fail(Status::unsupported,
+                       device.name + " has compute capability " + std::to_string(properties.major) + "." +
+                           std::to_string(properties.minor) + "; 8.0 or newer is needed");
+  for (const auto step : {setup_gemm_exl2, setup_gemm_exl2_wide, setup_gemm_gptq, setup_gemm_dense,
+                          setup_attention_decode, setup_attention_prefill}) {
+    if (const Status s = device.check(step(), "preparing kernels (the library may lack code for this card)");
+        s != Status::ok)
+      return s;
+  }
+  int driver = 0, runtime = 0;
+  static_cast<void>(cudaDriverGetVersion(&driver));
+  static_cast<void>(cudaRuntimeGetVersion(&runtime));
+  std::string why = "deterministic";
+  if (!device.deterministic) device.library = MatrixLibrary::open(why);
+  device.detail = "driver CUDA " + version_words(driver) + ", runtime " + version_words(runtime) +
+                  ", compute capability " + std::to_string(properties.major) + "." +
+                  std::to_string(properties.minor) + ", cuBLASLt " +
+                  (device.library != nullptr ? "in use" : "not in use: " + why);
+  return Status::ok;
+}
+
+Status open_device(int32_t index, const DeviceOptions* options, Device** device, char* why, size_t size) {
+  *device = nullptr;
+  const int32_t count = num_devices(why, size);
+  if (count == 0) return Status::unsupported;
+  if (index < 0 || index >= count) {
+    say(why, size,
+        "there is no CUDA device " + std::to_string(index) + "; " + std::to_string(count) + " found");
+    return Status::invalid_argument;
+  }
+  auto made = std::make_unique<Device>();
+  made->ordinal = index;
+  made->deterministic = options == nullptr || options->deterministic != 0;
+  made->table = make_table(made->deterministic);
+  const Status status = setup(*made);
+  if (status != Status::ok) {
+    say(why, size, made->failure);
+    return status;
+  }
+  *device = made.release();
+  return Status::ok;
+}
+
+void close_device(Device* device) {
+  if (device == nullptr) return;
+  static_cast<void>(cudaSetDevice(device->ordinal));
+  delete device;
+}
+
+const KernelTable* table(const Device* device) {
+  return &device->table;
+}
+
+Status device_info(const Device* device, DeviceInfo* info) {
+  *info = {};
+  std::snprintf(info->name, sizeof(info->name), "%s", device->name.c_str());
+  std::snprintf(info->detail, sizeof(info->detail), "%s", device->detail.c_str());
+  info->num_units = device->num_multiprocessors;
+  auto* d = const_cast<Device*>(device);
+  if (!d->enter()) return Status::device_lost;
+  size_t free_bytes = 0, total_bytes = 0;
+  const Status status = d->check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading free memory");
+  info->free_bytes = free_bytes;
+  info->total_bytes = total_bytes;
+  return status;
+}
+
+Backend make_backend() {
+  Backend backend;
+  backend.name = "cuda";
+  backend.num_devices = num_devices;
+  backend.open_device = open_device;
+  backend.close_device = close_device;
+  backend.table = table;
+  backend.device_info = device_info;
+  return backend;
+}
+
+}  // namespace
+}  // namespace quire::kernels
+
+extern "C" __attribute__((visibility("default"))) const quire::kernels::Backend* quire_backend_entry(
+    uint32_t abi) {
+  static const quire::kernels::Backend backend = quire::kernels::make_backend();
+  return abi == quire::kernels::kBackendAbi ? &backend : nullptr;
+}

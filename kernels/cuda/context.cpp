@@ -1,0 +1,330 @@
+#include "kernels/cuda/context.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "kernels/cuda/matrix_library.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int32_t kPageTokens = 256;  // what limits count pages in
+constexpr size_t kPartialBytes = size_t{32} << 20;
+constexpr size_t kAttentionPartialBytes = size_t{256} << 20;
+constexpr int32_t kCounters = 1 << 15;
+constexpr int32_t kMostRecordedTokens = 64;  // steps of more tokens are worth their launches
+
+class Builder {
+ public:
+  Builder(Device& device, Context& context) : device_(device), context_(context) {}
+
+  template <typename T>
+  void take(T*& target, size_t count, const char* what) {
+    if (status_ != Status::ok) return;
+    void* memory = nullptr;
+    status_ = device_.allocate(count * sizeof(T), &memory, what);
+    if (status_ != Status::ok) return;
+    context_.device_memory.push_back(memory);
+    target = static_cast<T*>(memory);
+  }
+  template <typename T>
+  void pin(T*& target, size_t count, const char* what) {
+    if (status_ != Status::ok) return;
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, std::max<size_t>(count * sizeof(T), 16), cudaHostAllocDefault), what);
+    if (status_ != Status::ok) return;
+    context_.pinned_memory.push_back(memory);
+    target = static_cast<T*>(memory);
+  }
+  void check(cudaError_t error, const char* what) {
+    if (status_ == Status::ok) status_ = device_.check(error, what);
+  }
+  Status status() const { return status_; }
+
+ private:
+  Device& device_;
+  Context& context_;
+  Status status_ = Status::ok;
+};
+
+size_t padded_dim(int32_t head_dim) {
+  return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
+}
+
+// Results per (head of a sequence, chunk): a bound that few models reach; beyond it attention does not split.
+size_t attention_partial_floats(const ContextLimits& limits) {
+  const size_t chunks = static_cast<size_t>(limits.max_pages_per_sequence) * kPageTokens / kChunkTokens;
+  const size_t floats = static_cast<size_t>(limits.max_sequences) * static_cast<size_t>(limits.num_heads) *
+                        chunks * 5 / 4 * (padded_dim(limits.head_dim) + 2);
+  return std::min(std::max<size_t>(floats, 1 << 20), kAttentionPartialBytes / sizeof(float));
+}
+
+void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
+  const auto tokens = static_cast<size_t>(l.max_tokens), sequences = static_cast<size_t>(l.max_sequences);
+  const auto rows = static_cast<size_t>(l.max_logit_rows), vocabulary = static_cast<size_t>(l.vocab_size);
+  c.batch_ints =
+      3 * tokens + 2 * sequences + 1 + rows + sequences * static_cast<size_t>(l.max_pages_per_sequence) + 64;
+  build.take(c.batch, c.batch_ints, "taking memory for batches");
+  for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "taking pinned memory for batches");
+  c.partial_floats = kPartialBytes / sizeof(float);
+  build.take(c.partials, c.partial_floats, "taking memory for partial sums");
+  c.num_counters = kCounters;
+  build.take(c.counters, static_cast<size_t>(kCounters) * 2, "taking memory for counters");
+  c.attention.partial_floats = attention_partial_floats(l);
+  build.take(c.attention.partials, c.attention.partial_floats, "taking memory for attention");
+  c.attention.num_counters = kCounters;
+  c.gathered_elements = std::max(tokens, rows) * (static_cast<size_t>(l.max_columns) + 64);
+  build.take(c.gathered, c.gathered_elements, "taking memory for gathered activations");
+  if (c.device->library != nullptr && !c.device->deterministic) {
+    build.take(c.slab, kSlabBytes / sizeof(__half), "taking memory for expanded weights");
+    build.take(c.product, kProductBytes / sizeof(float), "taking memory for products");
+    uint8_t* workspace = nullptr;
+    build.take(workspace, MatrixLibrary::kWorkspaceBytes, "taking memory for cuBLASLt");
+    c.library_workspace = workspace;
+  }
+  c.host_row_floats = rows * vocabulary;
+  build.pin(c.host_rows, c.host_row_floats, "taking pinned memory for logits");
+  build.pin(c.host_sample_rows, rows, "taking pinned memory for sampling");
+  build.pin(c.host_sample_results, rows, "taking pinned memory for sampling");
+  build.take(c.sample_rows, rows, "taking memory for sampling");
+  build.take(c.sample_results, rows, "taking memory for sampling");
+  const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
+  build.take(c.sample_adjusted, blocks * vocabulary, "taking memory for sampling");
+  build.take(c.sample_counts, blocks * vocabulary, "taking memory for sampling");
+  if (build.status() != Status::ok) return;
+  c.attention.counters = c.counters + kCounters;
+  build.check(cudaMemsetAsync(c.counters, 0, static_cast<size_t>(kCounters) * 2 * sizeof(uint32_t), c.stream),
+              "clearing counters");
+  build.check(cudaMemsetAsync(c.sample_counts, 0, blocks * vocabulary * sizeof(uint32_t), c.stream),
+              "clearing counters");
+  build.check(cudaStreamSynchronize(c.stream), "clearing counters");
+}
+
+// Raw weights need no scratch once a model's cache is made.
+void release_idle_stages(Device& device) {
+  const std::scoped_lock lock(device.stage_mutex);
+  device.num_stages -= static_cast<int32_t>(device.idle_stages.size());
+  device.idle_stages.clear();
+}
+
+bool batch_is_sound(const ContextLimits& l, const BatchView& b) {
+  return b.num_tokens > 0 && b.num_tokens <= l.max_tokens && b.num_sequences > 0 &&
+         b.num_sequences <= l.max_sequences && b.num_logit_rows >= 0 &&
+         b.num_logit_rows <= l.max_logit_rows && b.page_table_stride >= 0 &&
+         b.page_table_stride <= l.max_pages_per_sequence;
+}
+
+// Waits with a deadline, cheaply first.
+Status wait_until(Context& c, uint64_t timeout_ns) {
+  const auto start = std::chrono::steady_clock::now();
+  if (const Status s = c.device->check(cudaEventRecord(c.done, c.stream), "waiting for a step");
+      s != Status::ok)
+    return s;
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(c.done);
+    if (state == cudaSuccess) return Status::ok;
+    if (state != cudaErrorNotReady) return c.device->check(state, "running a step");
+    const auto spent = std::chrono::steady_clock::now() - start;
+    if (spent > std::chrono::nanoseconds(timeout_ns)) {
+      c.timed_out = true;
+      return c.device->fail(Status::timeout, "the device did not finish a step within its deadline");
+    }
+    if (spent > std::chrono::milliseconds(2)) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+void deliver(Context& c) {
+  for (const PendingCopy& copy : c.pending) std::memcpy(copy.to, copy.from, copy.bytes);
+  c.pending.clear();
+  Context::SampleTargets& t = c.sample_targets;
+  for (int32_t r = 0; r < t.rows; ++r) {
+    const SampleResult& result = c.host_sample_results[r];
+    if (t.token_ids != nullptr) t.token_ids[r] = result.token;
+    if (t.log_probs != nullptr) t.log_probs[r] = result.log_prob;
+    if (t.faults != nullptr) t.faults[r] = result.fault;
+  }
+  t = {};
+}
+
+}  // namespace
+
+int32_t chunk_bucket(int32_t tokens) {
+  const auto chunks = static_cast<uint32_t>(std::max(1, (tokens + kChunkTokens - 1) / kChunkTokens));
+  if (chunks <= 8) return static_cast<int32_t>(std::bit_ceil(chunks));
+  const uint32_t step = std::bit_floor(chunks - 1) / 4;
+  return static_cast<int32_t>((chunks + step - 1) / step * step);
+}
+
+Status create_context(Device* device, const ContextLimits* limits, Context** context) {
+  *context = nullptr;
+  if (!device->enter()) return Status::device_lost;
+  if (limits->max_tokens <= 0 || limits->max_sequences <= 0 || limits->max_pages_per_sequence <= 0)
+    return device->fail(Status::invalid_argument, "a context without tokens, sequences or pages");
+  release_idle_stages(*device);
+  auto made = std::make_unique<Context>();
+  made->header.table = &device->table;
+  made->device = device;
+  made->limits = *limits;
+  Builder build(*device, *made);
+  build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "making a stream");
+  build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "making an event");
+  for (cudaEvent_t& event : made->batch_sent)
+    build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  if (build.status() == Status::ok) take_buffers(build, *made, *limits);
+  if (build.status() != Status::ok) {
+    release_context(made.release());
+    return build.status();
+  }
+  made->pending.reserve(16);
+  *context = made.release();
+  return Status::ok;
+}
+
+void release_context(Context* context) {
+  if (context == nullptr) return;
+  Device& device = *context->device;
+  static_cast<void>(cudaSetDevice(device.ordinal));
+  if (context->stream != nullptr && !context->timed_out)
+    static_cast<void>(cudaStreamSynchronize(context->stream));
+  for (auto& [key, graph] : context->graphs)
+    if (graph.executable != nullptr) static_cast<void>(cudaGraphExecDestroy(graph.executable));
+  for (void* memory : context->device_memory) device.release(memory);
+  for (void* memory : context->pinned_memory) static_cast<void>(cudaFreeHost(memory));
+  for (cudaEvent_t event : context->batch_sent)
+    if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  if (context->done != nullptr) static_cast<void>(cudaEventDestroy(context->done));
+  if (context->stream != nullptr) static_cast<void>(cudaStreamDestroy(context->stream));
+  delete context;
+}
+
+Status synchronize(Context* context) {
+  Context& c = *context;
+  if (c.timed_out) return Status::timeout;
+  if (!c.device->enter()) return Status::device_lost;
+  const Status status = c.limits.step_timeout_ns > 0
+                            ? wait_until(c, c.limits.step_timeout_ns)
+                            : c.device->check(cudaStreamSynchronize(c.stream), "running a step");
+  if (status == Status::ok) deliver(c);
+  return status;
+}
+
+Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
+  Context& c = *context;
+  if (c.timed_out) return Status::timeout;
+  if (!c.device->enter()) return Status::device_lost;
+  if (!batch_is_sound(c.limits, *host))
+    return c.device->fail(Status::invalid_argument, "a batch beyond the limits of its context");
+  const size_t slot = c.next_slot++ % Context::kSlots;
+  if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "placing a batch");
+      s != Status::ok)
+    return s;
+  int32_t* to = c.batch_slots[slot];
+  size_t used = 0;
+  const auto put = [&](const int32_t* values, int32_t count) {
+    const auto size = static_cast<size_t>(count);
+    if (values != nullptr) std::memcpy(to + used, values, size * sizeof(int32_t));
+    const int32_t* at = c.batch + used;
+    used += size;
+    return at;
+  };
+  *device = *host;
+  device->token_ids = put(host->token_ids, host->num_tokens);
+  device->positions = put(host->positions, host->num_tokens);
+  device->sequence_of_token = put(host->sequence_of_token, host->num_tokens);
+  device->sequence_starts = put(host->sequence_starts, host->num_sequences + 1);
+  device->kv_lengths = put(host->kv_lengths, host->num_sequences);
+  device->logit_rows = put(host->logit_rows, host->num_logit_rows);
+  // The stride is the context's, so that a recorded step finds its tables at the same place.
+  device->page_table = c.batch + used;
+  device->page_table_stride = c.limits.max_pages_per_sequence;
+  for (int32_t s = 0; s < host->num_sequences; ++s) {
+    put(host->page_table + static_cast<size_t>(s) * static_cast<size_t>(host->page_table_stride),
+        host->page_table_stride);
+    used += static_cast<size_t>(device->page_table_stride - host->page_table_stride);
+  }
+  device->max_kv_tokens = chunk_bucket(host->max_kv_tokens) * kChunkTokens;
+  cudaError_t error = cudaMemcpyAsync(c.batch, to, used * sizeof(int32_t), cudaMemcpyHostToDevice, c.stream);
+  if (error == cudaSuccess) error = cudaEventRecord(c.batch_sent[slot], c.stream);
+  return c.device->check(error, "placing a batch");
+}
+
+Status begin_step(Context* context, const BatchView* batch, StepAction* action) {
+  Context& c = *context;
+  *action = StepAction::run;
+  c.recording = nullptr;
+  if (!c.device->enter()) return Status::device_lost;
+  if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
+  StepGraph& graph = c.graphs[{batch->num_tokens, batch->num_sequences, batch->num_logit_rows,
+                               batch->max_query_tokens, batch->max_kv_tokens}];
+  if (graph.executable != nullptr) {
+    *action = StepAction::replayed;
+    return c.device->check(cudaGraphLaunch(graph.executable, c.stream), "replaying a step");
+  }
+  if (graph.num_runs++ == 0) return Status::ok;
+  c.recording = &graph;
+  return c.device->check(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal),
+                         "recording a step");
+}
+
+Status end_step(Context* context) {
+  Context& c = *context;
+  if (c.recording == nullptr) return c.device->check_launch("running a step");
+  StepGraph& graph = *c.recording;
+  c.recording = nullptr;
+  cudaGraph_t recorded = nullptr;
+  Status status = c.device->check(cudaStreamEndCapture(c.stream, &recorded), "recording a step");
+  if (status == Status::ok)
+    status = c.device->check(cudaGraphInstantiate(&graph.executable, recorded, 0), "recording a step");
+  if (recorded != nullptr) static_cast<void>(cudaGraphDestroy(recorded));
+  if (status != Status::ok) return status;
+  return c.device->check(cudaGraphLaunch(graph.executable, c.stream), "replaying a step");
+}
+
+Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host) {
+  Context& c = *context;
+  const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
+  size_t used = 0;
+  for (const PendingCopy& copy : c.pending) used += copy.bytes / sizeof(float);
+  if (used + count > c.host_row_floats)
+    return c.device->check(
+        cudaMemcpyAsync(host, device_rows, count * sizeof(float), cudaMemcpyDeviceToHost, c.stream),
+        "reading rows");
+  float* pinned = c.host_rows + used;
+  c.pending.push_back({pinned, host, count * sizeof(float)});
+  return c.device->check(
+      cudaMemcpyAsync(pinned, device_rows, count * sizeof(float), cudaMemcpyDeviceToHost, c.stream),
+      "reading rows");
+}
+
+Status sample(Context* context, const SampleParams* params) {
+  Context& c = *context;
+  if (!c.device->enter()) return Status::device_lost;
+  if (params->rows <= 0) return Status::ok;
+  if (params->rows > c.limits.max_logit_rows || params->vocab_size > c.limits.vocab_size)
+    return c.device->fail(Status::invalid_argument, "more rows to sample than the context has room for");
+  const auto rows = static_cast<size_t>(params->rows);
+  std::copy(params->row_settings, params->row_settings + rows, c.host_sample_rows);
+  Status status = c.device->check(cudaMemcpyAsync(c.sample_rows, c.host_sample_rows, rows * sizeof(SampleRow),
+                                                  cudaMemcpyHostToDevice, c.stream),
+                                  "sampling");
+  if (status != Status::ok) return status;
+  SampleArguments arguments;
+  arguments.logits = params->logits;
+  arguments.rows = params->rows;
+  arguments.vocab_size = params->vocab_size;
+  arguments.settings = c.sample_rows;
+  arguments.results = c.sample_results;
+  arguments.adjusted = c.sample_adjusted;
+  arguments.counts = c.sample_counts;
+  status = c.device->check(launch_sample(arguments, c.launch()), "sampling");
+  if (status != Status::ok) return status;
+  c.sample_targets = {params->rows, params->token_ids, params->log_probs, params->faults};
+  return c.device->check(cudaMemcpyAsync(c.host_sample_results, c.sample_results, rows * sizeof(SampleResult),
+                                         cudaMemcpyDeviceToHost, c.stream),
+                         "sampling");
+}
+
+}  // namespace quire::kernels

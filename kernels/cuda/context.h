@@ -1,0 +1,129 @@
+// One stream of work with everything it needs taken in advance, at fixed addresses.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cuda_runtime.h>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/sample.h"
+#include "kernels/interface/kernel_table.h"
+
+namespace quire::kernels {
+
+// What tells two steps apart that replay one graph: tokens, sequences, logit rows, the most query tokens and
+// the chunks of keys that the grids are sized for.
+using StepKey = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>;
+
+struct StepGraph {
+  int32_t num_runs = 0;  // a step is recorded when it comes the second time
+  cudaGraphExec_t executable = nullptr;
+};
+
+// A copy to the caller's memory that completes in synchronize.
+struct PendingCopy {
+  const void* from = nullptr;  // pinned
+  void* to = nullptr;
+  size_t bytes = 0;
+};
+
+struct Context {
+  ContextHeader header;
+  Device* device = nullptr;
+  ContextLimits limits;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t done = nullptr;
+  bool timed_out = false;
+
+  // Batches travel through a ring of pinned slots into one device buffer.
+  static constexpr size_t kSlots = 4;
+  std::array<int32_t*, kSlots> batch_slots{};
+  std::array<cudaEvent_t, kSlots> batch_sent{};
+  size_t next_slot = 0;
+  int32_t* batch = nullptr;
+  size_t batch_ints = 0;
+
+  float* partials = nullptr;
+  size_t partial_floats = 0;
+  uint32_t* counters = nullptr;
+  int32_t num_counters = 0;
+  AttentionScratch attention;
+  __half* gathered = nullptr;  // [max_tokens, max_columns + 32]
+  size_t gathered_elements = 0;
+  __half* slab = nullptr;    // expanded weights on their way to a large product
+  float* product = nullptr;  // f32 results of a large product that still need a bias
+  void* library_workspace = nullptr;
+
+  float* host_rows = nullptr;  // pinned
+  size_t host_row_floats = 0;
+  SampleRow* host_sample_rows = nullptr;
+  SampleResult* host_sample_results = nullptr;
+  SampleRow* sample_rows = nullptr;
+  SampleResult* sample_results = nullptr;
+  float* sample_adjusted = nullptr;
+  uint32_t* sample_counts = nullptr;
+  struct SampleTargets {
+    int32_t rows = 0;
+    int32_t* token_ids = nullptr;
+    float* log_probs = nullptr;
+    int32_t* faults = nullptr;
+  } sample_targets;
+  std::vector<PendingCopy> pending;
+
+  std::map<StepKey, StepGraph> graphs;
+  StepGraph* recording = nullptr;
+
+  std::vector<void*> device_memory;
+  std::vector<void*> pinned_memory;
+
+  Launch launch() const { return {stream, device->dependent_launch}; }
+};
+
+constexpr size_t kSlabBytes = size_t{48} << 20;
+constexpr size_t kProductBytes = size_t{32} << 20;
+
+// Chunks of keys that grids are sized for when the longest sequence has `tokens`: few distinct numbers, each
+// at most a quarter too large.
+int32_t chunk_bucket(int32_t tokens);
+
+// Table entries (context.cpp).
+Status create_context(Device* device, const ContextLimits* limits, Context** context);
+void release_context(Context* context);
+Status synchronize(Context* context);
+Status bind_batch(Context* context, const BatchView* host, BatchView* device);
+Status begin_step(Context* context, const BatchView* batch, StepAction* action);
+Status end_step(Context* context);
+Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host);
+Status sample(Context* context, const SampleParams* params);
+
+// `in_row_order`: the input's columns are already in the stored row order of the weight's only group.
+// `activation`: an Activation for a paired weight (gate, up) whose output is act(gate) * up, or -1.
+Status multiply(Context& context, const LinearParams& params, bool in_row_order, int32_t activation);
+// Whether a producer may write the input of this weight in its row order, and where to.
+bool takes_row_order(const Weight& weight);
+const int32_t* row_place(const Weight& weight);
+bool uses_library(const Context& context, int32_t rows);
+
+Status attend(Context& context, const AttentionParams& params, const int32_t* place);
+
+// Table entries (operations.cpp, blocks.cpp).
+Status embed(Context* context, const EmbedParams* params);
+Status norm(Context* context, const NormParams* params);
+Status linear(Context* context, const LinearParams* params);
+Status rope_angles(Context* context, const RopeAnglesParams* params);
+Status append_kv(Context* context, const AppendKvParams* params);
+Status attention(Context* context, const AttentionParams* params);
+Status activation(Context* context, const ActivationParams* params);
+Status scale_logits(Context* context, float* logits, int64_t count, float scale, float softcap);
+Status copy_page(Context* context, const CopyPageParams* params);
+Status attention_block(Context* context, const AttentionBlockParams* params);
+Status mlp_block(Context* context, const MlpBlockParams* params);
+Status head(Context* context, const HeadParams* params);
+
+}  // namespace quire::kernels

@@ -1,0 +1,161 @@
+#include "kernels/cuda/device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cuda/matrix_library.h"
+
+namespace quire::kernels {
+
+namespace {
+
+constexpr int32_t kMaxStages = 4;
+
+// Errors after which the process's use of the card is over.
+bool is_sticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Stage::~Stage() {
+  if (stream_ != nullptr) {
+    static_cast<void>(cudaStreamSynchronize(stream_));
+    static_cast<void>(cudaStreamDestroy(stream_));
+  }
+  for (void* memory : pinned_) static_cast<void>(cudaFreeHost(memory));
+  for (cudaEvent_t event : sent_)
+    if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  static_cast<void>(cudaFree(scratch_));
+}
+
+cudaError_t Stage::open() {
+  cudaError_t error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+  for (size_t i = 0; i < pinned_.size() && error == cudaSuccess; ++i) {
+    error = cudaHostAlloc(&pinned_[i], kChunkBytes, cudaHostAllocDefault);
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&sent_[i], cudaEventDisableTiming);
+  }
+  return error;
+}
+
+cudaError_t Stage::reserve(size_t bytes) {
+  if (bytes <= scratch_bytes_) return cudaSuccess;
+  static_cast<void>(cudaStreamSynchronize(stream_));
+  static_cast<void>(cudaFree(scratch_));
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, bytes);
+  if (error != cudaSuccess) return error;
+  scratch_ = static_cast<uint8_t*>(memory);
+  scratch_bytes_ = bytes;
+  return cudaSuccess;
+}
+
+cudaError_t Stage::send(size_t offset, const void* host, size_t bytes) {
+  const auto* from = static_cast<const uint8_t*>(host);
+  while (bytes > 0) {
+    const size_t piece = std::min(bytes, kChunkBytes);
+    const size_t slot = next_++ % pinned_.size();
+    if (const cudaError_t error = cudaEventSynchronize(sent_[slot]); error != cudaSuccess) return error;
+    std::memcpy(pinned_[slot], from, piece);
+    if (const cudaError_t error =
+            cudaMemcpyAsync(scratch_ + offset, pinned_[slot], piece, cudaMemcpyHostToDevice, stream_);
+        error != cudaSuccess)
+      return error;
+    if (const cudaError_t error = cudaEventRecord(sent_[slot], stream_); error != cudaSuccess) return error;
+    from += piece;
+    offset += piece;
+    bytes -= piece;
+  }
+  return cudaSuccess;
+}
+
+bool Device::enter() {
+  if (lost.load(std::memory_order_acquire)) return false;
+  return check(cudaSetDevice(ordinal), "choosing the device") == Status::ok;
+}
+
+Status Device::fail(Status status, const std::string& words) {
+  const std::scoped_lock lock(failure_mutex);
+  if (!lost.load(std::memory_order_acquire)) failure = words;
+  return status;
+}
+
+Status Device::check(cudaError_t error, const char* doing) {
+  if (error == cudaSuccess) return Status::ok;
+  static_cast<void>(cudaGetLastError());  // what is not sticky does not stay
+  std::string words = std::string(doing) + ": " + cudaGetErrorName(error) + " (" +
+                      std::to_string(static_cast<int>(error)) + "), " + cudaGetErrorString(error);
+  if (error == cudaErrorMemoryAllocation) return fail(Status::out_of_memory, words);
+  const bool sticky = is_sticky(error);
+  static_cast<void>(fail(Status::device_lost, words));
+  if (sticky) lost.store(true, std::memory_order_release);
+  return sticky ? Status::device_lost : Status::invalid_argument;
+}
+
+Status Device::allocate(size_t bytes, void** memory, const char* what) {
+  *memory = nullptr;
+  if (!enter()) return Status::device_lost;
+  const cudaError_t error = cudaMalloc(memory, std::max<size_t>(bytes, 256));
+  if (error == cudaSuccess) {
+    num_allocations.fetch_add(1, std::memory_order_relaxed);
+    return Status::ok;
+  }
+  if (error != cudaErrorMemoryAllocation) return check(error, what);
+  static_cast<void>(cudaGetLastError());
+  size_t free_bytes = 0, total_bytes = 0;
+  static_cast<void>(cudaMemGetInfo(&free_bytes, &total_bytes));
+  return fail(Status::out_of_memory, std::string(what) + ": " + std::to_string(bytes) +
+                                         " bytes of device memory needed, " + std::to_string(free_bytes) +
+                                         " free (cudaErrorMemoryAllocation)");
+}
+
+void Device::release(void* memory) {
+  if (memory == nullptr) return;
+  static_cast<void>(cudaSetDevice(ordinal));
+  static_cast<void>(cudaFree(memory));
+}
+
+StageLease::StageLease(Device& device) : device_(device) {
+  std::unique_lock lock(device.stage_mutex);
+  device.stage_free.wait(lock, [&] { return !device.idle_stages.empty() || device.num_stages < kMaxStages; });
+  if (!device.idle_stages.empty()) {
+    stage_ = std::move(device.idle_stages.back());
+    device.idle_stages.pop_back();
+    return;
+  }
+  ++device.num_stages;
+  lock.unlock();
+  stage_ = std::make_unique<Stage>();
+  status_ = device.check(stage_->open(), "taking pinned staging memory");
+}
+
+StageLease::~StageLease() {
+  const std::scoped_lock lock(device_.stage_mutex);
+  if (status_ == Status::ok) {
+    device_.idle_stages.push_back(std::move(stage_));
+  } else {
+    --device_.num_stages;
+  }
+  device_.stage_free.notify_one();
+}
+
+}  // namespace quire::kernels

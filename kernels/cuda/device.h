@@ -1,0 +1,129 @@
+// One card: its table, its failures, its memory, and the staging that weights pass through. Any thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cuda_runtime.h>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/matrix.h"
+#include "kernels/interface/kernel_table.h"
+
+namespace quire::kernels {
+
+class MatrixLibrary;
+
+// A stream with two pinned buffers: one is filled by the CPU while the other travels. One thread at a time.
+class Stage {
+ public:
+  static constexpr size_t kChunkBytes = size_t{8} << 20;
+
+  Stage() = default;
+  Stage(const Stage&) = delete;
+  Stage& operator=(const Stage&) = delete;
+  ~Stage();
+
+  cudaError_t open();
+  // Device scratch for raw weights; what it held is gone.
+  cudaError_t reserve(size_t bytes);
+  // Queues host bytes into the scratch at `offset`.
+  cudaError_t send(size_t offset, const void* host, size_t bytes);
+  uint8_t* scratch() const { return scratch_; }
+  cudaStream_t stream() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+  std::array<void*, 2> pinned_{};
+  std::array<cudaEvent_t, 2> sent_{};
+  size_t next_ = 0;
+  uint8_t* scratch_ = nullptr;
+  size_t scratch_bytes_ = 0;
+};
+
+struct Device {
+  KernelTable table;
+  int32_t ordinal = 0;
+  int32_t num_multiprocessors = 0;
+  int32_t compute_major = 0;
+  int32_t compute_minor = 0;
+  bool deterministic = true;
+  bool dependent_launch = false;  // the card has programmatic dependent launch
+  std::string name;
+  std::string detail;
+  std::unique_ptr<MatrixLibrary> library;  // null where cuBLASLt is not to be had
+
+  std::atomic<bool> lost{false};
+  std::atomic<uint64_t> num_allocations{0};
+  std::mutex failure_mutex;
+  std::string failure;
+
+  std::mutex stage_mutex;
+  std::condition_variable stage_free;
+  std::vector<std::unique_ptr<Stage>> idle_stages;
+  int32_t num_stages = 0;
+
+  // Makes the card current for this thread. False once the device is lost.
+  bool enter();
+  Status fail(Status status, const std::string& words);
+  // Names the CUDA error and what was being done; sticky errors lose the device.
+  Status check(cudaError_t error, const char* doing);
+  // Of kernel launches and the like.
+  Status check_launch(const char* doing) { return check(cudaGetLastError(), doing); }
+  Status allocate(size_t bytes, void** memory, const char* what);
+  void release(void* memory);
+};
+
+// A stage for the life of this object.
+class StageLease {
+ public:
+  explicit StageLease(Device& device);
+  ~StageLease();
+  StageLease(const StageLease&) = delete;
+  StageLease& operator=(const StageLease&) = delete;
+  Status status() const { return status_; }
+  Stage& operator*() const { return *stage_; }
+  Stage* operator->() const { return stage_.get(); }
+
+ private:
+  Device& device_;
+  std::unique_ptr<Stage> stage_;
+  Status status_ = Status::ok;
+};
+
+// Columns that share their row order; one launch.
+struct WeightGroup {
+  Matrix matrix;
+  std::vector<int32_t> row_order;  // stored row -> input feature; empty: in order
+  const int32_t* device_row_order = nullptr;
+  const int32_t* device_row_place = nullptr;  // input feature -> stored row
+};
+
+struct Weight {
+  std::vector<WeightGroup> groups;
+  std::vector<std::vector<int32_t>> column_orders;  // of each part; empty: in order
+  std::vector<int32_t> part_columns;
+  int32_t num_rows = 0;
+  int32_t num_columns = 0;
+  // Of an embedding table.
+  const void* table = nullptr;
+  DType table_dtype = DType::f16;
+
+  Device* device = nullptr;
+  std::vector<void*> memory;
+  uint64_t bytes = 0;
+};
+
+// Table entries of weights (weight_prepare.cpp).
+Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_parts, Weight** weight);
+Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
+                     Weight** weight);
+void release_weight(Device* device, Weight* weight);
+uint64_t weight_bytes(const Weight* weight);
+Status dequantize(Device* device, const Weight* weight, float* host);
+
+}  // namespace quire::kernels

@@ -1,0 +1,35 @@
+// Kernels that touch each activation once: embedding, norms, rotary angles, activations, gathers.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "kernels/interface/op_params.h"
+
+namespace quire::kernels {
+
+// How kernels are issued.
+struct Launch {
+  cudaStream_t stream = nullptr;
+  bool dependent = false;
+};
+
+cudaError_t launch_embed(const EmbedParams& params, const void* table, DType dtype, int columns,
+                         Launch launch);
+// `place` [columns], or nullptr: column c of the result goes to place[c], the row order of the next matrix.
+cudaError_t launch_norm(const NormParams& params, const int32_t* place, Launch launch);
+cudaError_t launch_rope_angles(const RopeAnglesParams& params, Launch launch);
+cudaError_t launch_activation(const ActivationParams& params, Launch launch);
+cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float softcap, Launch launch);
+// target[row][k] = source[row][order[k]], or source[row][k] where order is nullptr; zero for k from columns
+// to target_stride.
+cudaError_t launch_gather(const __half* source, int source_stride, const int32_t* order, int rows,
+                          int columns, __half* target, int target_stride, Launch launch);
+// What a product of f16 or f32 [rows, columns] still needs: bias, and its place. Source f32.
+cudaError_t launch_finish_rows(const float* source, int source_stride, const float* bias, int rows,
+                               int columns, __half* output, float* residual, float* output_f32, int stride,
+                               Launch launch);
+// residual[row][c] += norm(source)[row][c]; the post-norm of a block.
+cudaError_t launch_add_rows(const __half* source, int rows, int columns, float* residual, Launch launch);
+
+}  // namespace quire::kernels

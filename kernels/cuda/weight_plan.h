@@ -1,0 +1,36 @@
+// How a stored matrix becomes tiles: decided on the host, before anything is copied.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/matrix.h"
+#include "kernels/cuda/weight_repack.h"
+#include "kernels/interface/weight_source.h"
+
+namespace quire::kernels {
+
+struct PartPlan {
+  const WeightSource* source = nullptr;
+  TileKind kind = TileKind::dense;  // of the tiles; dense also where groups do not fit steps of 32 rows
+  std::vector<int32_t> row_order;   // stored row of the tiles -> input feature; empty: in order
+  std::vector<int32_t> row_source;  // tile row -> row of q_weight (gptq sorted by group); empty: the same
+  std::vector<int32_t> row_group;   // [K] group of a tile row (exl2, gptq)
+  std::vector<int32_t> row_bits;    // [K] bits | row in group << 8 (exl2)
+  std::vector<int32_t> row_packed;  // [K] (exl2)
+  std::vector<int32_t> group_first_row;  // gptq tiles: first tile row of each of their groups
+  std::vector<StepSource> steps;         // exl2 tiles
+  std::vector<uint32_t> group_scale;     // exl2: f16 twice
+  std::vector<Run> runs;
+  int32_t num_groups = 0;  // of the tiles
+  uint32_t strip_bytes = 0;
+  int32_t num_strips = 0;
+};
+
+// False where the source is malformed.
+bool plan_part(const WeightSource& source, PartPlan& plan);
+
+// Parts that may share a launch.
+bool shares_rows(const PartPlan& a, const PartPlan& b);
+
+}  // namespace quire::kernels

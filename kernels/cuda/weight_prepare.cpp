@@ -1,0 +1,381 @@
+// From stored matrices to tiles on the card: raw bytes travel through pinned staging, kernels repack them.
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/weight_plan.h"
+#include "kernels/cuda/weight_repack.h"
+#include "kernels/interface/half.h"
+
+namespace quire::kernels {
+namespace {
+
+// A bump allocator over a stage's scratch: first sizes are counted, then bytes are sent.
+class RawBytes {
+ public:
+  size_t add(size_t bytes) {
+    const size_t at = size_;
+    size_ += (bytes + 255) / 256 * 256;
+    return at;
+  }
+  size_t size() const { return size_; }
+
+ private:
+  size_t size_ = 0;
+};
+
+struct Piece {
+  const void* host = nullptr;
+  size_t bytes = 0;
+  size_t offset = 0;
+};
+
+template <typename T>
+Piece piece_of(const std::vector<T>& values) {
+  return {values.data(), values.size() * sizeof(T), 0};
+}
+
+class Preparer {
+ public:
+  Preparer(Device& device, Weight& weight, StageLease& stage)
+      : device_(device), weight_(weight), stage_(stage) {}
+
+  Status part(const PartPlan& plan, Part& part);
+  Status group_rows(WeightGroup& group);
+  Status bias(const WeightSource* parts, int32_t num_parts);
+
+  // Device memory that the weight owns.
+  Status take(size_t bytes, void** memory, const char* what) {
+    const Status status = device_.allocate(bytes, memory, what);
+    if (status != Status::ok) return status;
+    weight_.memory.push_back(*memory);
+    weight_.bytes += bytes;
+    return Status::ok;
+  }
+
+ private:
+  template <typename T>
+  Status keep(const std::vector<T>& values, const T** memory, const char* what) {
+    void* target = nullptr;
+    if (const Status status = take(values.size() * sizeof(T), &target, what); status != Status::ok)
+      return status;
+    *memory = static_cast<const T*>(target);
+    return device_.check(cudaMemcpyAsync(target, values.data(), values.size() * sizeof(T),
+                                         cudaMemcpyHostToDevice, stage_->stream()),
+                         what);
+  }
+  Status send(std::vector<Piece*> pieces);
+  const void* at(const Piece& piece) const {
+    return piece.bytes == 0 ? nullptr : stage_->scratch() + piece.offset;
+  }
+
+  Device& device_;
+  Weight& weight_;
+  StageLease& stage_;
+};
+
+Status Preparer::send(std::vector<Piece*> pieces) {
+  RawBytes raw;
+  for (Piece* piece : pieces) piece->offset = raw.add(piece->bytes);
+  if (const Status s = device_.check(stage_->reserve(raw.size()), "taking staging memory"); s != Status::ok)
+    return s;
+  for (Piece* piece : pieces) {
+    if (piece->bytes == 0) continue;
+    const Status s = device_.check(stage_->send(piece->offset, piece->host, piece->bytes), "copying weights");
+    if (s != Status::ok) return s;
+  }
+  return Status::ok;
+}
+
+Status Preparer::part(const PartPlan& plan, Part& part) {
+  const WeightSource& source = *plan.source;
+  const auto rows = static_cast<size_t>(source.num_in);
+  const auto padded = static_cast<size_t>(source.padded_out);
+  const int32_t num_steps = (source.num_in + kStepRows - 1) / kStepRows;
+
+  Piece codes, scales, group_scale, dense, order, row_group, row_bits, row_packed, row_source, first_rows,
+      steps;
+  std::vector<uint16_t> single_scales;  // of exl2, for reading element by element
+  if (source.column_order != nullptr)
+    order = {source.column_order, static_cast<size_t>(source.num_out) * 4, 0};
+  if (source.format == WeightFormat::exl2) {
+    codes = {source.exl2.q_weight, static_cast<size_t>(source.exl2.packed_rows) * padded * 4, 0};
+    scales = {source.exl2.q_scale, static_cast<size_t>(source.exl2.num_groups) * (padded / 8) * 4, 0};
+    for (const uint32_t scale : plan.group_scale) single_scales.push_back(static_cast<uint16_t>(scale));
+    group_scale = piece_of(single_scales);
+    row_bits = piece_of(plan.row_bits);
+    row_packed = piece_of(plan.row_packed);
+    steps = piece_of(plan.steps);
+  } else if (source.format == WeightFormat::gptq) {
+    codes = {source.gptq.q_weight, rows / 8 * padded * 4, 0};
+    scales = {source.gptq.q_zeros, static_cast<size_t>(source.gptq.num_groups) * (padded / 8) * 4, 0};
+    group_scale = {source.gptq.scales, static_cast<size_t>(source.gptq.num_groups) * padded * 2, 0};
+    row_source = piece_of(plan.row_source);
+    first_rows = piece_of(plan.group_first_row);
+  } else {
+    dense = {source.dense.data, rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype),
+             0};
+  }
+  row_group = piece_of(plan.row_group);
+  Status status = send({&codes, &scales, &group_scale, &dense, &order, &row_group, &row_bits, &row_packed,
+                        &row_source, &first_rows, &steps});
+  if (status != Status::ok) return status;
+
+  StoredMatrix stored;
+  stored.kind = source.format == WeightFormat::exl2   ? TileKind::exl2
+                : source.format == WeightFormat::gptq ? TileKind::gptq
+                                                      : TileKind::dense;
+  stored.num_rows = source.num_in;
+  stored.num_columns = source.num_out;
+  stored.padded_columns = source.padded_out;
+  stored.column_order = static_cast<const int32_t*>(at(order));
+  stored.codes = static_cast<const uint32_t*>(at(codes));
+  stored.scales = static_cast<const uint32_t*>(at(scales));
+  stored.group_scale = static_cast<const uint16_t*>(at(group_scale));
+  stored.row_group = static_cast<const int32_t*>(at(row_group));
+  stored.row_source = static_cast<const int32_t*>(at(row_source));
+  stored.row_bits = static_cast<const int32_t*>(at(row_bits));
+  stored.row_packed = static_cast<const int32_t*>(at(row_packed));
+  stored.zero_offset = source.gptq.zero_offset;
+  stored.prescale = source.prescale;
+  stored.dense = at(dense);
+  stored.dense_dtype = static_cast<int32_t>(source.dense.dtype);
+
+  part.strip_bytes = plan.strip_bytes;
+  part.num_groups = plan.num_groups;
+  part.num_strips = plan.num_strips;
+  part.num_columns = source.num_out;
+  part.num_runs = static_cast<int32_t>(plan.runs.size());
+  std::copy(plan.runs.begin(), plan.runs.end(), part.runs);
+  const auto strips = static_cast<size_t>(plan.num_strips);
+  void* tile_memory = nullptr;
+  status = take(strips * plan.strip_bytes, &tile_memory, "taking memory for weights");
+  if (status != Status::ok) return status;
+  auto* tiles = static_cast<uint8_t*>(tile_memory);
+  part.codes = tiles;
+
+  void* scale_memory = nullptr;
+  if (plan.kind != TileKind::dense) {
+    const size_t entry_bytes = plan.kind == TileKind::exl2 ? 16 : 128;
+    status = take(strips * static_cast<size_t>(plan.num_groups) * entry_bytes, &scale_memory,
+                  "taking memory for scales");
+    if (status != Status::ok) return status;
+    part.scales = static_cast<const uint8_t*>(scale_memory);
+  }
+  auto* entries = static_cast<uint8_t*>(scale_memory);
+  cudaError_t error = cudaSuccess;
+  if (plan.kind == TileKind::exl2) {
+    status = keep(plan.group_scale, &part.group_scale, "copying scales");
+    if (status != Status::ok) return status;
+    error = repack_exl2(stored, static_cast<const StepSource*>(at(steps)), part, num_steps, tiles,
+                        stage_->stream());
+    if (error == cudaSuccess) error = repack_exl2_scales(stored, part, entries, stage_->stream());
+  } else if (plan.kind == TileKind::gptq) {
+    error = repack_gptq(stored, part, num_steps, tiles, entries, static_cast<const int32_t*>(at(first_rows)),
+                        stage_->stream());
+  } else {
+    error = repack_dense(stored, part, num_steps, tiles, stage_->stream());
+  }
+  status = device_.check(error, "repacking weights");
+  if (status != Status::ok) return status;
+  // The scratch is used again for the next part, and the vectors here end with this call.
+  return device_.check(cudaStreamSynchronize(stage_->stream()), "repacking weights");
+}
+
+Status Preparer::group_rows(WeightGroup& group) {
+  if (group.row_order.empty()) return Status::ok;
+  std::vector<int32_t> place(group.row_order.size());
+  for (size_t i = 0; i < place.size(); ++i) {
+    const int32_t feature = group.row_order[i];
+    if (feature < 0 || static_cast<size_t>(feature) >= place.size()) return Status::invalid_argument;
+    place[static_cast<size_t>(feature)] = static_cast<int32_t>(i);
+  }
+  if (const Status s = keep(group.row_order, &group.device_row_order, "copying a row order"); s != Status::ok)
+    return s;
+  if (const Status s = keep(place, &group.device_row_place, "copying a row order"); s != Status::ok) return s;
+  return device_.check(cudaStreamSynchronize(stage_->stream()), "copying a row order");
+}
+
+Status Preparer::bias(const WeightSource* parts, int32_t num_parts) {
+  if (std::none_of(parts, parts + num_parts, [](const WeightSource& p) { return p.bias != nullptr; }))
+    return Status::ok;
+  std::vector<float> values;
+  for (int32_t p = 0; p < num_parts; ++p)
+    for (int32_t j = 0; j < parts[p].num_out; ++j)
+      values.push_back(parts[p].bias == nullptr
+                           ? 0.0f
+                           : parts[p].bias[parts[p].column_order != nullptr ? parts[p].column_order[j] : j]);
+  const float* memory = nullptr;
+  if (const Status s = keep(values, &memory, "copying a bias"); s != Status::ok) return s;
+  for (WeightGroup& group : weight_.groups) group.matrix.bias = memory;
+  return device_.check(cudaStreamSynchronize(stage_->stream()), "copying a bias");
+}
+
+// Blocks that one launch should have: four on each multiprocessor, in one wave where the matrix allows it.
+int32_t splits_for(const Device& device, const Matrix& m) {
+  const int32_t most = std::max(1, m.num_steps / kChainsPerSplit);
+  return std::clamp(4 * device.num_multiprocessors / std::max(1, m.num_units), 1, std::min(most, 16));
+}
+
+void finish_matrix(const Device& device, Matrix& m, const PartPlan& plan) {
+  m.kind = plan.kind;
+  m.num_rows = plan.source->num_in;
+  m.num_steps = (m.num_rows + kStepRows - 1) / kStepRows;
+  m.max_bits = 0;
+  m.num_units = 0;
+  for (int32_t p = 0; p < m.num_parts; ++p) {
+    for (int32_t r = 0; r < m.parts[p].num_runs; ++r)
+      m.max_bits = std::max(m.max_bits, m.parts[p].runs[r].bits);
+    m.num_units += (m.parts[p].num_strips + 1) / 2;
+  }
+  if (m.paired) m.num_units = m.parts[0].num_strips;
+  m.num_splits = splits_for(device, m);
+}
+
+Status build(Device& device, const WeightSource* parts, int32_t num_parts, Weight& weight) {
+  if (num_parts < 1 || num_parts > kMaxParts)
+    return device.fail(Status::invalid_argument, "a matrix of more than three parts");
+  std::vector<PartPlan> plans(static_cast<size_t>(num_parts));
+  for (int32_t p = 0; p < num_parts; ++p) {
+    if (!plan_part(parts[p], plans[static_cast<size_t>(p)]) || parts[p].num_in != parts[0].num_in)
+      return device.fail(Status::invalid_argument, "a matrix whose groups or shapes do not fit together");
+  }
+  StageLease stage(device);
+  if (stage.status() != Status::ok) return stage.status();
+  Preparer preparer(device, weight, stage);
+  weight.num_rows = parts[0].num_in;
+  std::vector<const PartPlan*> first_plans;
+  for (int32_t p = 0; p < num_parts; ++p) {
+    const PartPlan& plan = plans[static_cast<size_t>(p)];
+    size_t g = 0;
+    while (g < weight.groups.size() && !shares_rows(*first_plans[g], plan)) ++g;
+    if (g == weight.groups.size()) {
+      weight.groups.emplace_back();
+      weight.groups.back().row_order = plan.row_order;
+      first_plans.push_back(&plan);
+    }
+    Matrix& m = weight.groups[g].matrix;
+    Part& part = m.parts[m.num_parts++];
+    part.first_column = weight.num_columns;
+    if (const Status s = preparer.part(plan, part); s != Status::ok) return s;
+    weight.part_columns.push_back(parts[p].num_out);
+    weight.column_orders.emplace_back();
+    if (parts[p].column_order != nullptr)
+      weight.column_orders.back().assign(parts[p].column_order, parts[p].column_order + parts[p].num_out);
+    weight.num_columns += parts[p].num_out;
+  }
+  for (size_t g = 0; g < weight.groups.size(); ++g) {
+    Matrix& m = weight.groups[g].matrix;
+    m.paired = num_parts == 2 && m.num_parts == 2 && m.parts[0].num_columns == m.parts[1].num_columns ? 1 : 0;
+    finish_matrix(device, m, *first_plans[g]);
+    m.num_columns = weight.num_columns;
+    if (const Status s = preparer.group_rows(weight.groups[g]); s != Status::ok) return s;
+  }
+  return preparer.bias(parts, num_parts);
+}
+
+}  // namespace
+
+Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_parts, Weight** weight) {
+  *weight = nullptr;
+  if (!device->enter()) return Status::device_lost;
+  auto made = std::make_unique<Weight>();
+  made->device = device;
+  const Status status = build(*device, parts, num_parts, *made);
+  if (status != Status::ok) {
+    release_weight(device, made.release());
+    return status;
+  }
+  *weight = made.release();
+  return Status::ok;
+}
+
+Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
+                     Weight** weight) {
+  *weight = nullptr;
+  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
+    return device->fail(Status::unsupported, "an embedding table that is neither f16, bf16 nor f32");
+  if (!device->enter()) return Status::device_lost;
+  auto made = std::make_unique<Weight>();
+  const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * dtype_bytes(dtype);
+  void* memory = nullptr;
+  Status status = device->allocate(bytes, &memory, "taking memory for an embedding table");
+  if (status != Status::ok) return status;
+  made->device = device;
+  made->memory.push_back(memory);
+  made->bytes = bytes;
+  made->table = memory;
+  made->table_dtype = dtype;
+  made->num_rows = rows;
+  made->num_columns = columns;
+  status = device->table.upload(device, memory, data, bytes);
+  if (status != Status::ok) {
+    release_weight(device, made.release());
+    return status;
+  }
+  *weight = made.release();
+  return Status::ok;
+}
+
+void release_weight(Device* device, Weight* weight) {
+  if (weight == nullptr) return;
+  for (void* memory : weight->memory) device->release(memory);
+  delete weight;
+}
+
+uint64_t weight_bytes(const Weight* weight) {
+  return weight->bytes;
+}
+
+Status dequantize(Device* device, const Weight* weight, float* host) {
+  if (weight->table != nullptr)
+    return device->fail(Status::invalid_argument, "an embedding table is not a matrix");
+  if (!device->enter()) return Status::device_lost;
+  const int32_t stride = (weight->num_rows + 7) / 8 * 8;
+  constexpr int32_t kStripsAtOnce = 32;
+  const size_t bytes = static_cast<size_t>(kStripsAtOnce) * kStripColumns * static_cast<size_t>(stride) * 2;
+  void* memory = nullptr;
+  if (const Status s = device->allocate(bytes, &memory, "taking memory to expand a matrix"); s != Status::ok)
+    return s;
+  std::vector<__half_raw> slab(bytes / 2);
+  Status status = Status::ok;
+  for (const WeightGroup& group : weight->groups) {
+    for (int32_t p = 0; p < group.matrix.num_parts && status == Status::ok; ++p) {
+      const Part& part = group.matrix.parts[p];
+      // The stored part this one came from, told by its first column.
+      size_t source = 0;
+      for (int32_t column = 0; column != part.first_column; ++source) column += weight->part_columns[source];
+      const std::vector<int32_t>& order = weight->column_orders[source];
+      for (int32_t strip = 0; strip < part.num_strips && status == Status::ok; strip += kStripsAtOnce) {
+        const int32_t strips = std::min(kStripsAtOnce, part.num_strips - strip);
+        status = device->check(
+            expand_columns(group.matrix, p, strip, strips, static_cast<__half*>(memory), stride, nullptr),
+            "expanding a matrix");
+        if (status == Status::ok)
+          status = device->check(
+              cudaMemcpy(slab.data(), memory,
+                         static_cast<size_t>(strips) * kStripColumns * static_cast<size_t>(stride) * 2,
+                         cudaMemcpyDeviceToHost),
+              "reading a matrix");
+        if (status != Status::ok) break;
+        for (int32_t c = 0; c < strips * kStripColumns; ++c) {
+          const int32_t column = strip * kStripColumns + c;
+          if (column >= part.num_columns) break;
+          const int32_t stored = order.empty() ? column : order[static_cast<size_t>(column)];
+          for (int32_t k = 0; k < weight->num_rows; ++k) {
+            const int32_t feature = group.row_order.empty() ? k : group.row_order[static_cast<size_t>(k)];
+            host[static_cast<size_t>(feature) * static_cast<size_t>(weight->num_columns) +
+                 static_cast<size_t>(part.first_column + stored)] =
+                half_to_float(
+                    slab[static_cast<size_t>(c) * static_cast<size_t>(stride) + static_cast<size_t>(k)].x);
+          }
+        }
+      }
+    }
+  }
+  device->release(memory);
+  return status;
+}
+
+}  // namespace quire::kernels

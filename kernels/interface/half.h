@@ -1,0 +1,50 @@
+// IEEE half and bfloat16 conversions on bit patterns, exact, round to nearest even. The reference for every
+// faster way of doing it.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+namespace quire::kernels {
+
+constexpr float half_to_float(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1fU;
+  const uint32_t mantissa = bits & 0x3ffU;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000U | (mantissa << 13));
+  if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  // Subnormal: mantissa * 2^-24, exact in float.
+  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+  return sign ? -magnitude : magnitude;
+}
+
+constexpr uint16_t float_to_half(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000U);
+  const uint32_t magnitude = bits & 0x7fffffffU;
+  if (magnitude > 0x7f800000U) return static_cast<uint16_t>(sign | 0x7e00U);   // NaN
+  if (magnitude >= 0x477ff000U) return static_cast<uint16_t>(sign | 0x7c00U);  // >= 65520 rounds to infinity
+  if (magnitude < 0x38800000U) {                                               // below 2^-14: subnormal half
+    if (magnitude < 0x33000000U) return sign;                                  // below 2^-25: zero
+    const uint32_t shift = 126 - (magnitude >> 23);                            // 14..24
+    const uint32_t mantissa = (magnitude & 0x7fffffU) | 0x800000U;
+    const uint32_t kept = mantissa >> shift;
+    const uint32_t rest = mantissa & ((1U << shift) - 1);
+    const uint32_t half_way = 1U << (shift - 1);
+    const uint32_t up = (rest > half_way || (rest == half_way && (kept & 1U))) ? 1 : 0;
+    return static_cast<uint16_t>(sign | (kept + up));
+  }
+  const uint32_t rounded = magnitude + 0xfffU + ((magnitude >> 13) & 1U) - (112U << 23);
+  return static_cast<uint16_t>(sign | (rounded >> 13));
+}
+
+constexpr float bfloat16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+// The value a float has after a trip through half.
+constexpr float round_to_half(float value) {
+  return half_to_float(float_to_half(value));
+}
+
+}  // namespace quire::kernels

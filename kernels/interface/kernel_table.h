@@ -1,0 +1,144 @@
+// The one interface between the engine and a backend: a table of functions, every entry filled.
+//
+// A backend fills the table itself, entry by entry; for the composite entries it may use the functions of
+// composite.h, which are made of the primitives. What a backend lacks returns Status::unsupported and is
+// told by a missing capability bit. Composites exist so that a backend can fuse them without the engine
+// knowing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/interface/op_params.h"
+#include "kernels/interface/types.h"
+#include "kernels/interface/weight_source.h"
+
+namespace quire::kernels {
+
+// Changes whenever any struct of this folder does; a plug-in of another number is refused.
+inline constexpr uint32_t kBackendAbi = 1;
+
+enum Capability : uint64_t {
+  kCapabilityDeviceSampling = 1U << 0,
+  kCapabilityStepReplay = 1U << 1,  // begin_step may answer `replayed`
+  kCapabilityKvFp8 = 1U << 2,
+  kCapabilityKvQuantized = 1U << 3,    // q8 and q4
+  kCapabilityDeterministic = 1U << 4,  // results never depend on the batch
+};
+
+struct DeviceInfo {
+  char name[128] = {};    // "AMD EPYC ..., avx512", "NVIDIA H200"
+  char detail[256] = {};  // driver, compute capability, instruction set
+  uint64_t total_bytes = 0;
+  uint64_t free_bytes = 0;
+  int32_t num_units = 0;  // threads, or multiprocessors
+};
+
+struct DeviceOptions {
+  int32_t num_threads = 0;  // CPU: 0 takes all the process may run on
+  int32_t deterministic = 1;
+};
+
+// Sizes everything a context needs, so that nothing is allocated later.
+struct ContextLimits {
+  int32_t max_tokens = 0;  // T of any step
+  int32_t max_sequences = 0;
+  int32_t max_logit_rows = 0;
+  int32_t max_pages_per_sequence = 0;
+  int32_t max_columns = 0;  // the largest K or N of any matrix but the head
+  int32_t vocab_size = 0;
+  int32_t num_heads = 0;
+  int32_t head_dim = 0;
+  uint64_t step_timeout_ns = 0;  // 0: none. A step that takes longer is Status::timeout
+};
+
+enum class StepAction : int32_t {
+  run = 0,       // issue the operations of the step, then end_step
+  replayed = 1,  // the same operations were recorded before and are running; skip to the results
+};
+
+struct KernelTable {
+  uint32_t abi = kBackendAbi;
+  uint64_t capabilities = 0;
+  DType activation_dtype = DType::f32;
+  const char* name = "";  // "cpu-scalar", "cpu-avx2", "cpu-avx512", "cuda"
+
+  // Words for the last failure on this device: at most `size` bytes with the terminator. Any thread.
+  void (*describe_failure)(const Device* device, char* text, size_t size) = nullptr;
+
+  // Memory. Addresses are aligned to 256 bytes; the content is undefined. release(nullptr) is a no-op.
+  Status (*allocate)(Device* device, size_t bytes, void** memory) = nullptr;
+  void (*release)(Device* device, void* memory) = nullptr;
+  // Synchronous copies, for loading and tests.
+  Status (*upload)(Device* device, void* target, const void* host, size_t bytes) = nullptr;
+  Status (*download)(Device* device, void* host, const void* source, size_t bytes) = nullptr;
+  Status (*fill)(Device* device, void* target, uint8_t byte, size_t bytes) = nullptr;
+
+  // Weights. A matrix may have several parts that share their input (q, k, v; gate, up): its output is
+  // theirs side by side. Any thread; nothing stays taken on failure.
+  Status (*prepare_weight)(Device* device, const WeightSource* parts, int32_t num_parts,
+                           Weight** weight) = nullptr;
+  // An embedding table, [V, H] row-major as stored.
+  Status (*prepare_table)(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
+                          Weight** weight) = nullptr;
+  void (*release_weight)(Device* device, Weight* weight) = nullptr;
+  uint64_t (*weight_bytes)(const Weight* weight) = nullptr;  // device memory taken
+  // The matrix as [K, N] f32 in host memory: rows in the order of the input features, columns in that of the
+  // outputs, prescale applied, each element rounded to f16 where the format is quantized. For tests,
+  // conversion and inspection.
+  Status (*dequantize)(Device* device, const Weight* weight, float* host) = nullptr;
+
+  // Contexts.
+  Status (*create_context)(Device* device, const ContextLimits* limits, Context** context) = nullptr;
+  void (*release_context)(Context* context) = nullptr;
+  Status (*synchronize)(Context* context) = nullptr;  // waits for all work of the context
+
+  // One step: bind_batch, begin_step, the operations, end_step, then read_logits or sample, synchronize.
+  // bind_batch places the arrays of `host` where the device can read them and returns their view.
+  Status (*bind_batch)(Context* context, const BatchView* host, BatchView* device) = nullptr;
+  Status (*begin_step)(Context* context, const BatchView* batch, StepAction* action) = nullptr;
+  Status (*end_step)(Context* context) = nullptr;
+  // Copies `rows` rows of `columns` f32 to host memory; complete once synchronize returns.
+  Status (*read_rows)(Context* context, const float* device_rows, int32_t rows, int32_t columns,
+                      float* host) = nullptr;
+
+  // Primitives.
+  Status (*embed)(Context* context, const EmbedParams* params) = nullptr;
+  Status (*norm)(Context* context, const NormParams* params) = nullptr;
+  Status (*linear)(Context* context, const LinearParams* params) = nullptr;
+  Status (*rope_angles)(Context* context, const RopeAnglesParams* params) = nullptr;
+  Status (*append_kv)(Context* context, const AppendKvParams* params) = nullptr;
+  Status (*attention)(Context* context, const AttentionParams* params) = nullptr;
+  Status (*activation)(Context* context, const ActivationParams* params) = nullptr;
+  Status (*scale_logits)(Context* context, float* logits, int64_t count, float scale,
+                         float softcap) = nullptr;
+  Status (*copy_page)(Context* context, const CopyPageParams* params) = nullptr;
+  Status (*sample)(Context* context, const SampleParams* params) = nullptr;
+
+  // Composites.
+  Status (*attention_block)(Context* context, const AttentionBlockParams* params) = nullptr;
+  Status (*mlp_block)(Context* context, const MlpBlockParams* params) = nullptr;
+  Status (*head)(Context* context, const HeadParams* params) = nullptr;
+};
+
+// The table a context runs on; every Context of every backend starts with this struct.
+struct ContextHeader {
+  const KernelTable* table = nullptr;
+};
+
+// What a backend library offers. A plug-in exports one C symbol, `quire_backend_entry`, of type BackendEntry.
+struct Backend {
+  uint32_t abi = kBackendAbi;
+  const char* name = "";  // "cpu", "cuda"
+  // Number of usable devices. 0 with the reason in `why` where there is none. Never fails otherwise.
+  int32_t (*num_devices)(char* why, size_t size) = nullptr;
+  Status (*open_device)(int32_t index, const DeviceOptions* options, Device** device, char* why,
+                        size_t size) = nullptr;
+  void (*close_device)(Device* device) = nullptr;
+  const KernelTable* (*table)(const Device* device) = nullptr;
+  Status (*device_info)(const Device* device, DeviceInfo* info) = nullptr;
+};
+
+using BackendEntry = const Backend* (*)(uint32_t abi);
+
+}  // namespace quire::kernels

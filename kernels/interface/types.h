@@ -1,0 +1,49 @@
+// Words shared by every backend: element types, status, and the opaque things that a backend owns.
+//
+// Conventions of this folder. Structs are plain, so that they cross a shared-library boundary. "Device
+// memory" is what the backend's `allocate` gives; on the CPU it is host memory. Activations have the type
+// KernelTable::activation_dtype; shapes are written [rows, columns], row-major unless a comment says else.
+// No function throws; failures are a Status, with words in `describe_failure`.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace quire::kernels {
+
+enum class DType : uint8_t { f32, f16, bf16, f64, i8, u8, i16, i32, i64 };
+
+constexpr size_t dtype_bytes(DType dtype) {
+  switch (dtype) {
+    case DType::i8:
+    case DType::u8:
+      return 1;
+    case DType::f16:
+    case DType::bf16:
+    case DType::i16:
+      return 2;
+    case DType::f32:
+    case DType::i32:
+      return 4;
+    case DType::f64:
+    case DType::i64:
+      return 8;
+  }
+  return 0;
+}
+
+enum class [[nodiscard]] Status : int32_t{
+    ok = 0,
+    unsupported = 1,       // this backend cannot do it; nothing was changed
+    out_of_memory = 2,     // nothing was taken
+    invalid_argument = 3,  // a shape or option outside what the operation documents: a defect of the caller
+    device_lost = 4,       // sticky: every later call on the device fails the same way
+    timeout = 5,           // the device did not finish within the context's deadline; sticky
+};
+
+// What a backend owns. Each backend defines its own.
+struct Device;   // one card, or the CPU with its threads; any thread may use it
+struct Context;  // one ordered stream of work with its scratch memory; one thread at a time
+struct Weight;   // a prepared matrix; immutable, shared by contexts of its device
+
+}  // namespace quire::kernels

@@ -1,0 +1,71 @@
+// A matrix as it lies on disk, already validated, on its way into a backend's own layout.
+//
+// All matrices are seen as [K, N]: y[n] = sum over k of x[k] * W[k][n], K = in features, N = out features.
+// Formats bit by bit: docs/formats.md.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/interface/types.h"
+
+namespace quire::kernels {
+
+enum class WeightFormat : uint8_t { dense, exl2, gptq };
+
+// nn.Linear.weight as stored: [N, K], K contiguous.
+struct DenseSource {
+  DType dtype = DType::f16;  // f16, bf16 or f32
+  const void* data = nullptr;
+};
+
+// One run of EXL2 rows that share a bit width and a scale ceiling.
+struct Exl2Group {
+  int32_t bits = 0;              // 2, 3, 4, 5, 6 or 8
+  int32_t first_row = 0;         // of the stored (permuted) rows
+  int32_t num_rows = 0;          // > 0, a multiple of 32 (of 16 for a 2-bit group)
+  int32_t first_packed_row = 0;  // of q_weight; num_rows * bits / 32 packed rows
+};
+
+// W[k][n] = (code - 2^(bits-1)) * scale, scale = f16(f16((nibble + 1)^2) * f16(q_scale_max[g] * prescale /
+// 256)).
+struct Exl2Source {
+  const uint32_t* q_weight =
+      nullptr;  // [packed_rows, padded_out], little-endian bit stream per column and group
+  const uint32_t* q_scale = nullptr;      // [num_groups, padded_out / 8], 4 bits each, low nibble first
+  const uint16_t* q_scale_max = nullptr;  // [num_groups] f16
+  const Exl2Group* groups = nullptr;      // [num_groups], rows in order and without gaps; bits never increase
+  int32_t num_groups = 0;
+  int32_t packed_rows = 0;
+};
+
+// W[k][n] = (code - zero) * scales[g][n], g = group_of_row[k], zero = nibble of q_zeros + zero_offset.
+struct GptqSource {
+  const uint32_t* q_weight = nullptr;  // [K / 8, padded_out], row 8r+i at bits 4i
+  const uint32_t* q_zeros = nullptr;   // [num_groups, padded_out / 8]
+  const uint16_t* scales = nullptr;    // [num_groups, padded_out] f16
+  const int32_t* group_of_row =
+      nullptr;  // [K], each in 0..num_groups-1; rows of a group need not be adjacent
+  int32_t num_groups = 0;
+  int32_t zero_offset = 1;  // 1 for checkpoint format "gptq", 0 for "gptq_v2"
+};
+
+// Borrowed: everything must stay until the prepare call returns.
+struct WeightSource {
+  WeightFormat format = WeightFormat::dense;
+  int32_t num_in = 0;      // K
+  int32_t num_out = 0;     // N that the model uses
+  int32_t padded_out = 0;  // N as stored, >= num_out; a multiple of 32 for exl2, of 8 for gptq
+  DenseSource dense;
+  Exl2Source exl2;
+  GptqSource gptq;
+  // Stored row k is input feature row_order[k]; nullptr: rows are in the order of the features. A
+  // permutation of 0..K-1. EXL2 files carry one; for the others it is nullptr.
+  const int32_t* row_order = nullptr;
+  // Output j of the prepared matrix is stored column column_order[j]; nullptr: unchanged. Lets a producer
+  // write its results in the row order of the next matrix. Applies to the bias too.
+  const int32_t* column_order = nullptr;
+  const float* bias = nullptr;  // [num_out] in stored column order, or nullptr
+  float prescale = 1.0f;        // multiplies the matrix, not the bias
+};
+
+}  // namespace quire::kernels

@@ -1,0 +1,35 @@
+# CPack: one .tar.gz with everything, and three .deb packages.
+set(CPACK_PACKAGE_NAME quire)
+set(CPACK_PACKAGE_VENDOR "The Quire authors")
+set(CPACK_PACKAGE_CONTACT "The Quire authors <quire@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGE_FILE_NAME "quire-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR}")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
+set(CPACK_GENERATOR TGZ DEB)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_COMPONENTS_ALL runtime cli dev)
+set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
+set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
+set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_CURRENT_LIST_DIR}/QuirePackGenerator.cmake")
+
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME "${QUIRE_DEB_PACKAGE_runtime}")
+set(CPACK_DEBIAN_CLI_PACKAGE_NAME "${QUIRE_DEB_PACKAGE_cli}")
+set(CPACK_DEBIAN_CLI_PACKAGE_SECTION utils)
+set(CPACK_DEBIAN_DEV_PACKAGE_NAME "${QUIRE_DEB_PACKAGE_dev}")
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+# dpkg-shlibdeps knows what the files need of the system, and must be told where libquire itself lies.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/lib")
+set(CPACK_DEBIAN_ENABLE_COMPONENT_DEPENDS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+
+include(CPack)
+cpack_add_component(runtime DISPLAY_NAME "Library" DESCRIPTION "The engine as a shared library" REQUIRED)
+cpack_add_component(cli DISPLAY_NAME "Command" DEPENDS runtime
+  DESCRIPTION "The quire command and a small model for it")
+cpack_add_component(dev DISPLAY_NAME "Development" DEPENDS runtime
+  DESCRIPTION "Headers, and what CMake and pkg-config need")

@@ -1,0 +1,53 @@
+# One policy for every target: warnings, sanitizers, include root.
+
+# quire_setup_target(TARGET): warnings, sanitizers, and includes relative to the repository root
+# ("core/base/error.h"), so that a file's folder is visible wherever it is used.
+function(quire_setup_target target)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+      -Wnon-virtual-dtor -Woverloaded-virtual -Wimplicit-fallthrough -Walloca>
+    $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>
+    # GCC 12 sees overlapping copies inside std::string that are not there (GCC bug 105651).
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>
+    $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wpedantic>
+    $<$<AND:$<BOOL:${QUIRE_WERROR}>,$<COMPILE_LANGUAGE:C,CXX>>:-Werror>)
+  if(QUIRE_SANITIZE)
+    string(REPLACE ";" "," sanitizers "${QUIRE_SANITIZE}")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${sanitizers}
+      -fno-sanitize-recover=all -fno-omit-frame-pointer -g>)
+    target_link_options(${target} PRIVATE -fsanitize=${sanitizers})
+  endif()
+endfunction()
+
+# quire_add_library(NAME SOURCES ... LINKS ...): a static, position-independent piece of libquire.
+function(quire_add_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${arg_SOURCES})
+  quire_setup_target(${name})
+  target_include_directories(${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+  target_link_libraries(${name} PUBLIC ${arg_LINKS})
+endfunction()
+
+# quire_add_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds]): one GoogleTest program,
+# registered whole. Tests find their fixtures through QUIRE_TEST_DATA and the larger models through
+# QUIRE_SHARED_DIR; a test whose models are absent reports itself as skipped. Labels that ./dev knows: `threads`
+# (starts threads; runs under ThreadSanitizer too), `long` (not run under sanitizers), `gpu` (needs one).
+function(quire_add_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  quire_setup_target(${name})
+  target_link_libraries(${name} PRIVATE ${arg_LINKS} GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE
+    QUIRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/golden"
+    QUIRE_EMBEDDED_MODEL="${PROJECT_SOURCE_DIR}/packaging/model/story-15m-exl2-4.0bpw"
+    QUIRE_SHARED_DIR="${QUIRE_SHARED_DIR}")
+  add_test(NAME ${name} COMMAND ${name})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  if("threads" IN_LIST arg_LABELS)
+    set_property(GLOBAL APPEND PROPERTY QUIRE_THREAD_TESTS ${name})
+  endif()
+endfunction()

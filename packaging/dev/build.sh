@@ -1,0 +1,87 @@
+# Configuring, building and testing one preset of CMakePresets.json.
+
+# Checkouts share the compiler cache: paths below the checkout are hashed relative to it.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+
+# ThreadSanitizer and AddressSanitizer end the program at their first report.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1}
+
+num_jobs() { nproc; }
+
+configure() { step "configure $1" cmake --preset "$1"; }
+
+# build PRESET [TARGET...]
+build() {
+  local preset=$1
+  shift
+  local targets=()
+  (($# == 0)) || targets=(--target "$@")
+  step "build $preset" cmake --build "build/$preset" --parallel "$(num_jobs)" "${targets[@]}"
+}
+
+# run_tests PRESET [CTEST_ARGUMENT...]: every test of that build; its summary is shown, and what failed, whole.
+# A failure is remembered, so that the other builds are tested all the same.
+failed_presets=()
+run_tests() {
+  local preset=$1 log=build/log/test-$1.log start=$SECONDS
+  shift
+  mkdir -p build/log "build/results/$preset"
+  say "test $preset"
+  if ! GTEST_OUTPUT="xml:$PWD/build/results/$preset/" GTEST_COLOR=no ctest --test-dir "build/$preset" \
+      --parallel "$(num_jobs)" --output-on-failure --no-tests=error \
+      --output-junit "$PWD/build/results/ctest-$preset.xml" "$@" </dev/null >"$log" 2>&1; then
+    failed_presets+=("$preset")
+    grep -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test +#[0-9]+: .* Passed)' "$log" | tail -n 400
+  else
+    grep -A 200 -E '^[0-9]+% tests passed' "$log" | grep -vE '^$' | awk '/^Label Time/ {exit} {print}'
+    sed -n '/did not run:/,$p' "$log" | grep -E '(Skipped|Not Run|Disabled)' || true
+  fi
+  say "test $preset took $((SECONDS - start)) s"
+}
+
+# One line for all builds, with cases rather than programs counted; the script's exit status.
+summarise_tests() {
+  python3 packaging/dev/summary.py build/results
+  ((${#failed_presets[@]} == 0)) || fail "tests failed in: ${failed_presets[*]}"
+}
+
+# What is not there and makes tests be skipped, said before rather than after.
+note_absent_inputs() {
+  [[ -d ../shared/models ]] || say "there is no ../shared/models: tests on larger models are skipped"
+}
+
+# The CUDA backend needs a compiler and no GPU to be built; its tests need both.
+build_cuda_where_possible() {
+  if ! command -v nvcc >/dev/null && [[ ! -x /usr/local/cuda/bin/nvcc ]]; then
+    say "there is no nvcc: the CUDA backend is not compiled"
+    return 0
+  fi
+  configure cuda
+  build cuda
+}
+
+run_clang_tidy() {
+  printf '%s\0' "$@" | xargs -0 -n 1 -P "$(num_jobs)" clang-tidy-14 --quiet -p build/release
+}
+
+# The sources that differ from the published branch (from the commit before, where none is known), at most 20:
+# a whole run is `./dev tidy`.
+check_changed_files_with_clang_tidy() {
+  local base files
+  base=$(git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD~1 2>/dev/null || true)
+  [[ $base && $base != $(git rev-parse HEAD) ]] || base=$(git rev-parse HEAD~1 2>/dev/null || true)
+  [[ $base ]] || return 0
+  mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- 'core/*.cpp' 'capi/*.cpp' 'kernels/cpu/*.cpp' |
+    head -n 20)
+  ((${#files[@]} == 0)) || step "clang-tidy on ${#files[@]} changed files" run_clang_tidy "${files[@]}"
+}
+
+# fuzz_one TARGET SECONDS: starts from the committed corpus and keeps what it finds beside the build.
+fuzz_one() {
+  local name=${1#fuzz_}
+  mkdir -p "build/fuzz/corpus/$name"
+  "build/fuzz/bin/$1" -max_total_time="$2" -rss_limit_mb=2048 -timeout=20 -artifact_prefix=build/fuzz/ \
+    "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name"
+}

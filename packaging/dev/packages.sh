@@ -1,0 +1,41 @@
+# Debian packages: packaging/debian-packages.txt is the only list.
+
+# The packages of the groups named, one a line.
+listed_packages() {
+  local group
+  for group in "$@"; do
+    awk -v group="$group" '$1 == group { print $2 }' packaging/debian-packages.txt
+  done
+}
+
+missing_packages() {
+  local package
+  for package in $(listed_packages "$@"); do
+    [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || printf '%s\n' "$package"
+  done
+}
+
+install_packages() {
+  local as_root=()
+  ((EUID == 0)) || as_root=(sudo)
+  "${as_root[@]}" apt-get update -q &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+}
+
+# require_packages GROUP...: leaves the machine with every package of these groups. Asks for root only where
+# one is missing.
+require_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    say "this is no Debian machine: taking it that you have what packaging/debian-packages.txt lists"
+    return 0
+  fi
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]} == 0)) && return 0
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null || fail "missing Debian packages and no sudo; as root: apt-get install ${missing[*]}"
+    say "sudo is needed to install: ${missing[*]}"
+    sudo -v || fail "sudo refused; as root: apt-get install ${missing[*]}"
+  fi
+  step "installing ${#missing[@]} Debian packages: ${missing[*]}" install_packages "${missing[@]}"
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Sums up the results that the test programs left: which cases were skipped and why, and one closing line.
+
+A GoogleTest program counts by its cases (from its XML), any other test as one.
+"""
+import collections
+import pathlib
+import sys
+import xml.etree.ElementTree as ElementTree
+
+
+def gtest_cases(path):
+    """Yields (outcome, name, reason) of each case of one GoogleTest XML file."""
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name = f"{case.get('classname')}.{case.get('name')}"
+        skipped = case.find("skipped")
+        if case.find("failure") is not None:
+            yield "failed", name, ""
+        elif skipped is not None or case.get("result") == "skipped":
+            message = (skipped.get("message") or "") if skipped is not None else ""
+            reason = message.strip().splitlines()[-1].strip() if message.strip() else "no reason given"
+            yield "skipped", name, reason
+        elif case.get("status") != "notrun":
+            yield "passed", name, ""
+
+
+def ctest_cases(path, programs):
+    """Yields the tests of a CTest JUnit file; a program that left its own XML counts only where CTest knows of
+    a failure that the XML does not (a crash leaves none)."""
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name, status = case.get("name"), case.get("status")
+        if status == "fail":
+            if programs.get(name, 0) == 0:
+                yield "failed", name, ""
+        elif status == "run":
+            if name not in programs:
+                yield "passed", name, ""
+        else:
+            yield "skipped", name, "its input or tool is absent"
+
+
+def collect(results):
+    """Returns the counts by outcome, and for each reason the names of the skipped cases."""
+    counts, reasons = collections.Counter(), collections.defaultdict(list)
+    for junit in sorted(results.glob("ctest-*.xml")):
+        preset = junit.stem.removeprefix("ctest-")
+        programs, cases = {}, []
+        for report in sorted((results / preset).glob("*.xml")):
+            found = list(gtest_cases(report))
+            programs[report.stem] = sum(outcome == "failed" for outcome, _, _ in found)
+            cases += found
+        cases += ctest_cases(junit, programs)
+        for outcome, name, reason in cases:
+            counts[outcome] += 1
+            if outcome == "skipped":
+                reasons[reason].append(f"{preset}: {name}")
+    return counts, reasons
+
+
+def main():
+    counts, reasons = collect(pathlib.Path(sys.argv[1]))
+    for reason, names in sorted(reasons.items()):
+        shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+        print(f"skipped ({reason}): {shown}")
+    print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

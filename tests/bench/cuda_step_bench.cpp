@@ -1,0 +1,559 @@
+// Decode and prefill steps of Llama shapes with random EXL2 weights, through the kernel table alone, and the
+// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [quick]
+//
+// Weights are 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of q/k/v,
+// o, gate/up and the head are permuted. All layers share one layer's pages, which exceed the L2 many times
+// where the context is long. Times are host times of whole steps, medians.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/interface/half.h"
+#include "kernels/interface/kernel_table.h"
+
+double measure_read_bandwidth();
+
+namespace {
+
+using namespace quire::kernels;
+
+[[noreturn]] void stop(const std::string& words) {
+  std::fprintf(stderr, "cuda_step_bench: %s\n", words.c_str());
+  std::exit(1);
+}
+
+struct Shape {
+  const char* name;
+  int32_t hidden, inner, layers, heads, kv_heads, dim, vocabulary;
+};
+constexpr Shape kShapes[] = {{"llama-3.1-8b", 4096, 14336, 32, 32, 8, 128, 128256},
+                             {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256}};
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Results {
+  std::string json;
+  void add(const std::string& name, const std::string& fields) {
+    json += (json.empty() ? "" : ",\n") + std::string("  {\"name\": \"") + name + "\", " + fields + "}";
+  }
+};
+
+// Raw words for any matrix of the model, made once.
+class RawWords {
+ public:
+  explicit RawWords(size_t words) : data_(words) {
+    std::mt19937_64 random(7);
+    for (size_t i = 0; i + 1 < words; i += 2) {
+      const uint64_t v = random();
+      std::memcpy(&data_[i], &v, 8);
+    }
+  }
+  const uint32_t* data() const { return data_.data(); }
+
+ private:
+  std::vector<uint32_t> data_;
+};
+
+class Model {
+ public:
+  Model(const KernelTable& table, Device* device, const Shape& shape, const RawWords& raw)
+      : table_(table), device_(device), shape_(shape), raw_(raw) {
+    std::mt19937 random(11);
+    const auto order = [&](int32_t n) {
+      std::vector<int32_t> o(static_cast<size_t>(n));
+      std::iota(o.begin(), o.end(), 0);
+      std::shuffle(o.begin(), o.end(), random);
+      return o;
+    };
+    hidden_order_ = order(shape.hidden);
+    attention_order_ = order(shape.heads * shape.dim);
+    inner_order_ = order(shape.inner);
+    scales_.assign(1024, float_to_half(0.03f));
+    const double start = seconds();
+    const int32_t kv = shape.kv_heads * shape.dim;
+    for (int32_t l = 0; l < shape.layers; ++l) {
+      qkv.push_back(matrix({{shape.hidden, shape.heads * shape.dim}, {shape.hidden, kv}, {shape.hidden, kv}},
+                           &hidden_order_, nullptr, 4));
+      output.push_back(matrix({{shape.heads * shape.dim, shape.hidden}}, &attention_order_, nullptr, 4));
+      gate_up.push_back(matrix({{shape.hidden, shape.inner}, {shape.hidden, shape.inner}}, &hidden_order_,
+                               &inner_order_, 4));
+      down.push_back(matrix({{shape.inner, shape.hidden}}, nullptr, nullptr, 4));
+    }
+    head = matrix({{shape.hidden, shape.vocabulary}}, &hidden_order_, nullptr, 6);
+    load_seconds = seconds() - start;
+    for (const auto* list : {&qkv, &output, &gate_up, &down})
+      for (const Weight* w : *list) weight_bytes += table.weight_bytes(w);
+    weight_bytes += table.weight_bytes(head);
+    std::vector<uint16_t> rows(static_cast<size_t>(shape.vocabulary) * static_cast<size_t>(shape.hidden));
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i] = static_cast<uint16_t>(0x2000U + (i * 2654435761U >> 20 & 0x8fffU));
+    check(table.prepare_table(device, DType::f16, rows.data(), shape.vocabulary, shape.hidden, &embedding),
+          "embedding");
+    std::vector<float> ones(static_cast<size_t>(shape.hidden), 1.0f);
+    norm = static_cast<const float*>(upload(ones.data(), ones.size() * 4));
+    std::vector<float> frequencies;
+    for (int32_t i = 0; i < shape.dim / 2; ++i)
+      frequencies.push_back(
+          std::pow(500000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(shape.dim)));
+    inv_freq = static_cast<const float*>(upload(frequencies.data(), frequencies.size() * 4));
+  }
+  ~Model() {
+    for (auto* list : {&qkv, &output, &gate_up, &down})
+      for (Weight* w : *list) table_.release_weight(device_, w);
+    table_.release_weight(device_, head);
+    table_.release_weight(device_, embedding);
+    for (void* m : memory_) table_.release(device_, m);
+  }
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  void check(Status status, const char* what) const {
+    if (status == Status::ok) return;
+    char text[512] = {};
+    table_.describe_failure(device_, text, sizeof(text));
+    stop(std::string(what) + ": " + text);
+  }
+  const Shape& shape() const { return shape_; }
+
+  std::vector<Weight*> qkv, output, gate_up, down;
+  Weight* head = nullptr;
+  Weight* embedding = nullptr;
+  const float* norm = nullptr;
+  const float* inv_freq = nullptr;
+  uint64_t weight_bytes = 0, stored_bytes = 0;
+  double load_seconds = 0.0;
+
+ private:
+  const void* upload(const void* host, size_t bytes) {
+    void* memory = nullptr;
+    check(table_.allocate(device_, bytes, &memory), "memory");
+    check(table_.upload(device_, memory, host, bytes), "upload");
+    memory_.push_back(memory);
+    return memory;
+  }
+  Weight* matrix(const std::vector<std::pair<int32_t, int32_t>>& parts, const std::vector<int32_t>* rows,
+                 const std::vector<int32_t>* columns, int32_t bits) {
+    std::vector<std::vector<Exl2Group>> groups(parts.size());
+    std::vector<WeightSource> sources;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      const auto [in, out] = parts[p];
+      const int32_t count = in / 128;
+      int32_t packed = 0;
+      for (int32_t g = 0; g < count; ++g) {
+        const int32_t width = bits != 4 ? bits : g < count * 15 / 100 ? 5 : g < count * 80 / 100 ? 4 : 3;
+        groups[p].push_back({width, g * 128, 128, packed});
+        packed += 4 * width;
+      }
+      WeightSource s;
+      s.format = WeightFormat::exl2;
+      s.num_in = in;
+      s.num_out = out;
+      s.padded_out = out;
+      s.exl2 = {raw_.data(), raw_.data(), scales_.data(), groups[p].data(), count, packed};
+      s.row_order = rows != nullptr ? rows->data() : nullptr;
+      s.column_order = columns != nullptr ? columns->data() : nullptr;
+      stored_bytes += static_cast<uint64_t>(packed) * static_cast<uint64_t>(out) * 4 +
+                      static_cast<uint64_t>(count) * static_cast<uint64_t>(out) / 2;
+      sources.push_back(s);
+    }
+    Weight* w = nullptr;
+    check(table_.prepare_weight(device_, sources.data(), static_cast<int32_t>(sources.size()), &w),
+          "weights");
+    return w;
+  }
+
+  const KernelTable& table_;
+  Device* device_;
+  Shape shape_;
+  const RawWords& raw_;
+  std::vector<int32_t> hidden_order_, attention_order_, inner_order_;
+  std::vector<uint16_t> scales_;
+  std::vector<void*> memory_;
+};
+
+struct Load {
+  int32_t jobs;
+  int32_t tokens;   // of each job in the step
+  int32_t context;  // before it
+  KvFormat format = KvFormat::f16;
+};
+
+// A context with its buffers, and steps of one kind over it.
+class Runner {
+ public:
+  Runner(const KernelTable& table, Device* device, const Model& model, const Load& load)
+      : table_(table), device_(device), model_(model), load_(load) {
+    const Shape& s = model.shape();
+    const int32_t total = load.jobs * load.tokens;
+    pages_each_ = (load.context + load.tokens + 255) / 256 + 1;
+    ContextLimits limits;
+    limits.max_tokens = std::max(total, 64);
+    limits.max_sequences = load.jobs;
+    limits.max_logit_rows = load.jobs;
+    limits.max_pages_per_sequence = pages_each_;
+    limits.max_columns = 2 * s.inner;
+    limits.vocab_size = s.vocabulary;
+    limits.num_heads = s.heads;
+    limits.head_dim = s.dim;
+    model.check(table.create_context(device, &limits, &context_), "context");
+    const auto tokens = static_cast<size_t>(limits.max_tokens);
+    const auto columns = [](int32_t n) { return static_cast<size_t>(n); };
+    space_.hidden = static_cast<float*>(take(tokens * columns(s.hidden) * 4));
+    space_.normed = take(tokens * columns(s.hidden) * 2);
+    space_.qkv = take(tokens * columns((s.heads + 2 * s.kv_heads) * s.dim) * 2);
+    space_.attention = take(tokens * columns(s.heads * s.dim) * 2);
+    space_.gate_up = take(tokens * columns(2 * s.inner) * 2);
+    space_.activated = take(tokens * columns(s.inner) * 2);
+    space_.rope_cos = static_cast<float*>(take(tokens * columns(s.dim / 2) * 4));
+    space_.rope_sin = static_cast<float*>(take(tokens * columns(s.dim / 2) * 4));
+    space_.logits = static_cast<float*>(take(columns(load.jobs) * columns(s.vocabulary) * 4));
+    kv_shape_ = {load.format, load.format, 256, load.jobs * pages_each_, s.kv_heads, s.dim};
+    kv_.keys = random_pages(kv_data_bytes(kv_shape_, load.format), load.format == KvFormat::f16);
+    kv_.values = random_pages(kv_data_bytes(kv_shape_, load.format), load.format == KvFormat::f16);
+    if (kv_scale_bytes(kv_shape_, load.format) > 0) {
+      kv_.key_scales = random_pages(kv_scale_bytes(kv_shape_, load.format), true);
+      kv_.value_scales = random_pages(kv_scale_bytes(kv_shape_, load.format), true);
+    }
+    make_batch();
+  }
+  ~Runner() {
+    table_.release_context(context_);
+    for (void* m : memory_) table_.release(device_, m);
+  }
+  Runner(const Runner&) = delete;
+  Runner& operator=(const Runner&) = delete;
+
+  // Median seconds of a step with a greedy draw on the device.
+  double measure(int steps, bool sampling) {
+    std::vector<double> times;
+    std::vector<int32_t> ids(static_cast<size_t>(load_.jobs)), faults(static_cast<size_t>(load_.jobs));
+    std::vector<SampleRow> rows(static_cast<size_t>(load_.jobs));
+    for (int i = 0; i < steps + 4; ++i) {
+      const double start = seconds();
+      BatchView batch;
+      model_.check(table_.bind_batch(context_, &host_, &batch), "bind");
+      StepAction action = StepAction::run;
+      model_.check(table_.begin_step(context_, &batch, &action), "begin");
+      if (action == StepAction::run) {
+        issue(batch);
+        model_.check(table_.end_step(context_), "end");
+      }
+      if (sampling) {
+        SampleParams p;
+        p.logits = space_.logits;
+        p.rows = load_.jobs;
+        p.vocab_size = model_.shape().vocabulary;
+        p.row_settings = rows.data();
+        p.token_ids = ids.data();
+        p.faults = faults.data();
+        model_.check(table_.sample(context_, &p), "sample");
+      }
+      model_.check(table_.synchronize(context_), "synchronize");
+      if (i >= 4) times.push_back(seconds() - start);
+    }
+    if (sampling && std::any_of(faults.begin(), faults.end(), [](int32_t f) { return f != 0; }))
+      stop("logits that are no numbers");
+    std::sort(times.begin(), times.end());
+    return times[times.size() / 2];
+  }
+
+  // Mean seconds of one operation issued over all layers' weights.
+  template <typename Issue>
+  double measure_operation(int repeats, Issue issue_one) {
+    const auto layers = static_cast<size_t>(model_.shape().layers);
+    const auto all = [&] {
+      for (size_t l = 0; l < layers; ++l) issue_one(l);
+    };
+    all();
+    model_.check(table_.synchronize(context_), "synchronize");
+    const double start = seconds();
+    for (int r = 0; r < repeats; ++r) all();
+    model_.check(table_.synchronize(context_), "synchronize");
+    return (seconds() - start) / (repeats * static_cast<double>(layers));
+  }
+  double measure_linear(const std::vector<Weight*>& weights, int32_t rows) {
+    return measure_operation(rows > 64 ? 2 : 20, [&](size_t l) {
+      LinearParams p;
+      p.weight = weights[l % weights.size()];
+      p.input = space_.gate_up;
+      p.rows = rows;
+      p.output = weights[0] == model_.head ? nullptr : space_.gate_up;
+      if (p.output == nullptr) p.output_f32 = space_.logits;
+      model_.check(table_.linear(context_, &p), "linear");
+    });
+  }
+  double measure_attention() {
+    BatchView batch;
+    model_.check(table_.bind_batch(context_, &host_, &batch), "bind");
+    AttentionParams p;
+    const Shape& s = model_.shape();
+    p.heads = {s.heads, s.kv_heads, s.dim};
+    p.qkv = space_.qkv;
+    p.scale = 1.0f / std::sqrt(static_cast<float>(s.dim));
+    p.batch = batch;
+    p.kv_shape = kv_shape_;
+    p.kv = kv_;
+    p.output = space_.attention;
+    return measure_operation(4, [&](size_t) { model_.check(table_.attention(context_, &p), "attention"); });
+  }
+  uint64_t kv_bytes() const {
+    const double share = static_cast<double>(load_.context + load_.tokens) / (256.0 * pages_each_);
+    const uint64_t all =
+        2 * (kv_data_bytes(kv_shape_, load_.format) + kv_scale_bytes(kv_shape_, load_.format));
+    return static_cast<uint64_t>(share * static_cast<double>(all));
+  }
+
+ private:
+  void* take(size_t bytes) {
+    void* memory = nullptr;
+    model_.check(table_.allocate(device_, bytes, &memory), "memory");
+    model_.check(table_.fill(device_, memory, 0, bytes), "memory");
+    memory_.push_back(memory);
+    return memory;
+  }
+  void* random_pages(size_t bytes, bool halves) {
+    static std::vector<uint16_t> block;
+    if (block.empty()) {
+      std::mt19937 random(5);
+      std::normal_distribution<float> normal;
+      for (size_t i = 0; i < (size_t{4} << 20); ++i) block.push_back(float_to_half(normal(random)));
+    }
+    static std::vector<uint16_t> codes;
+    if (codes.empty()) {
+      std::mt19937 random(6);
+      for (size_t i = 0; i < (size_t{4} << 20); ++i) codes.push_back(static_cast<uint16_t>(random()));
+    }
+    void* memory = take(bytes);
+    const std::vector<uint16_t>& from = halves ? block : codes;
+    for (size_t at = 0; at < bytes; at += from.size() * 2)
+      model_.check(table_.upload(device_, static_cast<uint8_t*>(memory) + at, from.data(),
+                                 std::min(from.size() * 2, bytes - at)),
+                   "pages");
+    return memory;
+  }
+  void make_batch() {
+    starts_.push_back(0);
+    for (int32_t j = 0; j < load_.jobs; ++j) {
+      for (int32_t t = 0; t < load_.tokens; ++t) {
+        ids_.push_back((j * 977 + t * 131) % model_.shape().vocabulary);
+        positions_.push_back(load_.context + t);
+        sequence_of_.push_back(j);
+      }
+      starts_.push_back(static_cast<int32_t>(ids_.size()));
+      rows_.push_back(static_cast<int32_t>(ids_.size()) - 1);
+      lengths_.push_back(load_.context + load_.tokens);
+      for (int32_t p = 0; p < pages_each_; ++p) pages_.push_back(p * load_.jobs + j);
+    }
+    host_.num_tokens = static_cast<int32_t>(ids_.size());
+    host_.num_sequences = load_.jobs;
+    host_.num_logit_rows = load_.jobs;
+    host_.max_query_tokens = load_.tokens;
+    host_.max_kv_tokens = load_.context + load_.tokens;
+    host_.page_table_stride = pages_each_;
+    host_.token_ids = ids_.data();
+    host_.positions = positions_.data();
+    host_.sequence_of_token = sequence_of_.data();
+    host_.sequence_starts = starts_.data();
+    host_.kv_lengths = lengths_.data();
+    host_.page_table = pages_.data();
+    host_.logit_rows = rows_.data();
+  }
+  void issue(const BatchView& batch) {
+    const Shape& s = model_.shape();
+    EmbedParams embed;
+    embed.table = model_.embedding;
+    embed.token_ids = batch.token_ids;
+    embed.num_tokens = batch.num_tokens;
+    embed.hidden = space_.hidden;
+    model_.check(table_.embed(context_, &embed), "embed");
+    RopeAnglesParams angles;
+    angles.inv_freq = model_.inv_freq;
+    angles.rotary_dim = s.dim;
+    angles.positions = batch.positions;
+    angles.num_tokens = batch.num_tokens;
+    angles.cos = space_.rope_cos;
+    angles.sin = space_.rope_sin;
+    model_.check(table_.rope_angles(context_, &angles), "rope");
+    NormParams norm;
+    norm.weight = model_.norm;
+    norm.columns = s.hidden;
+    for (size_t l = 0; l < model_.qkv.size(); ++l) {
+      AttentionBlockParams a;
+      a.norm = norm;
+      a.qkv = model_.qkv[l];
+      a.output = model_.output[l];
+      a.heads = {s.heads, s.kv_heads, s.dim};
+      a.rotary_dim = s.dim;
+      a.scale = 1.0f / std::sqrt(static_cast<float>(s.dim));
+      a.batch = batch;
+      a.kv_shape = kv_shape_;
+      a.kv = kv_;
+      a.workspace = space_;
+      a.next = model_.gate_up[l];
+      model_.check(table_.attention_block(context_, &a), "attention block");
+      MlpBlockParams m;
+      m.norm = norm;
+      m.gate_up = model_.gate_up[l];
+      m.down = model_.down[l];
+      m.intermediate = s.inner;
+      m.num_tokens = batch.num_tokens;
+      m.workspace = space_;
+      m.next = l + 1 < model_.qkv.size() ? model_.qkv[l + 1] : model_.head;
+      model_.check(table_.mlp_block(context_, &m), "feed-forward block");
+    }
+    HeadParams h;
+    h.norm = norm;
+    h.head = model_.head;
+    h.vocab_size = s.vocabulary;
+    h.batch = batch;
+    h.workspace = space_;
+    model_.check(table_.head(context_, &h), "head");
+  }
+
+  const KernelTable& table_;
+  Device* device_;
+  const Model& model_;
+  Load load_;
+  int32_t pages_each_ = 0;
+  Context* context_ = nullptr;
+  Workspace space_;
+  KvShape kv_shape_;
+  KvLayer kv_;
+  std::vector<void*> memory_;
+  std::vector<int32_t> ids_, positions_, sequence_of_, starts_, lengths_, pages_, rows_;
+  BatchView host_;
+};
+
+struct Bench {
+  const Backend* backend;
+  double bandwidth;
+  Results results;
+  bool quick = false;
+
+  void line(const std::string& name, double step, double tokens, double bytes) {
+    std::printf("  %-44s %9.1f us  %9.0f tok/s  %6.2f TB/s  %4.1f %%\n", name.c_str(), step * 1e6,
+                tokens / step, bytes / step / 1e12, 100.0 * bytes / step / bandwidth);
+    std::fflush(stdout);
+    char text[256];
+    std::snprintf(text, sizeof(text),
+                  "\"us\": %.2f, \"tokens_per_s\": %.1f, \"bytes\": %.0f, \"share_of_bandwidth\": %.4f",
+                  step * 1e6, tokens / step, bytes, bytes / step / bandwidth);
+    results.add(name, text);
+  }
+
+  void kernels(const KernelTable& table, Device* device, const Model& model, Runner& runner,
+               const std::string& prefix) {
+    const struct {
+      const char* name;
+      const std::vector<Weight*>* weights;
+    } kinds[] = {
+        {"qkv", &model.qkv}, {"o", &model.output}, {"gate_up", &model.gate_up}, {"down", &model.down}};
+    (void)device;
+    for (const int32_t rows : {1, 8, 16, 32, 64})
+      for (const auto& kind : kinds)
+        line(prefix + " linear " + kind.name + " rows " + std::to_string(rows),
+             runner.measure_linear(*kind.weights, rows), rows,
+             static_cast<double>(table.weight_bytes(kind.weights->front())));
+    line(prefix + " linear head rows 1", runner.measure_linear({model.head}, 1), 1,
+         static_cast<double>(table.weight_bytes(model.head)));
+  }
+
+  void run(const Shape& shape, bool deterministic, const RawWords& raw) {
+    char why[512] = {};
+    DeviceOptions options;
+    options.deterministic = deterministic ? 1 : 0;
+    Device* device = nullptr;
+    if (backend->open_device(0, &options, &device, why, sizeof(why)) != Status::ok) stop(why);
+    const KernelTable& table = *backend->table(device);
+    DeviceInfo info;
+    if (backend->device_info(device, &info) == Status::ok)
+      std::printf("%s, %s, %s\n", info.name, info.detail, deterministic ? "deterministic" : "fast");
+    {
+      const Model model(table, device, shape, raw);
+      const std::string mode = std::string(shape.name) + (deterministic ? " det" : " fast");
+      std::printf("  %s: %.3f GB of weights, loaded at %.2f GB/s\n", shape.name,
+                  static_cast<double>(model.weight_bytes) / 1e9,
+                  static_cast<double>(model.stored_bytes) / model.load_seconds / 1e9);
+      results.add(mode + " load", "\"gb_per_s\": " + std::to_string(static_cast<double>(model.stored_bytes) /
+                                                                    model.load_seconds / 1e9));
+      steps(table, device, model, mode, deterministic);
+    }
+    backend->close_device(device);
+  }
+
+  void steps(const KernelTable& table, Device* device, const Model& model, const std::string& mode,
+             bool deterministic) {
+    const auto weights = static_cast<double>(model.weight_bytes);
+    const double layers = model.shape().layers;
+    if (deterministic) {
+      for (const int32_t jobs : {1, 2, 4, 8, 16, 32, 64}) {
+        Runner runner(table, device, model, {jobs, 1, 255});
+        const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
+        line(mode + " decode " + std::to_string(jobs) + " x 256", runner.measure(40, true), jobs, bytes);
+        if (jobs == 1) line(mode + " decode 1 x 256, no draw", runner.measure(40, false), jobs, bytes);
+        if (jobs == 1)
+          line(mode + " attention 1 x 256", runner.measure_attention(), 1,
+               static_cast<double>(runner.kv_bytes()));
+        if (jobs == 64 && !quick) kernels(table, device, model, runner, mode);
+      }
+    }
+    {
+      Runner runner(table, device, model, {1, 2048, 0});
+      const double step = runner.measure(6, true);
+      line(mode + " prefill 2048", step, 2048, weights);
+      if (!quick)
+        line(mode + " attention prefill 2048", runner.measure_attention(), 2048,
+             static_cast<double>(runner.kv_bytes()));
+    }
+    if (!deterministic || quick) return;
+    for (const KvFormat format : {KvFormat::f16, KvFormat::q8, KvFormat::q4}) {
+      const char* name = format == KvFormat::f16 ? "f16" : format == KvFormat::q8 ? "q8" : "q4";
+      Runner runner(table, device, model, {16, 1, 16383, format});
+      const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
+      line(mode + " decode 16 x 16k " + name, runner.measure(10, true), 16, bytes);
+      line(mode + " attention 16 x 16k " + name, runner.measure_attention(), 16,
+           static_cast<double>(runner.kv_bytes()));
+    }
+  }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [quick]");
+  void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) stop(dlerror());
+  const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
+  if (entry == nullptr) stop("the plug-in has no quire_backend_entry");
+  Bench bench{entry(kBackendAbi), 0.0, {}, false};
+  char why[512] = {};
+  if (bench.backend == nullptr || bench.backend->num_devices(why, sizeof(why)) == 0) stop(why);
+  bench.bandwidth = measure_read_bandwidth();
+  if (bench.bandwidth == 0.0) stop("the read bandwidth could not be measured");
+  std::printf("read bandwidth %.3f TB/s\n", bench.bandwidth / 1e12);
+  bench.results.add("read bandwidth", "\"bytes_per_s\": " + std::to_string(bench.bandwidth));
+  const RawWords raw(size_t{110} << 20);
+  for (int i = 3; i < argc; ++i) bench.quick |= std::strcmp(argv[i], "quick") == 0;
+  for (int i = 3; i < argc; ++i) {
+    if (std::strcmp(argv[i], "quick") == 0) continue;
+    const Shape& shape = kShapes[std::strcmp(argv[i], "1b") == 0 ? 1 : 0];
+    bench.run(shape, true, raw);
+    bench.run(shape, false, raw);
+  }
+  std::FILE* out = std::fopen(argv[2], "w");
+  if (out == nullptr) stop("cannot write the results");
+  std::fprintf(out, "[\n%s\n]\n", bench.results.json.c_str());
+  std::fclose(out);
+  return 0;
+}

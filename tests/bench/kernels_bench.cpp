@@ -1,0 +1,270 @@
+// Products and attention of the CPU backend beside what the machine can do at best.
+//
+// Counters: bytes/s (or op/s) and its ratio to the memory read bandwidth (or to the peak of 16-bit dot
+// products) measured at the start of the same run. Weights rotate through several copies that together exceed
+// the caches. QUIRE_BENCH_THREADS sets the number of threads; QUIRE_CPU_ISA the instruction set.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <benchmark/benchmark.h>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/machine_limits.h"
+#include "kernels/interface/half.h"
+
+namespace quire::kernels {
+namespace {
+
+void require(Status status, const char* what) {
+  if (status == Status::ok) return;
+  std::fprintf(stderr, "%s failed\n", what);
+  std::exit(1);
+}
+
+// One device and one context for all benchmarks.
+struct Bench {
+  Device* device = nullptr;
+  const KernelTable* table = nullptr;
+  Context* context = nullptr;
+  MachineLimits limits;
+
+  Bench() {
+    DeviceOptions options;
+    if (const char* threads = std::getenv("QUIRE_BENCH_THREADS")) options.num_threads = std::atoi(threads);
+    char why[256] = "";
+    require(cpu_backend().open_device(0, &options, &device, why, sizeof why), why);
+    table = cpu_backend().table(device);
+    ContextLimits sizes;
+    sizes.max_tokens = 512;
+    sizes.max_sequences = 64;
+    sizes.max_logit_rows = 512;
+    sizes.max_pages_per_sequence = 64;
+    sizes.max_columns = 16384;
+    sizes.head_dim = 128;
+    require(table->create_context(device, &sizes, &context), "create_context");
+    require(measure_machine_limits(device, &limits), "measure_machine_limits");
+    DeviceInfo info;
+    require(cpu_backend().device_info(device, &info), "device_info");
+    std::printf("%s, %d threads: read %.1f GB/s, 16-bit dots %.0f Gop/s\n", info.name, info.num_units,
+                limits.read_bytes_per_second * 1e-9, limits.dot_ops_per_second * 1e-9);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+  ~Bench() {
+    table->release_context(context);
+    cpu_backend().close_device(device);
+  }
+};
+
+Bench& bench() {
+  static Bench instance;
+  return instance;
+}
+
+uint32_t next_random(uint64_t& state) {
+  state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+  return static_cast<uint32_t>(state >> 32);
+}
+
+enum class Kind { bits4, mixed, f16 };
+
+// Random words are codes of any width.
+struct Source {
+  std::vector<uint32_t> words, scales;
+  std::vector<uint16_t> scale_max, half;
+  std::vector<Exl2Group> groups;
+  WeightSource source;
+
+  Source(Kind kind, int32_t num_in, int32_t num_out) {
+    source.num_in = num_in;
+    source.num_out = num_out;
+    source.padded_out = (num_out + 31) / 32 * 32;
+    uint64_t state = 1;
+    if (kind == Kind::f16) {
+      half.resize(static_cast<size_t>(num_in) * static_cast<size_t>(num_out));
+      for (uint16_t& h : half) h = static_cast<uint16_t>(0x2000 | (next_random(state) & 0x83ff));
+      source.dense = {DType::f16, half.data()};
+      return;
+    }
+    source.format = WeightFormat::exl2;
+    int32_t packed = 0;
+    for (int32_t row = 0; row < num_in; row += 128) {
+      const int32_t bits = kind == Kind::bits4    ? 4
+                           : row < num_in / 8     ? 6
+                           : row < num_in / 4     ? 5
+                           : row < num_in * 3 / 4 ? 4
+                                                  : 3;
+      groups.push_back({bits, row, std::min(128, num_in - row), packed});
+      packed += groups.back().num_rows * bits / 32;
+    }
+    const auto columns = static_cast<size_t>(source.padded_out);
+    words.resize(static_cast<size_t>(packed) * columns);
+    scales.resize(groups.size() * columns / 8);
+    scale_max.assign(groups.size(), float_to_half(0.01f));
+    for (uint32_t& word : words) word = next_random(state);
+    for (uint32_t& word : scales) word = next_random(state);
+    source.exl2 = {
+        words.data(), scales.data(), scale_max.data(), groups.data(), static_cast<int32_t>(groups.size()),
+        packed};
+  }
+};
+
+// Copies of a matrix that together are larger than the caches.
+class Matrices {
+ public:
+  Matrices(Kind kind, int32_t num_in, int32_t num_out) {
+    const Source source(kind, num_in, num_out);
+    constexpr uint64_t kTotalBytes = uint64_t{192} << 20;
+    do {
+      Weight* weight = nullptr;
+      require(bench().table->prepare_weight(bench().device, &source.source, 1, &weight), "prepare_weight");
+      weights_.push_back(weight);
+      bytes_ = bench().table->weight_bytes(weight);
+    } while (bytes_ * weights_.size() < kTotalBytes && weights_.size() < 64);
+  }
+  Matrices(const Matrices&) = delete;
+  Matrices& operator=(const Matrices&) = delete;
+  ~Matrices() {
+    for (Weight* weight : weights_) bench().table->release_weight(bench().device, weight);
+  }
+  const Weight* next() { return weights_[next_++ % weights_.size()]; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<Weight*> weights_;
+  uint64_t bytes_ = 0;
+  size_t next_ = 0;
+};
+
+void report(benchmark::State& state, double bytes, double ops) {
+  const auto runs = static_cast<double>(state.iterations());
+  using benchmark::Counter;
+  state.counters["byte/s"] = Counter(bytes * runs, Counter::kIsRate, Counter::kIs1000);
+  state.counters["op/s"] = Counter(ops * runs, Counter::kIsRate, Counter::kIs1000);
+  state.counters["of_read"] = Counter(bytes * runs / bench().limits.read_bytes_per_second, Counter::kIsRate);
+  state.counters["of_peak"] = Counter(ops * runs / bench().limits.dot_ops_per_second, Counter::kIsRate);
+}
+
+void linear(benchmark::State& state, Kind kind, int32_t num_in, int32_t num_out) {
+  Matrices matrices(kind, num_in, num_out);
+  const auto rows = static_cast<int32_t>(state.range(0));
+  std::vector<float> input(static_cast<size_t>(rows) * static_cast<size_t>(num_in));
+  uint64_t random = 7;
+  for (float& x : input) x = static_cast<float>(static_cast<int32_t>(next_random(random))) * 0x1p-31f;
+  std::vector<float> output(static_cast<size_t>(rows) * static_cast<size_t>(num_out));
+  LinearParams params;
+  params.input = input.data();
+  params.rows = rows;
+  params.output = output.data();
+  for (auto _ : state) {
+    params.weight = matrices.next();
+    require(bench().table->linear(bench().context, &params), "linear");
+    benchmark::ClobberMemory();
+  }
+  report(state, static_cast<double>(matrices.bytes()), 2.0 * rows * num_in * num_out);
+}
+
+// One layer of `sequences` sequences with `context` tokens each and `queries` new ones; 32 heads of 64, 8 KV
+// heads.
+void attention(benchmark::State& state, KvFormat format) {
+  const auto sequences = static_cast<int32_t>(state.range(0));
+  const auto queries = static_cast<int32_t>(state.range(1));
+  const auto tokens = static_cast<int32_t>(state.range(2));
+  KvShape shape;
+  shape.key_format = shape.value_format = format;
+  const int32_t pages = (tokens + shape.page_tokens - 1) / shape.page_tokens;
+  shape.num_pages = sequences * pages;
+  shape.num_kv_heads = 8;
+  shape.head_dim = 64;
+  std::vector<uint8_t> keys(kv_data_bytes(shape, format), 0x31);
+  std::vector<uint8_t> values(keys.size(), 0x31);
+  std::vector<uint16_t> scales(kv_scale_bytes(shape, format) / 2, float_to_half(0.01f));
+  std::vector<int32_t> positions, sequence_of, starts = {0}, lengths, table;
+  for (int32_t s = 0; s < sequences; ++s) {
+    for (int32_t i = tokens - queries; i < tokens; ++i) {
+      positions.push_back(i);
+      sequence_of.push_back(s);
+    }
+    starts.push_back(static_cast<int32_t>(positions.size()));
+    lengths.push_back(tokens);
+    for (int32_t p = 0; p < pages; ++p) table.push_back(s * pages + p);
+  }
+  const size_t rows = positions.size();
+  std::vector<float> qkv(rows * 48 * 64, 0.1f);
+  std::vector<float> output(rows * 32 * 64);
+  AttentionParams params;
+  params.heads = {32, 8, 64};
+  params.qkv = qkv.data();
+  params.scale = 0.125f;
+  params.kv_shape = shape;
+  params.kv = {keys.data(), values.data(), scales.empty() ? nullptr : scales.data(),
+               scales.empty() ? nullptr : scales.data()};
+  params.output = output.data();
+  params.batch.num_tokens = static_cast<int32_t>(rows);
+  params.batch.num_sequences = sequences;
+  params.batch.max_query_tokens = queries;
+  params.batch.max_kv_tokens = tokens;
+  params.batch.page_table_stride = pages;
+  params.batch.positions = positions.data();
+  params.batch.sequence_of_token = sequence_of.data();
+  params.batch.sequence_starts = starts.data();
+  params.batch.kv_lengths = lengths.data();
+  params.batch.page_table = table.data();
+  for (auto _ : state) {
+    require(bench().table->attention(bench().context, &params), "attention");
+    benchmark::ClobberMemory();
+  }
+  const double pairs = static_cast<double>(sequences) * queries * (tokens - 0.5 * (queries - 1));
+  const double bytes = static_cast<double>(2 * keys.size() + 2 * 2 * scales.size());
+  report(state, bytes, 4.0 * pairs * 32 * 64);
+}
+
+void add(const std::string& name, Kind kind, int32_t num_in, int32_t num_out) {
+  benchmark::RegisterBenchmark(("linear/" + name).c_str(),
+                               [=](benchmark::State& state) { linear(state, kind, num_in, num_out); })
+      ->ArgName("rows")
+      ->Arg(1)
+      ->Arg(4)
+      ->Arg(16)
+      ->Arg(64)
+      ->Arg(512)
+      ->UseRealTime();
+}
+
+void add_attention(const std::string& name, KvFormat format) {
+  benchmark::RegisterBenchmark(("attention/" + name).c_str(),
+                               [=](benchmark::State& state) { attention(state, format); })
+      ->ArgNames({"sequences", "queries", "context"})
+      ->Args({1, 1, 512})
+      ->Args({1, 1, 8192})
+      ->Args({16, 1, 2048})
+      ->Args({1, 512, 512})
+      ->UseRealTime();
+}
+
+}  // namespace
+}  // namespace quire::kernels
+
+int main(int argc, char** argv) {
+  using quire::kernels::Kind;
+  using quire::kernels::KvFormat;
+  // Llama 3.2 1B and the 15M story model; the mixture is that of about 4.1 bits per weight.
+  quire::kernels::add("1b_gate_up_4bit", Kind::bits4, 2048, 16384);
+  quire::kernels::add("1b_gate_up_mixed", Kind::mixed, 2048, 16384);
+  quire::kernels::add("1b_gate_up_f16", Kind::f16, 2048, 16384);
+  quire::kernels::add("1b_down_4bit", Kind::bits4, 8192, 2048);
+  quire::kernels::add("1b_qkv_4bit", Kind::bits4, 2048, 3072);
+  quire::kernels::add("15m_gate_up_mixed", Kind::mixed, 384, 2048);
+  quire::kernels::add("15m_gate_up_f16", Kind::f16, 384, 2048);
+  quire::kernels::add_attention("f16", KvFormat::f16);
+  quire::kernels::add_attention("q8", KvFormat::q8);
+  quire::kernels::add_attention("q4", KvFormat::q4);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

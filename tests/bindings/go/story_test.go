@@ -1,0 +1,181 @@
+// The Go binding on the embedded model: the same greedy text as the command, an emoji on the way in and out,
+// a cancelled job, an error that can be read, and handles closed in a wrong order.
+package story
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/quire"
+)
+
+func input(t *testing.T, name string) string {
+	t.Helper()
+	path := os.Getenv(name)
+	if path == "" {
+		t.Fatalf("the environment variable %s is not set", name)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+func open(t *testing.T) (*quire.Model, *quire.Cache) {
+	t.Helper()
+	runtime := must(quire.NewRuntime(quire.RuntimeOptions{NumThreads: 2}))
+	model := must(runtime.LoadModel(os.Getenv("QUIRE_TEST_MODEL")))
+	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
+	t.Cleanup(func() { // from the root to the leaf, the wrong way round
+		for _, closer := range []io.Closer{runtime, model, cache, runtime} {
+			if err := closer.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return model, cache
+}
+
+func greedy(prompt string, maxNewTokens int) quire.Request {
+	zero := 0.0
+	return quire.Request{Prompt: prompt, MaxNewTokens: maxNewTokens, Temperature: &zero}
+}
+
+// drain takes all events of a job and returns its text and why it ended.
+func drain(t *testing.T, job *quire.Job) (string, quire.FinishReason) {
+	t.Helper()
+	var text strings.Builder
+	var finish quire.FinishReason
+	for {
+		event, err := job.Next(context.Background())
+		if errors.Is(err, io.EOF) {
+			return text.String(), finish
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString(event.Text)
+		finish = event.Finish
+	}
+}
+
+func TestStreamsTheTextOfTheCommand(t *testing.T) {
+	_, cache := open(t)
+	job := must(cache.Submit(greedy(input(t, "QUIRE_TEST_PROMPT"), 48)))
+	defer job.Close()
+	text, finish := drain(t, job)
+	if expected := input(t, "QUIRE_TEST_EXPECTED"); text != expected {
+		t.Errorf("expected %q, got %q", expected, text)
+	}
+	if finish != quire.Length {
+		t.Errorf("finish reason %d", finish)
+	}
+}
+
+func TestTextSurvivesTheTokenizer(t *testing.T) {
+	model, _ := open(t)
+	for _, text := range []string{"", "a 🙂 b", "zero\x00byte", input(t, "QUIRE_TEST_PROMPT")} {
+		tokens := must(model.Encode(text, true, false))
+		if decoded := must(model.Decode(tokens, true)); decoded != text {
+			t.Errorf("%q came back as %q", text, decoded)
+		}
+	}
+}
+
+func TestCancelEndsAJobAndLeavesItsNeighbour(t *testing.T) {
+	_, cache := open(t)
+	cancelled := must(cache.Submit(greedy("Once upon a time", 1000)))
+	neighbour := must(cache.Submit(greedy(input(t, "QUIRE_TEST_PROMPT"), 48)))
+	if _, err := cancelled.Next(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cancelled.Cancel(); err != nil {
+		t.Fatal(err)
+	}
+	if _, finish := drain(t, cancelled); finish != quire.FinishCancelled {
+		t.Errorf("finish reason %d", finish)
+	}
+	if text, _ := drain(t, neighbour); text != input(t, "QUIRE_TEST_EXPECTED") {
+		t.Errorf("the neighbour's text changed: %q", text)
+	}
+}
+
+func TestErrorsNameWhatIsAtFault(t *testing.T) {
+	runtime := must(quire.NewRuntime(quire.RuntimeOptions{}))
+	defer runtime.Close()
+	_, err := runtime.LoadModel("/no/such/model")
+	var failure *quire.Error
+	if !errors.As(err, &failure) || !errors.Is(err, quire.NotFound) {
+		t.Fatalf("expected not_found, got %v", err)
+	}
+	if !strings.Contains(failure.Message, "/no/such/model") || strings.Contains(failure.Message, "\n") {
+		t.Errorf("message: %q", failure.Message)
+	}
+	_, cache := open(t)
+	if _, err := cache.Submit(greedy("a", -1)); !errors.Is(err, quire.InvalidArgument) {
+		t.Errorf("expected invalid_argument, got %v", err)
+	}
+	if _, err := cache.Submit(greedy("\xff", 1)); !errors.Is(err, quire.Encoding) {
+		t.Errorf("expected encoding, got %v", err)
+	}
+}
+
+func TestClosedObjectsRefuse(t *testing.T) {
+	runtime := must(quire.NewRuntime(quire.RuntimeOptions{}))
+	for i := 0; i < 2; i++ {
+		if err := runtime.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := runtime.LoadModel("anything"); !errors.Is(err, quire.Closed) {
+		t.Errorf("expected closed, got %v", err)
+	}
+}
+
+func TestCloseWhileAnotherGoroutineWaits(t *testing.T) {
+	_, cache := open(t)
+	job := must(cache.Submit(greedy("Once upon a time", 1000)))
+	ended := make(chan error)
+	go func() {
+		for {
+			if event, err := job.Next(context.Background()); err != nil || event.Finish != 0 {
+				ended <- err
+				return
+			}
+		}
+	}()
+	if err := job.Close(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the waiter was not woken")
+	}
+}
+
+func TestContextEndsTheWaitAndNotTheJob(t *testing.T) {
+	_, cache := open(t)
+	job := must(cache.Submit(greedy(input(t, "QUIRE_TEST_PROMPT"), 48)))
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := job.Next(over); !errors.Is(err, context.Canceled) {
+		t.Fatalf("expected context.Canceled, got %v", err)
+	}
+	if text, _ := drain(t, job); text != input(t, "QUIRE_TEST_EXPECTED") {
+		t.Errorf("text: %q", text)
+	}
+}

@@ -1,0 +1,138 @@
+// The two callbacks: what they may do, what happens when they misbehave, and when they are called no more.
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/capi/capi_fixture.h"
+
+namespace quire::testing {
+namespace {
+
+// Loads the tiny model with a progress function.
+class ProgressTest : public ::testing::Test {
+ protected:
+  OwnedModel load(quire_progress_fn progress, void* user_data, quire_cancel* cancel = nullptr) {
+    const OwnedModelOptions options(quire_model_options_create(nullptr));
+    const std::string& path = tiny_model_path();
+    quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
+    quire_model_options_set_progress(options.get(), progress, user_data, nullptr);
+    quire_model_options_set_cancel(options.get(), cancel, nullptr);
+    return OwnedModel(quire_model_load(runtime.get(), options.get(), report.out()));
+  }
+
+  OwnedRuntime runtime = make_runtime();
+  Report report;
+};
+
+TEST_F(ProgressTest, RunsOnTheCallingThreadAndEndsAtTheTotal) {
+  struct Seen {
+    std::thread::id thread = std::this_thread::get_id();
+    int64_t done = -1;
+    int64_t total = 0;
+    bool in_order = true;
+  } seen;
+  const auto note = [](void* user_data, int64_t done, int64_t total) {
+    auto& of = *static_cast<Seen*>(user_data);
+    of.in_order = of.in_order && done >= of.done && done <= total && of.thread == std::this_thread::get_id();
+    of.done = done;
+    of.total = total;
+  };
+  EXPECT_TRUE(load(note, &seen)) << report.message();
+  EXPECT_TRUE(seen.in_order);
+  EXPECT_GT(seen.total, 0);
+  EXPECT_EQ(seen.done, seen.total);
+}
+
+TEST_F(ProgressTest, MayReadButNotWaitOrLoad) {
+  struct Inside {
+    quire_runtime* runtime;
+    std::vector<int32_t> refused;
+    int32_t allowed = 0;
+  } inside{runtime.get(), {}, 0};
+  const auto try_all = [](void* user_data, int64_t, int64_t) {
+    auto& of = *static_cast<Inside*>(user_data);
+    Report error;
+    const OwnedModelOptions options(quire_model_options_create(nullptr));
+    quire_model_load(of.runtime, options.get(), error.out());
+    of.refused.push_back(error.code());
+    quire_runtime_free(of.runtime, error.out());
+    of.refused.push_back(error.code());
+    const OwnedQueue queue(quire_queue_create(of.runtime, nullptr));
+    quire_queue_wait(queue.get(), 1, error.out());
+    of.refused.push_back(error.code());
+    quire_queue_wait(queue.get(), 0, error.out());
+    of.refused.push_back(error.code() == QUIRE_ERROR_OK ? QUIRE_ERROR_REENTRANT : error.code());
+    of.allowed = quire_runtime_num_devices(of.runtime, nullptr);
+  };
+  EXPECT_TRUE(load(try_all, &inside)) << report.message();
+  EXPECT_GE(inside.allowed, 1);
+  ASSERT_FALSE(inside.refused.empty());
+  for (const int32_t code : inside.refused) EXPECT_EQ(code, QUIRE_ERROR_REENTRANT);
+}
+
+TEST_F(ProgressTest, ACancelFromWithinEndsTheLoad) {
+  const OwnedCancel cancel(quire_cancel_create(nullptr));
+  const auto trigger = [](void* user_data, int64_t, int64_t) {
+    quire_cancel_trigger(static_cast<quire_cancel*>(user_data), nullptr);
+  };
+  const int64_t handles = num_live_handles();
+  EXPECT_FALSE(load(trigger, cancel.get(), cancel.get()));
+  EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED) << report.message();
+  EXPECT_FALSE(load(nullptr, nullptr, cancel.get())) << "it stays triggered";
+  EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED);
+  EXPECT_EQ(num_live_handles(), handles);
+  EXPECT_TRUE(load(nullptr, nullptr)) << "another load is not touched";
+}
+
+TEST_F(ProgressTest, WhatItThrowsEndsTheLoad) {
+  const auto fail = [](void*, int64_t, int64_t) { throw std::runtime_error("the host's own trouble"); };
+  const int64_t handles = num_live_handles();
+  EXPECT_FALSE(load(fail, nullptr));
+  EXPECT_EQ(report.message(), "the host's own trouble");
+  EXPECT_EQ(num_live_handles(), handles);
+  EXPECT_TRUE(load(nullptr, nullptr));
+}
+
+// A sink that counts and may be told to misbehave.
+struct Sink {
+  std::atomic<int> num_lines{0};
+  std::atomic<bool> throws{false};
+  static void write(void* user_data, int32_t level, const char* text, size_t text_len) {
+    auto& of = *static_cast<Sink*>(user_data);
+    ++of.num_lines;
+    EXPECT_GE(level, QUIRE_LOG_ERROR);
+    EXPECT_LE(level, QUIRE_LOG_DEBUG);
+    EXPECT_EQ(std::string(text, text_len).find('\n'), std::string::npos);
+    if (of.throws) throw std::runtime_error("the sink fails");
+  }
+};
+
+OwnedRuntime make_logging_runtime(Sink& sink) {
+  const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
+  quire_runtime_options_set_num_threads(options.get(), 1, nullptr);
+  quire_runtime_options_set_log_level(options.get(), QUIRE_LOG_DEBUG, nullptr);
+  quire_runtime_options_set_log_sink(options.get(), Sink::write, &sink, nullptr);
+  return OwnedRuntime(quire_runtime_create(options.get(), nullptr));
+}
+
+TEST(LogSink, IsCalledNoMoreOnceTheRuntimeIsFreed) {
+  for (const bool throws : {false, true}) {
+    Sink sink;
+    sink.throws = throws;
+    OwnedRuntime runtime = make_logging_runtime(sink);
+    const OwnedModel model = load_model(runtime.get());
+    const OwnedCache cache = make_cache(model.get());
+    const OwnedJob job(quire_job_submit(cache.get(), make_request("abc", 300).get(), nullptr));
+    runtime.reset();
+    const int num_lines = sink.num_lines;
+    EXPECT_EQ(collect(job.get()).tokens.size(), 300u);
+    EXPECT_EQ(sink.num_lines, num_lines);
+  }
+}
+
+}  // namespace
+}  // namespace quire::testing

@@ -1,0 +1,112 @@
+// What the tests of the C interface share: owning handles, reports of failures, and a model so small that a
+// job takes milliseconds.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <quire/quire.h>
+
+#include "tests/support/temp_directory.h"
+
+namespace quire::testing {
+
+// Frees with its handle; what fails to free fails the test.
+template <typename Handle, int32_t (*Free)(Handle*, quire_error**)>
+class Owned {
+ public:
+  Owned() = default;
+  explicit Owned(Handle* handle) : handle_(handle) {}
+  Owned(Owned&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Owned& operator=(Owned&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Owned() { reset(); }
+  void reset() {
+    EXPECT_EQ(Free(std::exchange(handle_, nullptr), nullptr), 1) << "freeing NULL succeeds too";
+  }
+  Handle* get() const { return handle_; }
+  Handle* release() { return std::exchange(handle_, nullptr); }
+  explicit operator bool() const { return handle_ != nullptr; }
+
+ private:
+  Handle* handle_ = nullptr;
+};
+
+using OwnedRuntimeOptions = Owned<quire_runtime_options, quire_runtime_options_free>;
+using OwnedModelOptions = Owned<quire_model_options, quire_model_options_free>;
+using OwnedCacheOptions = Owned<quire_cache_options, quire_cache_options_free>;
+using OwnedRequest = Owned<quire_job_request, quire_job_request_free>;
+using OwnedRuntime = Owned<quire_runtime, quire_runtime_free>;
+using OwnedModel = Owned<quire_model, quire_model_free>;
+using OwnedCache = Owned<quire_cache, quire_cache_free>;
+using OwnedStats = Owned<quire_stats, quire_stats_free>;
+using OwnedJob = Owned<quire_job, quire_job_free>;
+using OwnedQueue = Owned<quire_queue, quire_queue_free>;
+using OwnedEvent = Owned<quire_event, quire_event_free>;
+using OwnedCancel = Owned<quire_cancel, quire_cancel_free>;
+
+// What one call wrote as its error. `call(..., report)` hands it to the call.
+class Report {
+ public:
+  Report() = default;
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
+  ~Report() { quire_error_free(error_); }
+  // Of the next call.
+  quire_error** out() {
+    quire_error_free(std::exchange(error_, nullptr));
+    return &error_;
+  }
+  int32_t code() const { return quire_error_code(error_); }
+  std::string message() const {
+    size_t length = 0;
+    const char* const text = quire_error_message(error_, &length);
+    return {text, length};
+  }
+
+ private:
+  quire_error* error_ = nullptr;
+};
+
+// A model directory with random weights for 160 tokens, and a tokenizer of 259, of which the model has those
+// of ASCII. Made once, gone with the process.
+const std::string& tiny_model_path();
+
+OwnedRuntime make_runtime();
+OwnedModel load_model(quire_runtime* runtime, const std::string& path = tiny_model_path(),
+                      int32_t scope = QUIRE_MODEL_SCOPE_FULL);
+// Pages of 4 tokens, 4096 tokens, 16 jobs at once.
+OwnedCache make_cache(quire_model* model);
+// Greedy, without an end but max_new_tokens.
+OwnedRequest make_request(std::string_view prompt, int32_t max_new_tokens);
+
+// Everything that a job needs, and the job.
+struct World {
+  OwnedRuntime runtime = make_runtime();
+  OwnedModel model = load_model(runtime.get());
+  OwnedCache cache = make_cache(model.get());
+};
+
+// All text and tokens of a job, taken with quire_job_poll until its last event.
+struct Collected {
+  std::string text;
+  std::vector<int32_t> tokens;
+  int32_t last_type = 0;
+  int32_t finish_reason = 0;
+  int32_t error_code = 0;
+  int num_last_events = 0;
+};
+Collected collect(quire_job* job);
+void add_event(Collected& collected, quire_event* event);
+
+// Live handles of all types but errors.
+int64_t num_live_handles();
+
+}  // namespace quire::testing

@@ -1,0 +1,298 @@
+// Jobs as seen through the C interface: what a request asks for is what comes, and what cannot be is refused
+// at submit by name.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/capi/capi_fixture.h"
+
+namespace quire::testing {
+namespace {
+
+class JobTest : public ::testing::Test {
+ protected:
+  OwnedJob submit(const OwnedRequest& request) {
+    return OwnedJob(quire_job_submit(world.cache.get(), request.get(), report.out()));
+  }
+  Collected run(const OwnedRequest& request) {
+    const OwnedJob job = submit(request);
+    EXPECT_TRUE(job) << report.message();
+    return job ? collect(job.get()) : Collected{};
+  }
+  void expect_refused(const OwnedRequest& request, int32_t code, const std::string& word) {
+    EXPECT_FALSE(submit(request));
+    EXPECT_EQ(report.code(), code) << report.message();
+    EXPECT_NE(report.message().find(word), std::string::npos) << report.message();
+  }
+
+  World world;
+  Report report;
+};
+
+TEST_F(JobTest, GeneratesTextAndTokensThatAgree) {
+  const OwnedRequest request = make_request("Hello", 40);
+  const OwnedJob job = submit(request);
+  ASSERT_TRUE(job);
+  const Collected collected = collect(job.get());
+  EXPECT_EQ(collected.tokens.size(), 40u);
+  EXPECT_EQ(collected.finish_reason, QUIRE_FINISH_LENGTH);
+  EXPECT_EQ(collected.num_last_events, 1);
+  std::string decoded(4096, '\0');
+  const int64_t size = quire_model_decode(world.model.get(), collected.tokens.data(), collected.tokens.size(),
+                                          1, decoded.data(), decoded.size(), nullptr);
+  EXPECT_EQ(collected.text, decoded.substr(0, static_cast<size_t>(size)));
+  EXPECT_EQ(quire_job_poll(job.get(), QUIRE_WAIT_FOREVER, report.out()), nullptr) << "the end";
+  EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
+}
+
+TEST_F(JobTest, TellsItsFigures) {
+  const OwnedJob job = submit(make_request("Hello", 10));
+  EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr), 1);
+  EXPECT_EQ(quire_job_state(job.get(), nullptr), QUIRE_JOB_STATE_FINISHED);
+  EXPECT_EQ(quire_job_finish_reason(job.get(), nullptr), QUIRE_FINISH_LENGTH);
+  EXPECT_EQ(quire_job_error_code(job.get(), nullptr), QUIRE_ERROR_OK);
+  EXPECT_EQ(quire_job_prompt_tokens(job.get(), nullptr), 5);
+  EXPECT_EQ(quire_job_cached_tokens(job.get(), nullptr), 0);
+  EXPECT_EQ(quire_job_new_tokens(job.get(), nullptr), 10);
+  EXPECT_EQ(quire_job_stop_token(job.get(), nullptr), -1);
+  EXPECT_GE(quire_job_time_queued_ns(job.get(), nullptr), 0);
+  EXPECT_GT(quire_job_time_prefill_ns(job.get(), nullptr), 0);
+  EXPECT_GT(quire_job_time_generate_ns(job.get(), nullptr), 0);
+  EXPECT_GE(quire_job_id(job.get(), nullptr), 0);
+}
+
+TEST_F(JobTest, TextAndTokensAreTheSamePrompt) {
+  const Collected expected = run(make_request("Hello", 20));
+  const OwnedRequest request = make_request("not this", 20);
+  std::vector<int32_t> ids(16);
+  ids.resize(static_cast<size_t>(
+      quire_model_encode(world.model.get(), "Hello", 5, 1, 0, ids.data(), ids.size(), nullptr)));
+  quire_job_request_set_prompt_tokens(request.get(), ids.data(), ids.size(), nullptr);
+  EXPECT_EQ(run(request).tokens, expected.tokens);
+}
+
+TEST_F(JobTest, ARequestMayBeUsedAgainAndFreedAtOnce) {
+  OwnedRequest request = make_request("Hello", 20);
+  const OwnedJob first = submit(request);
+  const OwnedJob second = submit(request);
+  request.reset();
+  EXPECT_EQ(collect(first.get()).tokens, collect(second.get()).tokens);
+}
+
+TEST_F(JobTest, TheSeedDecides) {
+  const auto draw = [&](uint64_t seed) {
+    const OwnedRequest request = make_request("Hello", 30);
+    quire_job_request_set_temperature(request.get(), 1.0, nullptr);
+    quire_job_request_set_seed(request.get(), seed, nullptr);
+    return run(request).tokens;
+  };
+  EXPECT_EQ(draw(5), draw(5));
+  EXPECT_NE(draw(5), draw(6));
+}
+
+TEST_F(JobTest, StopsAtAText) {
+  const std::string whole = run(make_request("Hello", 60)).text;
+  ASSERT_GT(whole.size(), 12u);
+  const std::string stop = whole.substr(8, 3);
+  const OwnedRequest request = make_request("Hello", 60);
+  quire_job_request_add_stop_text(request.get(), stop.data(), stop.size(), nullptr);
+  const OwnedJob job = submit(request);
+  const Collected collected = collect(job.get());
+  EXPECT_EQ(collected.finish_reason, QUIRE_FINISH_STOP_STRING);
+  EXPECT_EQ(collected.text, whole.substr(0, whole.find(stop)));
+  std::string text(16, '\0');
+  EXPECT_EQ(quire_job_stop_text(job.get(), text.data(), text.size(), nullptr), 3);
+  EXPECT_EQ(text.substr(0, 3), stop);
+  quire_job_request_clear_stop_texts(request.get(), nullptr);
+  EXPECT_EQ(run(request).text, whole);
+}
+
+TEST_F(JobTest, StopsAtAToken) {
+  const Collected whole = run(make_request("Hello", 30));
+  const int32_t stop = whole.tokens[10];
+  const auto place = std::find(whole.tokens.begin(), whole.tokens.end(), stop) - whole.tokens.begin();
+  const OwnedRequest request = make_request("Hello", 30);
+  quire_job_request_set_stop_tokens(request.get(), &stop, 1, nullptr);
+  const OwnedJob job = submit(request);
+  const Collected collected = collect(job.get());
+  EXPECT_EQ(collected.finish_reason, QUIRE_FINISH_STOP_TOKEN);
+  EXPECT_EQ(quire_job_stop_token(job.get(), nullptr), stop);
+  EXPECT_EQ(quire_job_new_tokens(job.get(), nullptr), place + 1);
+}
+
+TEST_F(JobTest, CarriesTheCallersNumber) {
+  const OwnedRequest request = make_request("Hello", 3);
+  quire_job_request_set_user_data(request.get(), UINT64_MAX - 1, nullptr);
+  const OwnedJob job = submit(request);
+  while (const OwnedEvent event{quire_job_poll(job.get(), QUIRE_WAIT_FOREVER, nullptr)}) {
+    EXPECT_EQ(quire_event_user_data(event.get(), nullptr), UINT64_MAX - 1);
+    EXPECT_EQ(quire_event_job_id(event.get(), nullptr), quire_job_id(job.get(), nullptr));
+  }
+}
+
+TEST_F(JobTest, TellsHowFarThePromptIsWhenAsked) {
+  const OwnedRequest request = make_request(std::string(100, 'x'), 1);
+  quire_job_request_set_prefill_events(request.get(), 1, nullptr);
+  const OwnedJob job = submit(request);
+  int64_t done = 0;
+  while (const OwnedEvent event{quire_job_poll(job.get(), QUIRE_WAIT_FOREVER, nullptr)}) {
+    if (quire_event_type(event.get(), nullptr) != QUIRE_EVENT_PREFILL) continue;
+    EXPECT_EQ(quire_event_prefill_total(event.get(), nullptr), 100);
+    EXPECT_GT(quire_event_prefill_done(event.get(), nullptr), done);
+    done = quire_event_prefill_done(event.get(), nullptr);
+  }
+  EXPECT_GT(done, 0);
+}
+
+TEST_F(JobTest, CancelEndsItAndKeepsWhatThereIs) {
+  const OwnedJob job = submit(make_request("Hello", 3000));
+  Collected collected;
+  while (collected.tokens.empty()) {
+    const OwnedEvent event(quire_job_poll(job.get(), QUIRE_WAIT_FOREVER, nullptr));
+    add_event(collected, event.get());
+  }
+  EXPECT_EQ(quire_job_cancel(job.get(), nullptr), 1);
+  EXPECT_EQ(quire_job_cancel(job.get(), nullptr), 1);
+  const Collected rest = collect(job.get());
+  EXPECT_EQ(rest.finish_reason, QUIRE_FINISH_CANCELLED);
+  EXPECT_EQ(rest.last_type, QUIRE_EVENT_FINISHED);
+  const OwnedStats stats(quire_cache_stats(world.cache.get(), nullptr));
+  EXPECT_EQ(quire_stats_pages_free(stats.get(), nullptr) + quire_stats_pages_cached(stats.get(), nullptr) +
+                quire_stats_pages_referenced(stats.get(), nullptr),
+            quire_stats_pages_total(stats.get(), nullptr));
+}
+
+TEST_F(JobTest, ATimeoutIsNoError) {
+  const OwnedQueue queue(quire_queue_create(world.runtime.get(), nullptr));
+  EXPECT_EQ(quire_queue_wait(queue.get(), 1000, report.out()), nullptr);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
+  const OwnedJob job = submit(make_request("Hello", 3000));
+  EXPECT_EQ(quire_job_wait(job.get(), 0, report.out()), 0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
+}
+
+TEST_F(JobTest, RefusesWhatCannotBe) {
+  expect_refused(make_request("", 5), QUIRE_ERROR_INVALID_ARGUMENT, "prompt");
+  expect_refused(make_request("ab\xff", 5), QUIRE_ERROR_ENCODING, "2");
+  expect_refused(make_request(std::string(5000, 'x'), 5), QUIRE_ERROR_CAPACITY, "");
+  for (const int32_t id : {-1, 160, INT32_MAX}) {
+    const OwnedRequest request = make_request("Hello", 5);
+    quire_job_request_set_prompt_tokens(request.get(), &id, 1, nullptr);
+    expect_refused(request, QUIRE_ERROR_INVALID_ARGUMENT, "prompt");
+  }
+  const OwnedRequest stop = make_request("Hello", 5);
+  const int32_t unknown = 160;
+  quire_job_request_set_stop_tokens(stop.get(), &unknown, 1, nullptr);
+  expect_refused(stop, QUIRE_ERROR_INVALID_ARGUMENT, "stop_tokens");
+  const OwnedStats stats(quire_cache_stats(world.cache.get(), nullptr));
+  EXPECT_EQ(quire_stats_jobs_submitted(stats.get(), nullptr), 0) << "a refused job leaves nothing";
+}
+
+TEST_F(JobTest, SettersRefuseWhatNoModelTakes) {
+  const OwnedRequest request = make_request("Hello", 5);
+  quire_job_request* const of = request.get();
+  EXPECT_EQ(quire_job_request_set_max_new_tokens(of, 0, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_min_new_tokens(of, -1, nullptr), 0);
+  EXPECT_EQ(quire_job_request_add_stop_text(of, "", 0, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_temperature(of, NAN, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_temperature(of, -1.0, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_top_p(of, 0.0, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_top_p(of, 1.1, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_top_k(of, -1, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_min_p(of, INFINITY, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_repetition_penalty(of, 0.0, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_frequency_penalty(of, -101.0, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_penalty_range(of, -2, nullptr), 0);
+  EXPECT_EQ(quire_job_request_add_logit_bias(of, -1, 1.0, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_top_log_probs(of, 65, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_kind(of, 4, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_event_policy(of, 3, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_max_unread_events(of, 1, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_priority(of, 1001, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_deadline_ns(of, -1, nullptr), 0);
+  EXPECT_EQ(quire_job_request_set_namespace(of, std::string(257, 'n').c_str(), 257, nullptr), 0);
+  EXPECT_EQ(run(request).tokens.size(), 5u) << "and is as before";
+}
+
+TEST_F(JobTest, AFullQueueRefuses) {
+  const OwnedCacheOptions options(quire_cache_options_create(nullptr));
+  quire_cache_options_set_max_batch_size(options.get(), 1, nullptr);
+  quire_cache_options_set_max_queue(options.get(), 2, nullptr);
+  const OwnedCache cache(quire_cache_create(world.model.get(), options.get(), nullptr));
+  std::vector<OwnedJob> jobs;
+  for (int i = 0; i < 10; ++i) {
+    OwnedJob job(quire_job_submit(cache.get(), make_request("Hello", 4000).get(), report.out()));
+    if (!job) break;
+    jobs.push_back(std::move(job));
+  }
+  EXPECT_EQ(report.code(), QUIRE_ERROR_CAPACITY) << report.message();
+  EXPECT_LT(jobs.size(), 10u);
+}
+
+TEST_F(JobTest, ALaterJobFindsThePromptInTheCache) {
+  const OwnedRequest request = make_request(std::string(41, 'y'), 3);
+  const Collected cold = run(request);
+  const OwnedJob job = submit(request);
+  EXPECT_EQ(collect(job.get()).tokens, cold.tokens);
+  EXPECT_GE(quire_job_cached_tokens(job.get(), nullptr), 40 - 40 % 4);
+  EXPECT_GE(quire_cache_query(world.cache.get(), request.get(), QUIRE_WAIT_FOREVER, nullptr), 40);
+  quire_job_request_set_namespace(request.get(), "other", 5, nullptr);
+  EXPECT_EQ(quire_cache_query(world.cache.get(), request.get(), QUIRE_WAIT_FOREVER, nullptr), 0);
+}
+
+TEST_F(JobTest, AWarmPromptCanBePinned) {
+  const OwnedRequest request = make_request(std::string(40, 'z'), 3);
+  EXPECT_EQ(quire_cache_pin(world.cache.get(), request.get(), 0, QUIRE_WAIT_FOREVER, report.out()), -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND) << report.message();
+  quire_job_request_set_kind(request.get(), QUIRE_JOB_KIND_WARM, nullptr);
+  EXPECT_EQ(run(request).finish_reason, QUIRE_FINISH_COMPLETED);
+  const int64_t pin = quire_cache_pin(world.cache.get(), request.get(), 0, QUIRE_WAIT_FOREVER, report.out());
+  ASSERT_GT(pin, 0) << report.message();
+  const OwnedStats pinned(quire_cache_stats(world.cache.get(), nullptr));
+  EXPECT_EQ(quire_stats_pages_pinned(pinned.get(), nullptr), 10);
+  EXPECT_EQ(quire_cache_unpin(world.cache.get(), pin, nullptr), 1);
+  EXPECT_GE(quire_cache_query(world.cache.get(), request.get(), QUIRE_WAIT_FOREVER, nullptr), 36);
+  const OwnedStats after(quire_cache_stats(world.cache.get(), nullptr));
+  EXPECT_EQ(quire_stats_pages_pinned(after.get(), nullptr), 0);
+}
+
+TEST_F(JobTest, AForkGoesOnByItself) {
+  const OwnedRequest request = make_request("Hello", 60);
+  const Collected whole = run(request);
+  const OwnedJob parent = submit(request);
+  Collected collected;
+  while (collected.tokens.size() < 3) {
+    const OwnedEvent event(quire_job_poll(parent.get(), QUIRE_WAIT_FOREVER, nullptr));
+    ASSERT_TRUE(event);
+    add_event(collected, event.get());
+  }
+  quire_job_pause(parent.get(), nullptr);
+  const OwnedRequest settings(quire_job_request_create(nullptr));
+  quire_job_request_set_user_data(settings.get(), 9, nullptr);
+  const OwnedJob fork(quire_job_fork(parent.get(), settings.get(), report.out()));
+  ASSERT_TRUE(fork) << report.message();
+  quire_job_resume(parent.get(), nullptr);
+  const Collected rest = collect(parent.get());
+  collected.tokens.insert(collected.tokens.end(), rest.tokens.begin(), rest.tokens.end());
+  EXPECT_EQ(collected.tokens, whole.tokens);
+  const Collected forked = collect(fork.get());
+  if (forked.last_type == QUIRE_EVENT_ERROR) {
+    EXPECT_EQ(forked.error_code, QUIRE_ERROR_CLOSED) << "the parent was over first";
+    return;
+  }
+  ASSERT_LE(forked.tokens.size(), whole.tokens.size());
+  EXPECT_TRUE(std::equal(forked.tokens.rbegin(), forked.tokens.rend(), whole.tokens.rbegin()))
+      << "greedy: the same end";
+}
+
+TEST_F(JobTest, EmbeddingsAreRefusedWhereTheModelHasNone) {
+  const OwnedRequest request = make_request("Hello", 1);
+  quire_job_request_set_kind(request.get(), QUIRE_JOB_KIND_EMBED, nullptr);
+  expect_refused(request, QUIRE_ERROR_UNSUPPORTED, "kind");
+}
+
+}  // namespace
+}  // namespace quire::testing

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Writes one C++ entry per parameter of the public functions that can be misused: each handle, and each pointer
+that has a length. The table is read by misuse_test.cpp, which says what the entries mean."""
+import argparse
+import pathlib
+import re
+import sys
+
+DECLARATION = re.compile(r"QUIRE_API\s+([^;(]*?)\b(quire_\w+)\s*\(([^;]*)\);", re.DOTALL)
+# NULL means something there.
+NULLABLE = {
+    ("quire_runtime_create", "options"), ("quire_cache_create", "options"),
+    ("quire_cache_required_bytes", "options"), ("quire_model_options_set_cancel", "cancel"),
+    ("quire_job_request_set_queue", "queue"), ("quire_cache_score", "cancel"), ("quire_cache_logits", "cancel"),
+}
+# What a parameter gets that is not under test. Lengths follow their pointers.
+ORDINARY = {
+    "const char*": '"a"', "const int32_t*": "valid.tokens", "int32_t*": "nullptr", "int64_t*": "nullptr",
+    "uint8_t*": "nullptr", "float*": "nullptr", "char*": "nullptr", "size_t*": "nullptr", "void*": "nullptr",
+    "quire_log_fn": "nullptr", "quire_progress_fn": "nullptr", "double": "0.5", "int32_t": "1", "int64_t": "1",
+    "uint64_t": "1", "quire_error**": "error",
+}
+LENGTH_OF_INPUT = {"text_len", "num_tokens"}
+
+
+def declarations(include):
+    headers = sorted((include / "quire").glob("*.h"))
+    if not headers:
+        sys.exit(f"{include}/quire has no headers")
+    for header in headers:
+        text = re.sub(r"/\*.*?\*/", " ", header.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for result, name, arguments in DECLARATION.findall(text):
+            yield "".join(result.split()).replace("const", "const "), name, parameters_of(arguments)
+
+
+def parameters_of(arguments):
+    """(type, name) of each parameter, types without blanks but behind const."""
+    text = " ".join(arguments.split())
+    if text in ("", "void"):
+        return []
+    pairs = (re.fullmatch(r"(.*?)(\w+)", part.strip()).groups() for part in text.split(","))
+    return [("".join(type_text.split()).replace("const", "const "), name) for type_text, name in pairs]
+
+
+def is_handle(type_text):
+    return re.fullmatch(r"quire_\w+\*", type_text) is not None
+
+
+def value_of(type_text, name):
+    if is_handle(type_text):
+        return f"valid.{type_text[len('quire_'):-1]}"
+    if type_text == "size_t":
+        return "1" if name in LENGTH_OF_INPUT else "0"
+    return ORDINARY[type_text]
+
+
+def call(name, parameters, index, replacement, length=None):
+    values = [value_of(type_text, parameter) for type_text, parameter in parameters]
+    values[index] = replacement
+    if length is not None:
+        values[index + 1] = length
+    return f"{name}({', '.join(values)})"
+
+
+def cases(result, name, parameters):
+    for index, (type_text, parameter) in enumerate(parameters):
+        if is_handle(type_text):
+            kind = "free" if parameter == "handle" else "optional" if (name, parameter) in NULLABLE else "required"
+            bad = f"static_cast<{type_text}>(bad)"
+            yield (f'{{"{name}", "{parameter}", "{type_text[:-1]}", Kind::{kind}_handle, '
+                   f"[](void* bad, const Valid& valid, quire_error** error) {{ (void)bad; (void)valid; "
+                   f"return has_failed({call(name, parameters, index, bad)}); }}}},")
+        elif type_text.endswith("*") and parameters[index + 1:][:1] and parameters[index + 1][0] == "size_t":
+            yield (f'{{"{name}", "{parameter}", "", Kind::pointer, '
+                   f"[](void* bad, const Valid& valid, quire_error** error) {{ (void)bad; (void)valid; "
+                   f"return has_failed({call(name, parameters, index, 'nullptr', '5')}); }}}},")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--include", type=pathlib.Path, required=True)
+    parser.add_argument("--output", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    lines = []
+    num_functions = 0
+    for result, name, parameters in declarations(arguments.include):
+        # They have no error to write and are tested by hand, in guard_test.cpp.
+        if name.startswith("quire_error_"):
+            continue
+        num_functions += 1
+        lines += cases(result, name, parameters)
+    lines = [f"// From {num_functions} functions, by misuse_generator.py.", "// clang-format off", *lines]
+    arguments.output.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+// Option objects: ranges are refused by the setter that meets them, and a refused setting stays as it was.
+#include <string>
+
+#include <gtest/gtest.h>
+#include <quire/cancel.h>
+#include <quire/error.h>
+#include <quire/options.h>
+
+#include "capi/src/options_objects.h"
+
+namespace quire::capi {
+namespace {
+
+// The code that a call wrote, and its text.
+struct Report {
+  quire_error* error = nullptr;
+  ~Report() { quire_error_free(error); }
+  int32_t code() const { return quire_error_code(error); }
+  std::string message() const { return quire_error_message(error, nullptr); }
+};
+
+TEST(RuntimeOptions, KeepWhatTheyAreGiven) {
+  quire_runtime_options* const options = quire_runtime_options_create(nullptr);
+  EXPECT_EQ(quire_runtime_options_set_num_threads(options, 3, nullptr), 1);
+  EXPECT_EQ(quire_runtime_options_set_device(options, "cuda:1xx", 6, nullptr), 1);
+  EXPECT_EQ(quire_runtime_options_set_memory_budget(options, 1 << 30, nullptr), 1);
+  const RuntimeSettings settings = Pinned(options, "options")->read();
+  EXPECT_EQ(settings.num_threads, 3);
+  EXPECT_EQ(settings.device, "cuda:1");
+  EXPECT_EQ(settings.memory_budget_bytes, 1 << 30);
+  EXPECT_EQ(quire_runtime_options_free(options, nullptr), 1);
+}
+
+TEST(RuntimeOptions, RefuseWhatIsOutOfRange) {
+  quire_runtime_options* const options = quire_runtime_options_create(nullptr);
+  EXPECT_EQ(quire_runtime_options_set_num_threads(options, 7, nullptr), 1);
+  Report report;
+  EXPECT_EQ(quire_runtime_options_set_num_threads(options, 1025, &report.error), 0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(report.message(), "num_threads: 1025 is not in 0 to 1024");
+  EXPECT_EQ(Pinned(options, "options")->read().num_threads, 7);
+  EXPECT_EQ(quire_runtime_options_set_log_level(options, QUIRE_LOG_DEBUG + 1, nullptr), 0);
+  EXPECT_EQ(quire_runtime_options_set_memory_budget(options, -1, nullptr), 0);
+  quire_runtime_options_free(options, nullptr);
+}
+
+TEST(ModelOptions, APathHasNoZeroByte) {
+  quire_model_options* const options = quire_model_options_create(nullptr);
+  Report report;
+  EXPECT_EQ(quire_model_options_set_path(options, "a\0b", 3, &report.error), 0);
+  EXPECT_EQ(report.message(), "path: a zero byte at offset 1");
+  quire_model_options_free(options, nullptr);
+}
+
+TEST(ModelOptions, TextNeedsAnAddress) {
+  quire_model_options* const options = quire_model_options_create(nullptr);
+  Report report;
+  EXPECT_EQ(quire_model_options_set_path(options, nullptr, 5, &report.error), 0);
+  EXPECT_EQ(report.message(), "text: NULL with a length of 5");
+  EXPECT_EQ(quire_model_options_set_path(options, nullptr, 0, nullptr), 1) << "empty";
+  EXPECT_EQ(quire_model_options_set_path(options, "x", SIZE_MAX, nullptr), 0) << "more than any memory has";
+  quire_model_options_free(options, nullptr);
+}
+
+TEST(ModelOptions, KeepTheirCancelAlive) {
+  quire_model_options* const options = quire_model_options_create(nullptr);
+  quire_cancel* const cancel = quire_cancel_create(nullptr);
+  EXPECT_EQ(quire_model_options_set_cancel(options, cancel, nullptr), 1);
+  EXPECT_EQ(quire_cancel_is_triggered(cancel, nullptr), 0);
+  EXPECT_EQ(quire_cancel_trigger(cancel, nullptr), 1);
+  EXPECT_EQ(quire_cancel_trigger(cancel, nullptr), 1) << "twice is once";
+  EXPECT_EQ(quire_cancel_free(cancel, nullptr), 1);
+  EXPECT_TRUE(Pinned(options, "options")->read().cancel->triggered());
+  EXPECT_EQ(quire_model_options_set_cancel(options, nullptr, nullptr), 1);
+  EXPECT_EQ(Pinned(options, "options")->read().cancel, nullptr);
+  quire_model_options_free(options, nullptr);
+}
+
+TEST(CacheOptions, HaveRanges) {
+  quire_cache_options* const options = quire_cache_options_create(nullptr);
+  EXPECT_EQ(quire_cache_options_set_page_tokens(options, 4, nullptr), 1);
+  EXPECT_EQ(quire_cache_options_set_page_tokens(options, 0, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_page_tokens(options, 4097, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_max_batch_size(options, 0, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_max_chunk_tokens(options, 65537, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_max_seq_len(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_max_tokens(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_max_queue(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_kv_format(options, QUIRE_KV_FP8 + 1, nullptr), 0);
+  EXPECT_EQ(Pinned(options, "options")->read().page_tokens, 4);
+  quire_cache_options_free(options, nullptr);
+}
+
+}  // namespace
+}  // namespace quire::capi

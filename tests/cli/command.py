@@ -1,0 +1,98 @@
+"""Runs the built command; what the tests of this folder share."""
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(os.environ["QUIRE_TEST_ROOT"])
+COMMAND = os.environ["QUIRE_COMMAND"]
+EMBEDDED = ROOT / "packaging/model/story-15m-exl2-4.0bpw"
+SHARED = ROOT.parent / "shared"
+PROMPT = "Once upon a time there was a"
+
+OK, FAILED, USAGE, NO_MODEL, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
+
+
+def environment(**changes):
+    env = {key: value for key, value in os.environ.items() if key != "QUIRE_MODEL"}
+    env.update(changes)
+    return env
+
+
+def command_line(args):
+    """One thread unless a test asks for more: tests run side by side, and threads of one step wait for each other."""
+    threads = ["--threads", "1"] if args and args[0] in ("generate", "score", "bench") and "--threads" not in args else []
+    return [COMMAND, *map(str, args), *threads]
+
+
+def run(*args, stdin="", **changes):
+    """The finished process of `quire ARGS`, its streams as text; `changes` go to the environment."""
+    return subprocess.run(command_line(args), input=stdin, capture_output=True, text=True, encoding="utf-8",
+                          timeout=300, env=environment(**changes))
+
+
+def start(*args, **streams):
+    return subprocess.Popen(command_line(args), env=environment(), **streams)
+
+
+@contextlib.contextmanager
+def broken_model(change):
+    """A copy of the embedded model, its files linked, that change(directory) has spoilt."""
+    with tempfile.TemporaryDirectory() as name:
+        directory = pathlib.Path(name) / "model"
+        directory.mkdir()
+        for file in EMBEDDED.iterdir():
+            os.symlink(file, directory / file.name)
+        change(directory)
+        yield directory
+
+
+def replace(path, content):
+    path.unlink()
+    path.write_bytes(content)
+
+
+def edit_json(path, **changes):
+    config = json.loads(path.read_text())
+    config.update(changes)
+    replace(path, json.dumps(config).encode())
+
+
+def needs(path):
+    return unittest.skipUnless(path.exists(), f"{path.name} is absent")
+
+
+class CommandTest(unittest.TestCase):
+    def succeed(self, *args, **options):
+        result = run(*args, **options)
+        self.assertEqual(result.returncode, OK, result.stderr)
+        return result
+
+    def json_of(self, *args, **options):
+        """The one JSON object on standard output."""
+        result = self.succeed(*args, "--json", **options)
+        self.assertEqual(result.stdout.count("\n"), 1, "one line")
+        value = json.loads(result.stdout)
+        self.assertIsInstance(value, dict)
+        return value
+
+    def fail_with(self, code, words, *args, **options):
+        """Asserts the exit code, silence on standard output, and one clear line that has all the words."""
+        result = run(*args, **options)
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertEqual(result.stdout, "")
+        self.assertRegex(result.stderr, r"\Aquire: [^\n]+\n\Z")
+        for word in words:
+            self.assertIn(word, result.stderr)
+
+
+def main():
+    program = unittest.main(exit=False)
+    result = program.result
+    if result.testsRun == len(result.skipped):
+        print("every case was skipped")
+    sys.exit(0 if result.wasSuccessful() else 1)

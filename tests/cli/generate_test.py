@@ -1,0 +1,139 @@
+"""quire generate: the same text however it is asked for."""
+import json
+import pathlib
+import tempfile
+
+import command
+from command import PROMPT
+
+GREEDY = ("--temperature", "0", "--max-new-tokens", "24")
+WARM = ("--temperature", "0.9", "--top-k", "50", "--top-p", "0.95", "--min-p", "0.01", "--max-new-tokens", "24",
+        "--ignore-eos")
+
+
+class Generate(command.CommandTest):
+    def generate(self, *args, **options):
+        return self.json_of("generate", *args, **options)
+
+    def test_streams_the_text_and_nothing_else(self):
+        result = self.succeed("generate", "--prompt", PROMPT, *GREEDY)
+        expected = self.generate("--prompt", PROMPT, *GREEDY)
+        self.assertEqual(result.stdout, expected["text"] + "\n")
+        self.assertRegex(result.stderr, r"\Aprompt: 9 tokens in .* generated: 24 tokens in .* tokens/s\n\Z")
+
+    def test_quiet(self):
+        self.assertEqual(self.succeed("generate", "--prompt", PROMPT, *GREEDY, "--quiet").stderr, "")
+
+    def test_json_has_what_is_documented(self):
+        result = self.generate("--prompt", PROMPT, *GREEDY, "--log-probs")
+        self.assertEqual(len(result["tokens"]), 24)
+        self.assertEqual(len(result["log_probs"]), 24)
+        self.assertTrue(all(value <= 0 for value in result["log_probs"]))
+        self.assertEqual(result["finish_reason"], "length")
+        self.assertEqual(result["prompt_tokens"], 9)
+        self.assertEqual(result["new_tokens"], 24)
+        self.assertEqual(len(result["jobs"]), 1)
+        self.assertGreater(result["time_generate_ms"], 0)
+        text = self.succeed("detokenize", json.dumps(result["tokens"])).stdout
+        self.assertEqual(json.loads(text), result["text"])
+
+    def test_same_seed_same_text(self):
+        first = self.generate("--prompt", PROMPT, *WARM, "--seed", "5")
+        self.assertEqual(self.generate("--prompt", PROMPT, *WARM, "--seed", "5")["tokens"], first["tokens"])
+        self.assertNotEqual(self.generate("--prompt", PROMPT, *WARM, "--seed", "6")["tokens"], first["tokens"])
+
+    def test_threads_do_not_change_the_text(self):
+        short = ("--temperature", "1.2", "--max-new-tokens", "6", "--seed", "5")
+        one, two = (self.generate("--prompt", PROMPT, *short, "--threads", n)["tokens"] for n in (1, 2))
+        self.assertEqual(one, two)
+
+    def test_jobs_at_once_equal_jobs_alone(self):
+        together = self.generate("--prompt", PROMPT, *WARM, "--seed", "11", "--jobs", "4")["jobs"]
+        alone = [self.generate("--prompt", PROMPT, *WARM, "--seed", 11 + idx) for idx in range(4)]
+        self.assertEqual([job["seed"] for job in together], [11, 12, 13, 14])
+        self.assertEqual([job["tokens"] for job in together], [job["tokens"] for job in alone])
+        self.assertEqual([job["text"] for job in together], [job["text"] for job in alone])
+
+    def test_jobs_as_text_come_under_headings_in_order(self):
+        result = self.succeed("generate", "--prompt", PROMPT, *WARM, "--seed", "11", "--jobs", "3")
+        jobs = self.generate("--prompt", PROMPT, *WARM, "--seed", "11", "--jobs", "3")["jobs"]
+        expected = [f"=== job {idx}, seed {11 + idx}, length ===\n{job['text']}\n" for idx, job in enumerate(jobs)]
+        self.assertEqual(result.stdout, "\n".join(expected))
+        self.assertRegex(result.stderr, r"\A3 jobs: 72 tokens in ")
+
+    def test_a_continued_text_goes_on_as_it_would_have(self):
+        ids = json.loads(self.succeed("tokenize", PROMPT).stdout)
+        whole = self.generate("--prompt", PROMPT, *GREEDY)
+        self.assertEqual(whole["prompt_tokens"], len(ids))
+
+    def test_prompt_from_file_and_standard_input(self):
+        prompt = "The king said: \U0001F600 caf\u00e9"
+        expected = self.generate("--prompt", prompt, *GREEDY)["tokens"]
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "prompt.txt"
+            path.write_text(prompt, encoding="utf-8")
+            self.assertEqual(self.generate("--prompt-file", path, *GREEDY)["tokens"], expected)
+        self.assertEqual(self.generate("--prompt-file", "-", *GREEDY, stdin=prompt)["tokens"], expected)
+
+    def test_prompt_that_cannot_be_read(self):
+        self.fail_with(command.FAILED, ["no-such-file"], "generate", "--prompt-file", "no-such-file")
+        self.fail_with(command.FAILED, ["directory"], "generate", "--prompt-file", "/")
+
+    def test_prompt_that_is_not_utf8(self):
+        with tempfile.TemporaryDirectory() as name:
+            path = pathlib.Path(name) / "prompt.txt"
+            path.write_bytes(b"abc\xff")
+            self.fail_with(command.FAILED, ["3"], "generate", "--prompt-file", path)
+
+    def test_stops(self):
+        whole = self.generate("--prompt", PROMPT, *GREEDY)
+        word = whole["text"].split()[5]
+        stopped = self.generate("--prompt", PROMPT, *GREEDY, "--stop", word, "--stop", "never to be seen")
+        self.assertEqual(stopped["finish_reason"], "stop_string")
+        self.assertEqual(stopped["stop_text"], word)
+        self.assertEqual(stopped["text"], whole["text"][:whole["text"].index(word)])
+        token = whole["tokens"][7]
+        stopped = self.generate("--prompt", PROMPT, *GREEDY, "--stop-token", token)
+        self.assertEqual(stopped["finish_reason"], "stop_token")
+        self.assertEqual(stopped["stop_token"], token)
+
+    def test_banned_and_biased_tokens(self):
+        first = self.generate("--prompt", PROMPT, *GREEDY)["tokens"][0]
+        banned = self.generate("--prompt", PROMPT, *GREEDY, "--ban-token", first)["tokens"]
+        self.assertNotIn(first, banned)
+        biased = self.generate("--prompt", PROMPT, "--max-new-tokens", "4", "--logit-bias", "77=1000")["tokens"]
+        self.assertEqual(biased, [77] * 4)
+
+    def test_special_tokens_in_a_prompt_are_text_unless_asked_for(self):
+        prompt = "<|im_start|>a"
+        plain = self.generate("--prompt", prompt, "--max-new-tokens", "1")["prompt_tokens"]
+        parsed = self.generate("--prompt", prompt, "--max-new-tokens", "1", "--parse-special")["prompt_tokens"]
+        bare = self.generate("--prompt", prompt, "--max-new-tokens", "1", "--no-special")["prompt_tokens"]
+        self.assertEqual(parsed, 3)
+        self.assertGreater(plain, parsed)
+        self.assertEqual(bare, plain - 1)
+
+    def test_a_prompt_longer_than_the_context(self):
+        self.fail_with(command.FAILED, [], "generate", "--prompt", "word " * 300, "--context", "64")
+
+
+class Golden(command.CommandTest):
+    """Greedy text of the full-precision model against another program's, up to the first near-tie."""
+
+    @command.needs(command.SHARED / "models/story-15m")
+    def test_greedy_continuations(self):
+        directory = command.SHARED / "models/story-15m"
+        cases = json.loads((directory / "golden.json").read_text())
+        prompts = {prompt: golden for prompt, golden in cases.items() if isinstance(golden, dict)}
+        self.assertEqual(len(prompts), 3)
+        for prompt, golden in prompts.items():
+            with self.subTest(prompt=prompt):
+                result = self.json_of("generate", "--model", directory, "--prompt", prompt, "--temperature", "0",
+                                      "--max-new-tokens", "64", "--ignore-eos")
+                sure = next((i for i, gap in enumerate(golden["gap"]) if gap < 0.01), 64)
+                self.assertGreater(sure, 0)
+                self.assertEqual(result["tokens"][:sure], golden["greedy"][:sure])
+
+
+if __name__ == "__main__":
+    command.main()

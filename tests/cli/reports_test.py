@@ -1,0 +1,84 @@
+"""quire inspect, diagnose and bench: figures that add up."""
+import json
+
+import command
+
+CONFIG = json.loads((command.EMBEDDED / "config.json").read_text())
+
+
+class Inspect(command.CommandTest):
+    def test_description_matches_the_config(self):
+        result = self.json_of("inspect")
+        self.assertEqual(result["architecture"], CONFIG["architectures"][0])
+        self.assertEqual(result["num_layers"], CONFIG["num_hidden_layers"])
+        self.assertEqual(result["hidden_size"], CONFIG["hidden_size"])
+        self.assertEqual(result["vocab_size"], CONFIG["vocab_size"])
+        self.assertEqual(result["num_kv_heads"], CONFIG["num_key_value_heads"])
+        self.assertEqual(result["max_context"], CONFIG["max_position_embeddings"])
+
+    def test_layers_are_the_sums_of_their_tensors(self):
+        result = self.json_of("inspect")
+        self.assertEqual([layer["layer"] for layer in result["layers"]], [None, *range(CONFIG["num_hidden_layers"])])
+        for layer in result["layers"]:
+            tensors = [t for t in result["tensors"] if t.get("layer") == layer["layer"]]
+            self.assertEqual(layer["num_tensors"], len(tensors))
+            self.assertEqual(layer["bytes"], sum(t["bytes"] for t in tensors))
+        for layer in result["layers"][1:]:
+            self.assertGreater(layer["bits_per_weight"], 3.0)
+            self.assertLess(layer["bits_per_weight"], 6.0)
+
+    def test_memory_grows_with_context_and_batch(self):
+        def memory(*args):
+            return self.json_of("inspect", "--summary", *args)["memory"]
+
+        small, longer, more = memory("--context", 256), memory("--context", 1024), memory("--context", 256, "--batch", 4)
+        self.assertEqual(small["total_bytes"], small["weight_bytes"] + small["cache_bytes"])
+        self.assertLess(small["cache_bytes"], longer["cache_bytes"])
+        self.assertLess(small["cache_bytes"], more["cache_bytes"])
+        self.assertEqual(small["weight_bytes"], longer["weight_bytes"])
+
+    def test_text(self):
+        text = self.succeed("inspect").stdout
+        for word in (CONFIG["architectures"][0], "model.layers.0.self_attn.q_proj", "bits/weight", "total"):
+            self.assertIn(word, text)
+        self.assertNotIn("q_proj", self.succeed("inspect", "--summary").stdout)
+
+    def test_reads_no_weights(self):
+        weights = bytearray((command.EMBEDDED / "output.safetensors").read_bytes())
+        weights[-1000:] = b"\xff" * 1000
+        with command.broken_model(lambda d: command.replace(d / "output.safetensors", bytes(weights))) as directory:
+            self.succeed("inspect", "--model", directory)
+
+
+class Diagnose(command.CommandTest):
+    def test_json(self):
+        text = json.dumps(self.json_of("diagnose"))
+        self.assertIn("cpu", text.lower())
+
+    def test_text(self):
+        result = self.succeed("diagnose")
+        self.assertIn("cpu", result.stdout.lower())
+        self.assertEqual(result.stderr, "")
+
+
+class Bench(command.CommandTest):
+    ARGS = ("bench", "--batch", "1,2", "--prompt-tokens", "32", "--new-tokens", "16")
+
+    def test_json(self):
+        result = self.json_of(*self.ARGS)
+        self.assertEqual([row["batch"] for row in result["results"]], [1, 2])
+        self.assertGreater(result["weight_bytes"], 1 << 20)
+        for row in result["results"]:
+            self.assertGreater(row["prefill_tokens_per_second"], 0)
+            self.assertGreater(row["decode_tokens_per_second"], 0)
+            self.assertGreater(row["cache_bytes"], 0)
+
+    def test_text_is_aligned(self):
+        lines = self.succeed(*self.ARGS).stdout.splitlines()
+        table = lines[lines.index("") + 1:]
+        self.assertEqual(len(table), 3)
+        self.assertEqual(len({len(line) for line in table}), 1)
+
+
+if __name__ == "__main__":
+    command.main()

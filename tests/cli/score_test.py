@@ -1,0 +1,133 @@
+"""quire score: log-probabilities, perplexity, raw logits."""
+import json
+import math
+import pathlib
+import struct
+import tempfile
+
+import command
+
+TEXT = "It was a dark and stormy night; the rain fell in torrents, and the king was not at home. \u2603"
+
+
+def read_tensor(path, name):
+    """Rows of an F32 matrix of a safetensors file that has nothing else."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    assert list(header) == [name], header
+    assert header[name]["dtype"] == "F32"
+    rows, columns = header[name]["shape"]
+    begin, end = header[name]["data_offsets"]
+    assert (begin, end) == (0, rows * columns * 4) and len(data) == 8 + length + end
+    values = struct.unpack(f"<{rows * columns}f", data[8 + length:])
+    return [values[row * columns:(row + 1) * columns] for row in range(rows)]
+
+
+def log_softmax(row, token):
+    largest = max(row)
+    return row[token] - largest - math.log(sum(math.exp(value - largest) for value in row))
+
+
+class Score(command.CommandTest):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.text = self.directory / "text.txt"
+        self.text.write_text(TEXT, encoding="utf-8")
+
+    def score(self, *args, **options):
+        return self.json_of("score", *args, **options)
+
+    def write_ids(self, ids):
+        path = self.directory / "ids.json"
+        path.write_text(json.dumps(ids))
+        return path
+
+    def test_perplexity_is_that_of_the_log_probs(self):
+        result = self.score("--text", self.text)
+        self.assertIsNone(result["log_probs"][0])
+        values = result["log_probs"][1:]
+        self.assertEqual(result["num_tokens"], len(result["tokens"]))
+        self.assertEqual(result["num_predictions"], len(values))
+        self.assertAlmostEqual(result["mean_log_prob"], sum(values) / len(values), places=5)
+        self.assertAlmostEqual(result["perplexity"] / math.exp(-sum(values) / len(values)), 1.0, places=4)
+        self.assertTrue(all(value < 0 for value in values))
+
+    def test_text_and_its_ids_score_alike(self):
+        from_text = self.score("--text", self.text)
+        ids = json.loads(self.succeed("tokenize", "--plain", TEXT).stdout)
+        self.assertEqual(from_text["tokens"], ids)
+        from_ids = self.score("--ids", self.write_ids(ids))
+        self.assertEqual(from_ids["log_probs"], from_text["log_probs"])
+        self.assertEqual(self.score("--ids", "-", stdin=json.dumps(ids))["log_probs"], from_text["log_probs"])
+
+    def test_each_window_stands_alone(self):
+        ids = self.score("--text", self.text)["tokens"]
+        windowed = self.score("--ids", self.write_ids(ids), "--window", "8")
+        self.assertEqual(windowed["num_windows"], -(-len(ids) // 8))
+        expected = []
+        for begin in range(0, len(ids), 8):
+            piece = ids[begin:begin + 8]
+            expected += self.score("--ids", self.write_ids(piece))["log_probs"] if len(piece) > 1 else [None]
+        self.assertEqual(windowed["log_probs"], expected)
+
+    def test_limit(self):
+        ids = self.score("--text", self.text)["tokens"]
+        limited = self.score("--ids", self.write_ids(ids), "--limit", "10")
+        self.assertEqual(limited["tokens"], ids[:10])
+
+    def test_summary_leaves_the_tokens_out(self):
+        result = self.score("--text", self.text, "--summary")
+        self.assertNotIn("log_probs", result)
+        self.assertIn("perplexity", result)
+
+    def test_text_output(self):
+        result = self.score("--text", self.text)
+        lines = self.succeed("score", "--text", self.text).stdout.splitlines()
+        self.assertEqual(len(lines), result["num_tokens"] + 2)
+        rows = [line.split("\t") for line in lines[:-2]]
+        self.assertEqual([int(row[1]) for row in rows], result["tokens"])
+        self.assertEqual(rows[0][2], "-")
+        self.assertAlmostEqual(float(rows[3][2]), result["log_probs"][3], places=5)
+        self.assertRegex(lines[-1], r"^perplexity  \d+\.\d+$")
+
+    def test_logits_belong_to_the_log_probs(self):
+        path = self.directory / "logits.safetensors"
+        result = self.score("--text", self.text, "--window", "16", "--logits", path)
+        begin = (result["num_windows"] - 1) * 16
+        tokens, log_probs = result["tokens"][begin:], result["log_probs"][begin:]
+        rows = read_tensor(path, "logits")
+        self.assertEqual(len(rows), len(tokens))
+        for row, token, expected in zip(rows, tokens[1:], log_probs[1:]):
+            self.assertAlmostEqual(log_softmax(row, token), expected, places=4)
+        self.assertEqual(sorted(p.name for p in self.directory.iterdir()), ["logits.safetensors", "text.txt"])
+
+    def test_logits_that_cannot_be_written(self):
+        self.fail_with(command.FAILED, ["no/such/place"], "score", "--text", self.text, "--logits", "no/such/place/x")
+
+    def test_input_that_makes_no_sense(self):
+        for content in ("{}", "[1, 2", '[1, "a"]', "[1, -2]", "[1, 2.5]", "[1, 99999999999]", ""):
+            with self.subTest(content=content):
+                path = self.directory / "ids.json"
+                path.write_text(content)
+                self.fail_with(command.FAILED, ["ids.json"], "score", "--ids", path)
+        self.fail_with(command.FAILED, ["2 or more"], "score", "--ids", self.write_ids([5]))
+        result = command.run("score", "--ids", self.write_ids([5, 6, 10**6]))
+        self.assertIn(result.returncode, (command.USAGE, command.FAILED))
+        self.assertIn("1000000", result.stderr)
+
+
+class Golden(command.CommandTest):
+    @command.needs(command.SHARED / "models/eval_ids.json")
+    def test_perplexity_of_the_embedded_model(self):
+        result = self.json_of("score", "--ids", command.SHARED / "models/eval_ids.json", "--limit", "2048",
+                              "--window", "512", "--summary")
+        self.assertEqual(result["num_predictions"], 4 * 511)
+        self.assertGreater(result["perplexity"], 20)
+        self.assertLess(result["perplexity"], 90)
+
+
+if __name__ == "__main__":
+    command.main()

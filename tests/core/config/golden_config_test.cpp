@@ -1,0 +1,96 @@
+// Configurations as transformers and ExLlamaV2's converter write them.
+#include <gtest/gtest.h>
+
+#include "core/config/model_config.h"
+#include "tests/support/expect_error.h"
+
+namespace quire {
+namespace {
+
+std::string golden(const std::string& name) {
+  return std::string(QUIRE_TEST_DATA) + "/architectures/" + name;
+}
+
+ModelConfig read(const std::string& name) {
+  return read_model_config(posix_file_system(), golden(name));
+}
+
+TEST(GoldenConfig, Llama3) {
+  const ModelConfig config = read("llama3");
+  EXPECT_EQ(config.architecture->name, "LlamaForCausalLM");
+  EXPECT_EQ(config.heads.head_dim, 16);
+  EXPECT_EQ(config.heads.num_kv_heads, 2);
+  EXPECT_EQ(config.rope.kind, RopeKind::llama3);
+  EXPECT_EQ(config.rope.theta, 500000.0);
+  EXPECT_EQ(config.rope.original_max_positions, 64);
+  EXPECT_FALSE(config.tied_embeddings);
+  EXPECT_EQ(config.max_positions, 4096);
+  EXPECT_EQ(config.eos_ids, TokenIds{2});
+  EXPECT_EQ(config.bos_id, 1);
+  EXPECT_EQ(config.pad_id, 0);
+}
+
+TEST(GoldenConfig, LlamaTied) {
+  EXPECT_TRUE(read("llama_tied").tied_embeddings);
+  EXPECT_EQ(read("llama_tied").rope.kind, RopeKind::plain);
+}
+
+TEST(GoldenConfig, LlamaWithBiasesAndLinearRope) {
+  const ModelConfig config = read("llama_bias_linear_rope");
+  EXPECT_TRUE(config.qkv_bias && config.attention_output_bias && config.mlp_bias);
+  EXPECT_EQ(config.rope.kind, RopeKind::linear);
+  EXPECT_EQ(config.rope.factor, 2.0);
+}
+
+TEST(GoldenConfig, Mistral) {
+  const ModelConfig config = read("mistral");
+  EXPECT_EQ(config.architecture->name, "MistralForCausalLM");
+  EXPECT_EQ(config.heads.head_dim, 32);
+  EXPECT_EQ(config.sliding_windows, (std::vector<int32_t>{0, 0}));
+}
+
+TEST(GoldenConfig, Qwen2) {
+  const ModelConfig config = read("qwen2");
+  EXPECT_EQ(config.architecture->name, "Qwen2ForCausalLM");
+  EXPECT_TRUE(config.qkv_bias && config.tied_embeddings);
+  EXPECT_FALSE(config.attention_output_bias);
+  EXPECT_EQ(config.heads.head_dim, 16);
+  EXPECT_EQ(config.sliding_windows, (std::vector<int32_t>{0, 0}));
+}
+
+TEST(GoldenConfig, OfTheStoryModels) {
+  const std::string models = std::string(QUIRE_SHARED_DIR) + "/models/";
+  if (!posix_file_system().is_directory(models)) GTEST_SKIP() << models << " is absent";
+  const auto& files = posix_file_system();
+  EXPECT_EQ(read_model_config(files, models + "story-15m").quantization.method,
+            QuantizationConfig::Method::none);
+  const ModelConfig exl2 = read_model_config(files, models + "story-3m-exl2-5.0bpw");
+  EXPECT_EQ(exl2.quantization.method, QuantizationConfig::Method::exl2);
+  EXPECT_EQ(exl2.quantization.bits, 5.0);
+  EXPECT_TRUE(exl2.tied_embeddings);
+  EXPECT_EQ(exl2.eos_ids, TokenIds{1});
+  EXPECT_EQ(exl2.bos_id, 0);
+  const ModelConfig gptq = read_model_config(files, models + "story-3m-gptq-g64-act");
+  EXPECT_EQ(gptq.quantization.gptq_group_size, 64);
+  EXPECT_TRUE(gptq.quantization.gptq_act_order);
+  EXPECT_FALSE(gptq.quantization.gptq_v2);
+}
+
+// The families that have no row yet are refused, each with its name, and none by accident.
+TEST(GoldenConfig, OtherFamiliesAreRefusedByName) {
+  const std::string families = std::string(QUIRE_SHARED_DIR) + "/golden/architectures";
+  if (!posix_file_system().is_directory(families)) GTEST_SKIP() << families << " is absent";
+  int refused = 0;
+  for (const std::string& name : posix_file_system().list(families)) {
+    try {
+      read_model_config(posix_file_system(), families + "/" + name);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported) << name << ": " << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
+}  // namespace
+}  // namespace quire

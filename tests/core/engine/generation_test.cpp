@@ -1,0 +1,329 @@
+// Jobs on the fake device, stepped by hand: every token is checked against the oracle.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_fakes.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr int32_t kVocab = 64;
+
+FakeEngineOptions threadless() {
+  FakeEngineOptions options;
+  options.cache.start_thread = false;
+  return options;
+}
+
+JobRequest greedy(TokenIds prompt, int32_t max_new_tokens) {
+  JobRequest request;
+  request.prompt = std::move(prompt);
+  request.max_new_tokens = max_new_tokens;
+  request.sampling.temperature = 0.0F;
+  return request;
+}
+
+TokenIds counting(int32_t from, int32_t count) {
+  TokenIds tokens;
+  for (int32_t i = 0; i < count; ++i) tokens.push_back((from + i) % kVocab);
+  return tokens;
+}
+
+TEST(GenerationTest, OneJobGivesTheTokensOfTheModel) {
+  FakeEngine engine(threadless());
+  const TokenIds prompt = counting(3, 10);
+  const auto job = engine.cache->submit(greedy(prompt, 20));
+  engine.run_to_idle();
+  const Transcript transcript = read_all(*job);
+  EXPECT_EQ(transcript.tokens, fake_greedy(prompt, 20, kVocab));
+  EXPECT_EQ(transcript.text, fake_text(transcript.tokens));
+  EXPECT_EQ(transcript.terminal.reason, FinishReason::max_new_tokens);
+  EXPECT_EQ(transcript.num_started, 1);
+  EXPECT_EQ(transcript.num_terminal, 1);
+  EXPECT_EQ(job->result().new_tokens, 20);
+  EXPECT_EQ(job->result().prompt_tokens, 10);
+  EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
+}
+
+TEST(GenerationTest, ALongPromptIsComputedInChunksBesideDecodingJobs) {
+  FakeEngineOptions options = threadless();
+  options.cache.max_chunk_tokens = 8;
+  FakeEngine engine(options);
+  const auto decoding = engine.cache->submit(greedy(counting(1, 3), 60));
+  engine.cache->core().run_once();
+  const TokenIds prompt = counting(7, 100);
+  const auto prefilling = engine.cache->submit(greedy(prompt, 4));
+  int32_t before = decoding->result().new_tokens;
+  for (int32_t step = 0; step < 10; ++step) {
+    engine.cache->core().run_once();
+    EXPECT_EQ(decoding->result().new_tokens, before + 1) << "a decode step was skipped at " << step;
+    before = decoding->result().new_tokens;
+  }
+  EXPECT_EQ(prefilling->state(), JobState::prefill);
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*prefilling).tokens, fake_greedy(prompt, 4, kVocab));
+  EXPECT_EQ(read_all(*decoding).tokens, fake_greedy(counting(1, 3), 60, kVocab));
+}
+
+TEST(GenerationTest, JobsThatShareAPromptComputeItOnce) {
+  FakeEngineOptions options = threadless();
+  options.limits = {128, 32, 64, 512, 2048, 16, kVocab};
+  options.max_seq_len = 2000;
+  FakeEngine engine(options);
+  const TokenIds prompt = counting(0, 1500);
+  const auto jobs = engine.cache->submit_many(greedy(prompt, 8), 32);
+  engine.run_to_idle();
+  const TokenIds expected = fake_greedy(prompt, 8, kVocab);
+  for (const auto& job : jobs) EXPECT_EQ(read_all(*job).tokens, expected);
+  EXPECT_LE(engine.cache->stats().prompt_tokens_computed, 1650U);
+}
+
+TEST(GenerationTest, ASecondJobFindsThePromptInTheCache) {
+  FakeEngine engine(threadless());
+  const TokenIds prompt = counting(5, 30);
+  const auto first = engine.cache->submit(greedy(prompt, 6));
+  engine.run_to_idle();
+  const auto second = engine.cache->submit(greedy(prompt, 6));
+  engine.run_to_idle();
+  EXPECT_EQ(second->result().cached_tokens, 29);
+  EXPECT_EQ(read_all(*second).tokens, fake_greedy(prompt, 6, kVocab));
+}
+
+TEST(GenerationTest, NamespacesDoNotShare) {
+  FakeEngine engine(threadless());
+  const TokenIds prompt = counting(5, 30);
+  JobRequest request = greedy(prompt, 6);
+  request.name_space = "a";
+  const auto first = engine.cache->submit(request);
+  engine.run_to_idle();
+  request.name_space = "b";
+  const auto second = engine.cache->submit(request);
+  engine.run_to_idle();
+  EXPECT_EQ(second->result().cached_tokens, 0);
+  EXPECT_EQ(read_all(*second).tokens, fake_greedy(prompt, 6, kVocab));
+}
+
+TEST(GenerationTest, PreemptedJobsGoOnWithTheSameTokens) {
+  FakeEngineOptions options = threadless();
+  options.limits.num_pages = 20;  // 80 tokens for three jobs of up to 50
+  FakeEngine engine(options);
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < 3; ++i) jobs.push_back(engine.cache->submit(greedy(counting(i * 7, 10), 40)));
+  engine.run_to_idle();
+  EXPECT_GT(engine.cache->stats().preemptions, 0U);
+  for (int32_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(read_all(*jobs[static_cast<size_t>(i)]).tokens, fake_greedy(counting(i * 7, 10), 40, kVocab));
+  }
+}
+
+TEST(GenerationTest, CancelTakesEffectWithTheNextStep) {
+  FakeEngine engine(threadless());
+  const auto job = engine.cache->submit(greedy(counting(0, 10), 100));
+  for (int32_t i = 0; i < 5; ++i) engine.cache->core().run_once();
+  job->cancel();
+  engine.cache->core().run_once();
+  const Transcript transcript = read_all(*job);
+  EXPECT_EQ(transcript.terminal.reason, FinishReason::cancelled);
+  EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
+  EXPECT_EQ(engine.cache->stats().running_jobs, 0);
+}
+
+TEST(GenerationTest, ADroppedJobIsCancelled) {
+  FakeEngine engine(threadless());
+  auto job = engine.cache->submit(greedy(counting(0, 10), 100));
+  engine.cache->core().run_once();
+  job.reset();
+  engine.cache->core().run_once();
+  EXPECT_EQ(engine.cache->stats().cancelled_jobs, 1U);
+  EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
+}
+
+TEST(GenerationTest, StopTokensEndAJobAndEndTokensAreImplied) {
+  const TokenIds prompt = counting(9, 12);
+  const TokenIds expected = fake_greedy(prompt, 10, kVocab);
+  FakeEngineOptions options = threadless();
+  options.end_tokens = {expected[4]};
+  FakeEngine engine(options);
+  const auto job = engine.cache->submit(greedy(prompt, 10));
+  JobRequest ignoring = greedy(prompt, 10);
+  ignoring.ignore_end_tokens = true;
+  const auto other = engine.cache->submit(ignoring);
+  engine.run_to_idle();
+  const Transcript transcript = read_all(*job);
+  EXPECT_EQ(transcript.terminal.reason, FinishReason::stop_token);
+  EXPECT_EQ(job->result().stop_token, expected[4]);
+  EXPECT_EQ(read_all(*other).terminal.reason, FinishReason::max_new_tokens);
+}
+
+TEST(GenerationTest, AStopStringIsFoundBeforeTheLastTokenAndNeverShown) {
+  const TokenIds prompt = counting(2, 12);
+  const std::string text = fake_text(fake_greedy(prompt, 8, kVocab));
+  FakeEngine engine(threadless());
+  JobRequest request = greedy(prompt, 8);
+  request.stop_strings = {text.substr(5, 3)};
+  const auto job = engine.cache->submit(request);
+  engine.run_to_idle();
+  const Transcript transcript = read_all(*job);
+  EXPECT_EQ(transcript.terminal.reason, FinishReason::stop_string);
+  EXPECT_EQ(transcript.text, text.substr(0, text.find(request.stop_strings[0])));
+  EXPECT_EQ(job->result().stop_string, request.stop_strings[0]);
+}
+
+TEST(GenerationTest, APoisonedJobEndsAloneAndItsPagesAreNotShared) {
+  FakeEngine engine(threadless());
+  engine.executor->nan_token = 50;
+  TokenIds poisoned = counting(0, 20);
+  poisoned.push_back(50);
+  const auto bad = engine.cache->submit(greedy(poisoned, 10));
+  const auto good = engine.cache->submit(greedy(counting(20, 9), 10));
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*bad).terminal.error, ErrorCode::numeric);
+  EXPECT_EQ(read_all(*good).tokens.size(), 10U);
+  engine.executor->nan_token = -1;
+  EXPECT_EQ(engine.cache->core().loop().query_prefix(poisoned, ""), 0);
+}
+
+TEST(GenerationTest, ABrokenCodecEndsItsJobAlone) {
+  const TokenIds expected = fake_greedy(counting(0, 9), 10, kVocab);
+  FakeEngine engine(threadless());
+  engine.codec->broken_token = expected[3];
+  const auto bad = engine.cache->submit(greedy(counting(0, 9), 10));
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*bad).terminal.error, ErrorCode::internal);
+  EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
+}
+
+TEST(GenerationTest, AStepThatFailsAsAWholeIsTracedToItsJob) {
+  FakeEngine engine(threadless());
+  engine.executor->before_step = [](const Batch& batch) {
+    for (const TokenId token : batch.token_ids) {
+      if (token == 60) throw Error(ErrorCode::out_of_memory, "token 60 is too much");
+    }
+  };
+  const TokenIds prompt{1, 2, 3};
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < 4; ++i) jobs.push_back(engine.cache->submit(greedy(counting(10 * i, 5), 3)));
+  const auto bad = engine.cache->submit(greedy({60}, 3));
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*bad).terminal.error, ErrorCode::out_of_memory);
+  for (int32_t i = 0; i < 4; ++i) {
+    const TokenIds expected = fake_greedy(counting(10 * i, 5), 3, kVocab);
+    const Transcript transcript = read_all(*jobs[static_cast<size_t>(i)]);
+    if (std::find(expected.begin(), expected.end() - 1, 60) == expected.end() - 1) {
+      EXPECT_EQ(transcript.tokens, expected);
+    }
+  }
+}
+
+TEST(GenerationTest, ADeviceFaultEndsAllJobsWithOneStatus) {
+  FakeEngine engine(threadless());
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < 12; ++i) jobs.push_back(engine.cache->submit(greedy(counting(i, 5), 30)));
+  engine.cache->core().run_once();
+  engine.executor->before_step = [](const Batch&) {
+    throw Error(ErrorCode::device_lost, "the device is gone");
+  };
+  engine.cache->core().run_once();
+  for (const auto& job : jobs) EXPECT_EQ(read_all(*job).terminal.error, ErrorCode::device_lost);
+  try {
+    engine.cache->submit(greedy({1}, 1));
+    ADD_FAILURE() << "a lost device takes no jobs";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::device_lost);
+  }
+  EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
+}
+
+TEST(GenerationTest, ScoringGivesTheLogProbabilitiesOfThePrompt) {
+  FakeEngineOptions options = threadless();
+  options.cache.max_chunk_tokens = 7;
+  FakeEngine engine(options);
+  JobRequest request;
+  request.kind = JobKind::score;
+  request.prompt = counting(11, 33);
+  request.want_raw_logits = true;
+  const auto job = engine.cache->submit(request);
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*job).terminal.reason, FinishReason::completed);
+  const std::vector<float> scores = job->scores();
+  const std::vector<float> raw = job->raw_logits();
+  ASSERT_EQ(scores.size(), 32U);
+  ASSERT_EQ(raw.size(), 33U * kVocab);
+  for (size_t i = 0; i < scores.size(); ++i) {
+    std::vector<float> logits(kVocab);
+    fake_logits(gsl::span<const TokenId>(request.prompt).first(i + 1), logits);
+    double sum = 0.0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    EXPECT_NEAR(scores[i], logits[static_cast<size_t>(request.prompt[i + 1])] - std::log(sum), 1e-5);
+    EXPECT_EQ(raw[i * kVocab + 3], logits[3]);
+  }
+}
+
+TEST(GenerationTest, AForkGoesOnFromTheTokensOfItsParent) {
+  FakeEngine engine(threadless());
+  const TokenIds prompt = counting(4, 9);
+  const auto parent = engine.cache->submit(greedy(prompt, 20));
+  for (int32_t i = 0; i < 6; ++i) engine.cache->core().run_once();
+  const auto child = parent->fork({});
+  engine.run_to_idle();
+  const TokenIds expected = fake_greedy(prompt, 20, kVocab);
+  EXPECT_EQ(read_all(*parent).tokens, expected);
+  const Transcript transcript = read_all(*child);
+  EXPECT_EQ(transcript.tokens, TokenIds(expected.begin() + 6, expected.end()));
+  EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
+}
+
+TEST(GenerationTest, ARewoundJobTakesTheSameWayAgain) {
+  FakeEngine engine(threadless());
+  const TokenIds prompt = counting(4, 9);
+  const auto job = engine.cache->submit(greedy(prompt, 20));
+  for (int32_t i = 0; i < 10; ++i) engine.cache->core().run_once();
+  job->rewind(3);
+  engine.run_to_idle();
+  const TokenIds expected = fake_greedy(prompt, 20, kVocab);
+  const TokenIds tokens = read_all(*job).tokens;
+  ASSERT_EQ(tokens.size(), 27U);
+  EXPECT_EQ(TokenIds(tokens.begin() + 10, tokens.end()), TokenIds(expected.begin() + 3, expected.end()));
+}
+
+TEST(GenerationTest, APausedJobTakesNoPartUntilItIsResumed) {
+  FakeEngine engine(threadless());
+  const auto job = engine.cache->submit(greedy(counting(4, 9), 20));
+  for (int32_t i = 0; i < 3; ++i) engine.cache->core().run_once();
+  job->pause();
+  engine.run_to_idle();
+  EXPECT_EQ(job->state(), JobState::paused);
+  EXPECT_EQ(job->result().new_tokens, 3);
+  job->resume();
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*job).tokens, fake_greedy(counting(4, 9), 20, kVocab));
+}
+
+TEST(GenerationTest, StatsAfterAPinShowIt) {
+  FakeEngine engine(threadless());
+  const TokenIds prompt = counting(3, 40);
+  const auto job = engine.cache->submit(greedy(prompt, 2));
+  engine.run_to_idle();
+  const PinId pin = engine.cache->pin_prefix(prompt, "", Duration{0}, std::chrono::seconds(30));
+  EXPECT_GT(engine.cache->stats().pages.pinned, 0);
+  engine.cache->unpin(pin);
+  engine.cache->core().run_once();
+  EXPECT_EQ(engine.cache->stats().pages.pinned, 0);
+}
+
+TEST(GenerationTest, ThreadedEngineRunsJobsToTheirEnd) {
+  FakeEngine engine({});
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < 16; ++i) jobs.push_back(engine.cache->submit(greedy(counting(i, 5 + i), 30)));
+  for (size_t i = 0; i < jobs.size(); i += 2) jobs[i]->cancel();
+  for (int32_t i = 1; i < 16; i += 2) {
+    const Transcript transcript = read_all(*jobs[static_cast<size_t>(i)], std::chrono::seconds(30));
+    EXPECT_EQ(transcript.tokens, fake_greedy(counting(i, 5 + i), 30, kVocab));
+  }
+  engine.cache->close();
+  EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
+}
+
+}  // namespace
+}  // namespace quire::testing

@@ -1,0 +1,254 @@
+// The policy's rules, one by one, on plain structs.
+#include "core/engine/scheduler_policy.h"
+
+#include <random>
+
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+class SchedulerPolicyTest : public ::testing::Test {
+ protected:
+  SchedulerPolicyTest() {
+    for (TokenId i = 0; i < 1000; ++i) tokens_.push_back(i);
+    input_.limits = {8, 32, 32, 4, 2, Duration{0}};
+    input_.available_pages = 100;
+    spaces_.resize(2);
+    input_.demand_of = [this](int32_t index) { return demands_[static_cast<size_t>(index)]; };
+  }
+
+  // A running job with `length` tokens in the cache and `left` to compute.
+  RunningView& running(uint64_t order, int32_t length, int32_t left) {
+    RunningView job;
+    job.order = order;
+    job.tokens = gsl::span<const TokenId>(tokens_).first(static_cast<size_t>(length + left));
+    job.demand.length = length;
+    job.demand.held_pages = pages_for(length, 4);
+    running_.push_back(job);
+    return running_.back();
+  }
+
+  WaitingView& waiting(uint64_t order, int32_t length) {
+    WaitingView job;
+    job.order = order;
+    job.tokens = gsl::span<const TokenId>(tokens_).first(static_cast<size_t>(length));
+    waiting_.push_back(job);
+    demands_.emplace_back();
+    return waiting_.back();
+  }
+
+  const PolicyOutput& plan() {
+    input_.running = running_;
+    input_.waiting = waiting_;
+    input_.name_spaces = spaces_;
+    plan_step(input_, output_);
+    return output_;
+  }
+
+  int32_t granted(int32_t index, bool admits) const {
+    for (const Grant& grant : output_.grants) {
+      if (grant.index == index && grant.admits == admits) return grant.max_tokens;
+    }
+    return 0;
+  }
+
+  TokenIds tokens_;
+  PolicyInput input_;
+  std::vector<RunningView> running_;
+  std::vector<WaitingView> waiting_;
+  std::vector<PageDemand> demands_;
+  std::vector<NamespaceView> spaces_;
+  PolicyOutput output_;
+};
+
+TEST_F(SchedulerPolicyTest, DecodingComesFirstAndAPromptTakesTheRest) {
+  running(1, 0, 100);
+  running(2, 10, 1);
+  running(3, 20, 1);
+  plan();
+  EXPECT_EQ(granted(0, false), 30);
+  EXPECT_EQ(granted(1, false), 1);
+  EXPECT_EQ(granted(2, false), 1);
+}
+
+TEST_F(SchedulerPolicyTest, CandidatesAreGrantedWithTheirRows) {
+  running(1, 10, 4).num_candidates = 3;
+  plan();
+  EXPECT_EQ(granted(0, false), 4);
+  EXPECT_EQ(output_.grants[0].num_logit_rows, 4);
+}
+
+TEST_F(SchedulerPolicyTest, WaitingJobsGoByPriorityThenDeadlineThenOrder) {
+  input_.limits.max_running_jobs = 1;
+  waiting(1, 5);
+  waiting(2, 5).priority = 1;
+  waiting(3, 5).priority = 1;
+  waiting_[2].deadline = TimePoint(std::chrono::seconds(1));
+  plan();
+  ASSERT_EQ(output_.grants.size(), 1U);
+  EXPECT_EQ(output_.grants[0].index, 2);
+}
+
+TEST_F(SchedulerPolicyTest, WaitingIsWorthPriority) {
+  input_.limits.max_running_jobs = 1;
+  input_.limits.ageing_interval = std::chrono::seconds(1);
+  waiting(1, 5).waited = std::chrono::seconds(6);
+  waiting(2, 5).priority = 5;
+  plan();
+  EXPECT_EQ(output_.grants[0].index, 0);
+  EXPECT_EQ(output_.grants[0].priority, 6) << "its age protects it once it runs";
+}
+
+TEST_F(SchedulerPolicyTest, TheNamespaceServedLeastGoesFirst) {
+  input_.limits.max_running_jobs = 1;
+  spaces_[0].served = 1000;
+  waiting(1, 5);
+  waiting(2, 5).name_space = 1;
+  plan();
+  EXPECT_EQ(output_.grants[0].index, 1);
+}
+
+TEST_F(SchedulerPolicyTest, ANamespaceOverItsQuotaDoesNotHoldUpOthers) {
+  spaces_[0].max_running_jobs = 1;
+  spaces_[0].running_jobs = 1;
+  waiting(1, 5);
+  waiting(2, 5).name_space = 1;
+  plan();
+  EXPECT_EQ(granted(0, true), 0);
+  EXPECT_EQ(granted(1, true), 5);
+  EXPECT_TRUE(output_.overtaken.empty());
+}
+
+TEST_F(SchedulerPolicyTest, AJobThatDoesNotFitIsOvertakenOnlySoOften) {
+  input_.available_pages = 10;
+  waiting(1, 60);
+  for (uint64_t i = 2; i < 8; ++i) waiting(i, 4);
+  plan();
+  EXPECT_EQ(output_.overtaken.size(), 2U) << "max_overtakes counts within one step as well";
+  EXPECT_EQ(output_.grants.size(), 2U);
+  waiting_[0].overtaken = 2;
+  plan();
+  EXPECT_TRUE(output_.grants.empty()) << "the job gates";
+  ASSERT_TRUE(output_.blocked.has_value());
+  EXPECT_TRUE(output_.blocked->gates);
+  EXPECT_EQ(output_.blocked->needed_pages, 15);
+}
+
+TEST_F(SchedulerPolicyTest, WherePagesRunOutTheLowestJobGoes) {
+  input_.available_pages = 0;
+  running(1, 8, 1);
+  running(2, 7, 1);
+  running(3, 8, 1);
+  plan();
+  EXPECT_EQ(output_.preempt, 2);
+  EXPECT_TRUE(output_.grants.empty());
+}
+
+TEST_F(SchedulerPolicyTest, TheLowestInNeedGoesItself) {
+  input_.available_pages = 0;
+  running(1, 7, 1);
+  running(2, 8, 1);
+  plan();
+  EXPECT_EQ(output_.preempt, 1);
+}
+
+TEST_F(SchedulerPolicyTest, ARestingJobGoesBeforeAnyOther) {
+  input_.available_pages = 0;
+  running(1, 8, 1).runnable = false;
+  running(2, 8, 1);
+  running(3, 8, 1);
+  plan();
+  EXPECT_EQ(output_.preempt, 0);
+}
+
+TEST_F(SchedulerPolicyTest, OnlyAHigherPriorityPreemptsForAPlace) {
+  input_.limits.max_running_jobs = 1;
+  running(1, 8, 1).priority = 1;
+  waiting(2, 5).priority = 1;
+  EXPECT_FALSE(plan().preempt.has_value());
+  waiting_[0].priority = 2;
+  EXPECT_EQ(plan().preempt, 0);
+}
+
+TEST_F(SchedulerPolicyTest, ASuspectRunsAlone) {
+  running(1, 8, 1);
+  running(2, 8, 1).suspect = true;
+  waiting(3, 5);
+  plan();
+  ASSERT_EQ(output_.grants.size(), 1U);
+  EXPECT_EQ(output_.grants[0].index, 1);
+}
+
+TEST_F(SchedulerPolicyTest, APromptWaitsForThePageAnotherComputes) {
+  PageDemand start;
+  start.tail = ContentId{1};
+  start.publishes = true;
+  running(1, 0, 40).demand = start;
+  running(2, 0, 40).demand = start;
+  input_.limits.max_step_tokens = 64;
+  plan();
+  EXPECT_EQ(granted(0, false), 40);
+  EXPECT_EQ(granted(1, false), 0);
+  running_[1].demand.tail = ContentId{2};
+  plan();
+  EXPECT_EQ(granted(1, false), 24) << "another beginning is not waited for";
+}
+
+TEST_F(SchedulerPolicyTest, AScoringJobIsGrantedNoMoreTokensThanRows) {
+  input_.limits.max_logit_rows = 6;
+  running(1, 0, 40).wants_all_rows = true;
+  plan();
+  EXPECT_EQ(granted(0, false), 6);
+}
+
+// Whatever the state: tokens, rows and pages of the step suffice for what is granted, nobody is granted
+// twice, and a step with somebody to run is never empty unless others than running jobs hold all pages.
+TEST_F(SchedulerPolicyTest, GrantsNeverExceedWhatThereIs) {
+  std::mt19937 random(7);
+  const auto below = [&](int32_t limit) {
+    return static_cast<int32_t>(random() % static_cast<uint32_t>(limit));
+  };
+  for (int32_t round = 0; round < 20000; ++round) {
+    running_.clear();
+    waiting_.clear();
+    demands_.clear();
+    input_.limits = {1 + below(8), 8 + below(40), 8 + below(40), 4, below(4), Duration{0}};
+    input_.available_pages = below(30);
+    for (int32_t n = below(1 + std::min(input_.limits.max_running_jobs, 8)); n > 0; --n) {
+      RunningView& job = running(static_cast<uint64_t>(below(1000)), below(40), 1 + below(30));
+      job.priority = below(3);
+      job.runnable = below(6) != 0;
+      job.wants_all_rows = below(8) == 0;
+    }
+    for (int32_t n = below(6); n > 0; --n) {
+      waiting(static_cast<uint64_t>(below(1000)), 1 + below(50)).priority = below(3);
+    }
+    plan();
+    int32_t tokens = 0;
+    int32_t pages = 0;
+    int32_t rows = 0;
+    for (const Grant& grant : output_.grants) {
+      const auto index = static_cast<size_t>(grant.index);
+      const PageDemand& demand = grant.admits ? demands_[index] : running_[index].demand;
+      EXPECT_GE(grant.max_tokens, 1);
+      tokens += grant.max_tokens;
+      rows += std::min(grant.num_logit_rows, grant.max_tokens);
+      pages += pages_needed(demand, grant.max_tokens, 0, 4);
+    }
+    EXPECT_LE(tokens, input_.limits.max_step_tokens);
+    EXPECT_LE(rows, input_.limits.max_logit_rows);
+    EXPECT_LE(pages, input_.available_pages);
+    const bool any_runnable =
+        std::any_of(running_.begin(), running_.end(), [](const RunningView& job) { return job.runnable; });
+    const bool acts = !output_.grants.empty() || output_.preempt.has_value();
+    const bool any_pages = std::any_of(running_.begin(), running_.end(),
+                                       [](const RunningView& job) { return job.demand.held_pages > 0; });
+    if (any_runnable && any_pages) {
+      EXPECT_TRUE(acts) << "round " << round;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,214 @@
+#include "core/kv/kv_cache.h"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+TokenIds counting(TokenId first, int32_t count) {
+  TokenIds tokens(static_cast<size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return tokens;
+}
+
+class KvCacheTest : public ::testing::Test {
+ protected:
+  static KvCacheOptions options(int32_t page_tokens = 4, int32_t num_pages = 16) {
+    return {{num_pages, page_tokens, 64}, 16, 8};
+  }
+
+  static PlannedSequence planned(SequenceId sequence, const TokenIds& tokens, int32_t max_tokens = 1000) {
+    PlannedSequence plan;
+    plan.sequence = sequence;
+    plan.tokens = tokens;
+    plan.max_tokens = max_tokens;
+    return plan;
+  }
+
+  // Computes all of `tokens`; what the step looked like.
+  static ReservedSequence compute(KvCache& kv, SequenceId sequence, const TokenIds& tokens) {
+    StepPlan plan;
+    plan.sequences.push_back(planned(sequence, tokens));
+    Reservation reservation = kv.reserve(plan);
+    ReservedSequence reserved = reservation.sequences()[0];
+    reservation.commit({{{reserved.num_tokens, false}}});
+    EXPECT_EQ(kv.audit(), "");
+    return reserved;
+  }
+};
+
+TEST_F(KvCacheTest, AReservationThatIsNotCommittedLeavesNoTrace) {
+  KvCache kv(options());
+  const TokenIds tokens = counting(1, 10);
+  const SequenceId sequence = kv.create({});
+  {
+    StepPlan plan;
+    plan.sequences.push_back(planned(sequence, tokens));
+    const Reservation reservation = kv.reserve(plan);
+    EXPECT_EQ(kv.pool().num_referenced(), 3);
+  }
+  EXPECT_EQ(kv.pool().num_free(), 16);
+  EXPECT_EQ(kv.length(sequence), 0);
+  EXPECT_EQ(kv.audit(), "");
+}
+
+TEST_F(KvCacheTest, WholePagesAreSharedAndAPieceOfOneIsCopied) {
+  KvCache kv(options());
+  const TokenIds tokens = counting(1, 10);
+  const SequenceId first = kv.create({});
+  compute(kv, first, tokens);
+  const SequenceId second = kv.create({});
+  StepPlan plan;
+  plan.sequences.push_back(planned(second, tokens));
+  Reservation reservation = kv.reserve(plan);
+  EXPECT_EQ(reservation.sequences()[0].start, 9) << "the last token is always computed";
+  ASSERT_EQ(reservation.copies().size(), 1U);
+  EXPECT_EQ(reservation.copies()[0].num_tokens, 1);
+  reservation.commit({{{1, false}}});
+  EXPECT_EQ(kv.pages(first)[0], kv.pages(second)[0]);
+  EXPECT_EQ(kv.pages(first)[1], kv.pages(second)[1]);
+  EXPECT_NE(kv.pages(first)[2], kv.pages(second)[2]);
+  EXPECT_EQ(kv.audit(), "");
+}
+
+TEST_F(KvCacheTest, NamespacesAndAdaptersDoNotShare) {
+  KvCache kv(options());
+  const TokenIds tokens = counting(1, 10);
+  compute(kv, kv.create({{"a", 1}, true, true}), tokens);
+  EXPECT_EQ(kv.demand(PrefixDomain{"a", 1}, tokens).found_tokens, 9);
+  EXPECT_EQ(kv.demand(PrefixDomain{"b", 1}, tokens).found_tokens, 0);
+  EXPECT_EQ(kv.demand(PrefixDomain{"a", 2}, tokens).found_tokens, 0);
+}
+
+TEST_F(KvCacheTest, TwoSequencesThatCompleteTheSamePageEndUpWithOne) {
+  KvCache kv(options());
+  const TokenIds tokens = counting(1, 5);
+  const SequenceId first = kv.create({{}, false, true});
+  const SequenceId second = kv.create({{}, false, true});
+  compute(kv, first, tokens);
+  compute(kv, second, tokens);
+  EXPECT_EQ(kv.pages(first)[0], kv.pages(second)[0]);
+  EXPECT_EQ(kv.num_deduplicated(), 1U);
+}
+
+// A copied page may be a whole one: with pages of one token every piece is.
+TEST_F(KvCacheTest, ACopyOfAWholePageCountsAsAPage) {
+  KvCache kv(options(1));
+  const TokenIds tokens = counting(1, 6);
+  const SequenceId first = kv.create({});
+  compute(kv, first, tokens);
+  compute(kv, kv.create({{}, false, true}), tokens);
+  const SequenceId third = kv.create({});
+  compute(kv, third, tokens);
+  EXPECT_EQ(kv.tail_content(third), kv.tail_content(first));
+}
+
+TEST_F(KvCacheTest, AForkSharesUntilOneOfTheTwoWrites) {
+  KvCache kv(options());
+  TokenIds tokens = counting(1, 6);
+  const SequenceId parent = kv.create({});
+  compute(kv, parent, tokens);
+  const SequenceId child = kv.fork(parent);
+  EXPECT_EQ(kv.pages(parent)[1], kv.pages(child)[1]);
+  tokens.push_back(50);
+  StepPlan plan;
+  plan.sequences.push_back(planned(child, tokens));
+  Reservation reservation = kv.reserve(plan);
+  ASSERT_EQ(reservation.copies().size(), 1U);
+  EXPECT_EQ(reservation.copies()[0].num_tokens, 2);
+  reservation.commit({{{1, false}}});
+  EXPECT_NE(kv.pages(parent)[1], kv.pages(child)[1]);
+  EXPECT_EQ(kv.audit(), "");
+}
+
+TEST_F(KvCacheTest, AWholePageIsNotWrittenAgainByItsOwnRewoundSequence) {
+  KvCache kv(options());
+  TokenIds tokens = counting(1, 9);
+  const SequenceId sequence = kv.create({});
+  compute(kv, sequence, tokens);
+  const PageId published = kv.pages(sequence)[1];
+  kv.truncate(sequence, 6);
+  tokens.resize(6);
+  tokens.push_back(77);
+  compute(kv, sequence, tokens);
+  EXPECT_NE(kv.pages(sequence)[1], published);
+  EXPECT_EQ(kv.demand(PrefixDomain{}, counting(1, 9)).found_tokens, 8) << "the old page is still found";
+}
+
+TEST_F(KvCacheTest, WhatAFailedStepMayHaveOverwrittenIsOffTheRecord) {
+  KvCache kv(options());
+  const TokenIds tokens = counting(1, 7);
+  const SequenceId parent = kv.create({});
+  compute(kv, parent, tokens);
+  const SequenceId child = kv.fork(parent);
+  kv.truncate(parent, 5);  // the page is shared: three tokens stay on record
+  kv.destroy(child);
+  TokenIds other = counting(1, 5);
+  other.push_back(99);
+  {
+    StepPlan plan;
+    plan.sequences.push_back(planned(parent, other));
+    const Reservation reservation = kv.reserve(plan);  // written in place, then given up
+  }
+  kv.destroy(parent);
+  EXPECT_EQ(kv.demand(PrefixDomain{}, counting(1, 8)).found_tokens, 5);
+}
+
+TEST_F(KvCacheTest, FaultedTokensAreNotFound) {
+  KvCache kv(options());
+  const TokenIds tokens = counting(1, 10);
+  const SequenceId sequence = kv.create({});
+  StepPlan plan;
+  plan.sequences.push_back(planned(sequence, tokens));
+  kv.reserve(plan).commit({{{10, true}}});
+  kv.destroy(sequence);
+  EXPECT_EQ(kv.demand(PrefixDomain{}, tokens).found_tokens, 0);
+  EXPECT_EQ(kv.pool().num_free(), 16);
+}
+
+TEST_F(KvCacheTest, APinnedPrefixSurvivesPressure) {
+  KvCache kv(options());
+  const TokenIds tokens = counting(1, 9);
+  const SequenceId sequence = kv.create({});
+  compute(kv, sequence, tokens);
+  kv.destroy(sequence);
+  const std::vector<PageId> pinned = kv.pin({}, tokens, 4);
+  EXPECT_EQ(pinned.size(), 2U);
+  const SequenceId large = kv.create({{"other", 0}, true, true});
+  compute(kv, large, counting(100, 56));
+  kv.destroy(large);
+  EXPECT_EQ(kv.demand(PrefixDomain{}, tokens).found_pages, 2);
+  kv.unpin(pinned);
+  EXPECT_EQ(kv.audit(), "");
+  EXPECT_EQ(kv.pool().num_referenced(), 0);
+}
+
+TEST_F(KvCacheTest, TheForecastOfPagesIsNeverTooSmall) {
+  KvCache kv(options(4, 64));
+  const TokenIds shared = counting(1, 21);
+  const SequenceId first = kv.create({});
+  compute(kv, first, shared);
+  kv.destroy(first);
+  for (int32_t length = 2; length <= 40; ++length) {
+    const TokenIds tokens = counting(1, length);
+    const SequenceId sequence = kv.create({});
+    const PageDemand demand = kv.demand(sequence, tokens);
+    const int32_t before = kv.pool().num_available();
+    const int32_t forecast = pages_needed(demand, length - demand.start(), 0, 4);
+    StepPlan plan;
+    plan.sequences.push_back(planned(sequence, tokens));
+    {
+      const Reservation reservation = kv.reserve(plan);
+      EXPECT_LE(before - kv.pool().num_available(), forecast) << length;
+      EXPECT_EQ(reservation.sequences()[0].start, demand.start()) << length;
+    }
+    kv.destroy(sequence);
+  }
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,103 @@
+#include "core/kv/page_pool.h"
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+TokenIds tokens_from(TokenId first, int32_t count) {
+  TokenIds tokens;
+  for (int32_t i = 0; i < count; ++i) tokens.push_back(first + i);
+  return tokens;
+}
+
+// A whole page of content, published and released: cached.
+PageId cache_page(PagePool& pool, ContentId parent, const TokenIds& tokens) {
+  const PageId page = pool.allocate();
+  pool.record(page, 0, tokens);
+  pool.show(page, parent);
+  const PageId kept = pool.publish(page);
+  if (kept != page) pool.reference(kept);
+  if (kept != page) pool.release(page);
+  return kept;
+}
+
+// Both hash widths: every rule holds where all pages collide.
+class PagePoolTest : public ::testing::TestWithParam<int32_t> {
+ protected:
+  PagePool pool_{{8, 4, GetParam()}};
+  ContentId root_ = pool_.new_content();
+};
+
+TEST_P(PagePoolTest, APageIsFreeCachedOrReferenced) {
+  EXPECT_EQ(pool_.num_free(), 8);
+  const PageId page = cache_page(pool_, root_, tokens_from(1, 4));
+  EXPECT_EQ(pool_.num_referenced(), 1);
+  pool_.release(page);
+  EXPECT_EQ(pool_.num_cached(), 1);
+  EXPECT_EQ(pool_.num_available(), 8);
+  EXPECT_EQ(pool_.audit(std::vector<int32_t>(8, 0)), "");
+}
+
+TEST_P(PagePoolTest, OnlyTheSameTokensBehindTheSameParentAreFound) {
+  const PageId page = cache_page(pool_, root_, tokens_from(1, 4));
+  const ContentId other = pool_.new_content();
+  EXPECT_EQ(pool_.find(root_, tokens_from(1, 4)), page);
+  EXPECT_LT(pool_.find(root_, tokens_from(2, 4)).value, 0);
+  EXPECT_LT(pool_.find(other, tokens_from(1, 4)).value, 0);
+}
+
+TEST_P(PagePoolTest, ATwinIsReturnedInsteadOfASecondCopy) {
+  const PageId first = cache_page(pool_, root_, tokens_from(1, 4));
+  const PageId second = cache_page(pool_, root_, tokens_from(1, 4));
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(pool_.ref_count(first), 2);
+  EXPECT_EQ(pool_.num_free(), 7) << "the duplicate holds nothing any more";
+}
+
+TEST_P(PagePoolTest, TheLongestCommonPieceOfAPageIsFound) {
+  const PageId page = pool_.allocate();
+  pool_.record(page, 0, TokenIds{5, 6, 7});
+  pool_.show(page, root_);
+  const auto match = pool_.find_longest(root_, TokenIds{5, 6, 9, 9});
+  EXPECT_EQ(match.page, page);
+  EXPECT_EQ(match.num_tokens, 2);
+  EXPECT_EQ(pool_.find_longest(root_, TokenIds{9}).num_tokens, 0);
+}
+
+TEST_P(PagePoolTest, TheOneUnusedLongestIsEvictedTailFirst) {
+  std::vector<PageId> chain;
+  ContentId parent = root_;
+  for (int32_t i = 0; i < 3; ++i) {
+    chain.push_back(cache_page(pool_, parent, tokens_from(10 * i, 4)));
+    parent = pool_.content(chain.back());
+  }
+  for (size_t i = chain.size(); i-- > 0;) pool_.release(chain[i]);
+  for (int32_t i = 0; i < 5; ++i) pool_.allocate();  // the free ones
+  EXPECT_EQ(pool_.allocate(), chain[2]);
+  EXPECT_EQ(pool_.allocate(), chain[1]);
+  EXPECT_EQ(pool_.find(root_, tokens_from(0, 4)), chain[0]) << "the head of the chain stays longest";
+  EXPECT_EQ(pool_.num_evicted(), 2U);
+}
+
+TEST_P(PagePoolTest, AFullPoolSaysSo) {
+  for (int32_t i = 0; i < 8; ++i) pool_.allocate();
+  try {
+    pool_.allocate();
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::capacity);
+  }
+}
+
+TEST_P(PagePoolTest, AuditFindsAReferenceNobodyKnowsOf) {
+  pool_.allocate();
+  EXPECT_NE(pool_.audit(std::vector<int32_t>(8, 0)), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(HashBits, PagePoolTest, ::testing::Values(1, 4, 64));
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,77 @@
+// Matrices of real quantized models against what ExLlamaV2 makes of them, bit for bit.
+#include <cctype>
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "core/loader/load_linear.h"
+#include "kernels/interface/half.h"
+#include "tests/support/dequantize_reference.h"
+#include "tests/support/weight_source_check.h"
+
+namespace quire {
+namespace {
+
+using testing::dequantize_reference;
+
+class GoldenWeights : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string path = std::string(QUIRE_SHARED_DIR) + "/models/" + GetParam();
+    if (!posix_file_system().is_directory(path)) GTEST_SKIP() << path << " is absent";
+    directory_.emplace(WeightDirectory::open(posix_file_system(), path));
+    reader_.emplace(*directory_);
+  }
+
+  // Loads the layer whose dequantized form the directory also holds, as [num_in, num_out].
+  LinearWeight load(const std::string& key) {
+    const TensorInfo& golden = *directory_->at("dequant." + key).tensor;
+    LinearRequest request;
+    request.key = key;
+    request.num_in = gsl::narrow<int32_t>(golden.shape.at(0));
+    request.num_out = gsl::narrow<int32_t>(golden.shape.at(1));
+    return load_linear(*reader_, request);
+  }
+
+  // How many elements differ when rounded to half.
+  size_t count_differences(const std::string& key, const std::vector<float>& matrix) {
+    const HostTensor golden = reader_->read("dequant." + key);
+    const auto expected = golden.elements<uint16_t>();
+    EXPECT_EQ(matrix.size(), expected.size());
+    size_t differences = 0;
+    for (size_t i = 0; i < matrix.size(); ++i)
+      differences += kernels::float_to_half(matrix[i]) != expected[i] ? 1 : 0;
+    return differences;
+  }
+
+  std::optional<WeightDirectory> directory_;
+  std::optional<WeightReader> reader_;
+};
+
+TEST_P(GoldenWeights, FirstQueryProjection) {
+  const std::string key = "model.layers.0.self_attn.q_proj";
+  const LinearWeight weight = load(key);
+  EXPECT_EQ(testing::find_defect(weight.source()), "");
+  EXPECT_EQ(count_differences(key, dequantize_reference(weight.source())), 0U);
+}
+
+// ExLlamaV2 leaves the rows of this one as EXL2 stores them: their order is folded into gate and up.
+TEST_P(GoldenWeights, SecondDownProjectionInStoredOrder) {
+  const std::string key = "model.layers.1.mlp.down_proj";
+  LinearWeight weight = load(key);
+  EXPECT_EQ(weight.row_order.empty(), weight.format() == kernels::WeightFormat::gptq);
+  weight.row_order.clear();
+  EXPECT_EQ(count_differences(key, dequantize_reference(weight.source())), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GoldenWeights,
+                         ::testing::Values("story-15m-exl2-4.0bpw", "story-3m-exl2-5.0bpw",
+                                           "story-3m-gptq-g128", "story-3m-gptq-g64-act"),
+                         [](const auto& param) {
+                           std::string name = param.param;
+                           for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace quire

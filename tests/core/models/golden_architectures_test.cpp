@@ -1,0 +1,53 @@
+// Tiny models of each family against transformers' own fp32 outputs.
+#include <gtest/gtest.h>
+
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+
+namespace quire::testing {
+namespace {
+
+// Where the first and second logit are nearer than this, either token is right.
+double near_tie() {
+  return tolerance(0.01, 0.05);
+}
+constexpr int32_t kPromptTokens = 24;
+
+class GoldenArchitecture : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string directory() const { return std::string(QUIRE_TEST_DATA) + "/architectures/" + GetParam(); }
+};
+
+TEST_P(GoldenArchitecture, LogitsAgree) {
+  const std::string golden = directory() + "/golden.safetensors";
+  TransformerRunner runner(load_model(directory()), {});
+  const std::vector<float> logits = runner.logits(read_ids(golden, "input_ids"), 512);
+  const double error = relative_rms(logits, read_floats(golden, "logits"));
+  RecordProperty("relative_rms", std::to_string(error));
+  EXPECT_LE(error, tolerance(2e-3, 1e-2));
+}
+
+TEST_P(GoldenArchitecture, GreedyContinuationAgreesUpToTheFirstNearTie) {
+  const std::string golden = directory() + "/golden.safetensors";
+  TokenIds ids = read_ids(golden, "input_ids");
+  ids.resize(kPromptTokens);
+  const TokenIds expected = read_ids(golden, "greedy24");
+  const std::vector<float> gap = read_floats(golden, "greedy24_gap");
+  TransformerRunner runner(load_model(directory()), {});
+  const int32_t vocab = runner.vocab_size();
+  const double tie = near_tie();
+  std::vector<float> rows = runner.logits(ids, 512);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const TokenId token = arg_max(rows.data() + rows.size() - static_cast<size_t>(vocab), vocab);
+    if (gap[i] < tie && token != expected[i]) return;
+    ASSERT_EQ(token, expected[i]) << "token " << i << ", gap " << gap[i];
+    rows = runner.step({{0, kPromptTokens + static_cast<int32_t>(i), {token}}});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GoldenArchitecture,
+                         ::testing::Values("llama3", "llama_tied", "llama_bias_linear_rope", "mistral",
+                                           "qwen2"));
+
+}  // namespace
+}  // namespace quire::testing

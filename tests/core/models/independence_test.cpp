@@ -1,0 +1,68 @@
+// A sequence's numbers are its own: bit-identical alone or in company, in any chunks, on any page size.
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+
+namespace quire::testing {
+namespace {
+
+// Deterministic ids that are not a text; the numbers are what counts.
+TokenIds some_ids(int32_t count, int32_t vocab, uint32_t seed) {
+  TokenIds ids;
+  for (int32_t i = 0; i < count; ++i) {
+    seed = seed * 1664525U + 1013904223U;
+    ids.push_back(static_cast<TokenId>((seed >> 8) % static_cast<uint32_t>(vocab)));
+  }
+  return ids;
+}
+
+void expect_identical(const std::vector<float>& a, const std::vector<float>& b, const char* what) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << what;
+}
+
+class Independence : public ::testing::Test {
+ protected:
+  std::shared_ptr<const Model> model_ = load_model(QUIRE_EMBEDDED_MODEL);
+  TokenIds ids_ = some_ids(90, 6144, 7);
+  std::vector<float> alone_ = TransformerRunner(model_, {}).logits(ids_, 512);
+};
+
+TEST_F(Independence, OfTheChunks) {
+  for (const int32_t chunk : {1, 3, 16, 17, 64}) {
+    expect_identical(TransformerRunner(model_, {}).logits(ids_, chunk), alone_, "chunks");
+  }
+}
+
+TEST_F(Independence, OfThePageSize) {
+  for (const int32_t page_tokens : {4, 7, 32}) {
+    RunnerOptions options;
+    options.page_tokens = page_tokens;
+    options.num_pages = 32 * options.max_sequences;
+    expect_identical(TransformerRunner(model_, options).logits(ids_, 40), alone_, "pages");
+  }
+}
+
+TEST_F(Independence, OfTheCompany) {
+  TransformerRunner runner(model_, {});
+  std::vector<float> mine;
+  const auto take = [&](const std::vector<float>& rows, size_t first_row, size_t num_rows) {
+    const auto vocab = static_cast<size_t>(runner.vocab_size());
+    mine.insert(mine.end(), rows.begin() + static_cast<ptrdiff_t>(first_row * vocab),
+                rows.begin() + static_cast<ptrdiff_t>((first_row + num_rows) * vocab));
+  };
+  // A chunk between two others, then token by token beside a growing prompt.
+  Feed own{2, 0, {ids_.begin(), ids_.begin() + 50}};
+  take(runner.step({{0, 0, some_ids(33, 6144, 1)}, own, {5, 0, some_ids(7, 6144, 2)}}), 33, 50);
+  for (int32_t position = 50; position < 90; ++position) {
+    const Feed token{2, position, {ids_[static_cast<size_t>(position)]}};
+    take(runner.step({{0, 33 + (position - 50), some_ids(1, 6144, 3)}, token}), 1, 1);
+  }
+  expect_identical(mine, alone_, "company");
+}
+
+}  // namespace
+}  // namespace quire::testing

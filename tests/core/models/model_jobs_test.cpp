@@ -1,0 +1,182 @@
+// The embedded model under the engine: sixteen jobs at once, half of them cancelled midway, against each job
+// run alone.
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/engine/model_cache.h"
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr int32_t kNumJobs = 16;
+constexpr Duration kPatience = std::chrono::minutes(5);
+
+std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model, int32_t page_tokens) {
+  ModelCacheOptions options;
+  options.page_tokens = page_tokens;
+  options.max_batch_size = kNumJobs;
+  options.max_chunk_tokens = 64;
+  options.max_tokens = 4096;
+  options.max_seq_len = 512;
+  options.engine.check_invariants = true;
+  return create_model_cache(Runtime::create({}), model, options);
+}
+
+// Prompts of mixed lengths, some of which share their head; greedy and sampled jobs.
+JobRequest request_of(const Model& model, int32_t index) {
+  const std::string story =
+      "Once upon a time there was a king who had three sons and a great deal of trouble. ";
+  std::string prompt;
+  for (int32_t i = 0; i <= index % 5; ++i) prompt += story;
+  prompt += "The number of the day is " + std::to_string(index % 3);
+  JobRequest request;
+  request.prompt = model.tokenizer().encode(prompt);
+  request.max_new_tokens = 8 + 5 * (index % 7);
+  request.ignore_end_tokens = true;
+  request.sampling.temperature = index % 2 == 0 ? 0.0f : 0.9f;
+  request.sampling.seed = static_cast<uint64_t>(index);
+  return request;
+}
+
+TokenIds tokens_of(Job& job) {
+  TokenIds tokens;
+  while (const auto event = job.poll(kPatience)) {
+    tokens.insert(tokens.end(), event->token_ids.begin(), event->token_ids.end());
+    if (event->terminal()) break;
+  }
+  return tokens;
+}
+
+void expect_sound_census(const Cache& cache) {
+  const PageStats pages = cache.stats().pages;
+  EXPECT_EQ(pages.free + pages.cached + pages.referenced, pages.total);
+  EXPECT_EQ(pages.referenced, 0);
+}
+
+class ModelJobs : public ::testing::TestWithParam<int32_t> {};
+
+TEST_P(ModelJobs, NeighboursOfCancelledJobsGetTheTokensTheyGetAlone) {
+  const auto model = load_model(QUIRE_EMBEDDED_MODEL);
+  std::vector<TokenIds> alone;
+  for (int32_t i = 0; i < kNumJobs; ++i) {
+    const auto cache = make_cache(model, GetParam());
+    alone.push_back(tokens_of(*cache->submit(request_of(*model, i))));
+    ASSERT_EQ(static_cast<int32_t>(alone.back().size()), request_of(*model, i).max_new_tokens);
+  }
+
+  const auto cache = make_cache(model, GetParam());
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < kNumJobs; ++i) jobs.push_back(cache->submit(request_of(*model, i)));
+  std::vector<TokenIds> together(kNumJobs);
+  std::vector<std::thread> readers;
+  for (int32_t i = 0; i < kNumJobs; ++i) {
+    readers.emplace_back([&, i] {
+      Job& job = *jobs[static_cast<size_t>(i)];
+      const bool is_victim = i % 2 == 1;
+      while (const auto event = job.poll(kPatience)) {
+        TokenIds& mine = together[static_cast<size_t>(i)];
+        mine.insert(mine.end(), event->token_ids.begin(), event->token_ids.end());
+        if (event->terminal()) break;
+        if (is_victim && mine.size() >= 3) job.cancel();
+      }
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+
+  for (int32_t i = 0; i < kNumJobs; ++i) {
+    const auto index = static_cast<size_t>(i);
+    const JobResult result = jobs[index]->result();
+    if (i % 2 == 0) {
+      EXPECT_EQ(result.reason, FinishReason::max_new_tokens) << "job " << i;
+      EXPECT_EQ(together[index], alone[index]) << "job " << i;
+    } else {
+      // What a cancelled job said before it was cancelled was right, too.
+      const TokenIds head(alone[index].begin(),
+                          alone[index].begin() +
+                              static_cast<ptrdiff_t>(std::min(together[index].size(), alone[index].size())));
+      EXPECT_EQ(together[index], head) << "job " << i;
+    }
+  }
+  jobs.clear();
+  expect_sound_census(*cache);
+  EXPECT_GT(cache->stats().cancelled_jobs, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(PageTokens, ModelJobs, ::testing::Values(4, 256));
+
+TEST(ModelCache, WithoutATokenizerEachTokenIsToldAsItComes) {
+  const auto model = load_model(std::string(QUIRE_TEST_DATA) + "/architectures/llama3");
+  ASSERT_EQ(model->shared_tokenizer(), nullptr);
+  const auto cache = make_cache(model, 256);
+  JobRequest request;
+  request.prompt = {1, 2, 3};
+  request.max_new_tokens = 6;
+  request.ignore_end_tokens = true;
+  const auto job = cache->submit(request);
+  int32_t num_events = 0;
+  while (const auto event = job->poll(kPatience)) {
+    if (!event->token_ids.empty()) ++num_events;
+    if (event->terminal()) break;
+  }
+  EXPECT_EQ(num_events, request.max_new_tokens);
+}
+
+TEST(ModelCache, AScoringJobGivesTheLogProbabilitiesOfTheLogits) {
+  const auto model = load_model(QUIRE_EMBEDDED_MODEL);
+  const auto cache = make_cache(model, 256);
+  JobRequest request;
+  request.kind = JobKind::score;
+  request.prompt =
+      model->tokenizer().encode("The king was glad, and the queen was glad, and all the people sang.");
+  request.want_raw_logits = true;
+  const auto job = cache->submit(request);
+  ASSERT_TRUE(job->wait(kPatience));
+  const std::vector<float> logits = TransformerRunner(model, {}).logits(request.prompt, 512);
+  EXPECT_EQ(job->raw_logits(), logits);
+  EXPECT_EQ(job->scores().size(), request.prompt.size() - 1);
+}
+
+TEST(ModelCache, SizesThatMakeNoSenseAreRefusedByName) {
+  const auto model = load_model(QUIRE_EMBEDDED_MODEL);
+  const auto message_of = [&](const ModelCacheOptions& options) -> std::string {
+    try {
+      (void)create_model_cache(Runtime::create({}), model, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+      return error.what();
+    }
+    return "";
+  };
+  ModelCacheOptions options;
+  options.page_tokens = 0;
+  EXPECT_NE(message_of(options).find("page_tokens"), std::string::npos);
+  options = {};
+  options.max_seq_len = 1 << 20;
+  EXPECT_NE(message_of(options).find("max_seq_len"), std::string::npos);
+  options = {};
+  options.max_chunk_tokens = -1;
+  EXPECT_NE(message_of(options).find("max_chunk_tokens"), std::string::npos);
+}
+
+TEST(ModelCache, ABudgetIsKeptAndGivenBack) {
+  const auto model = load_model(QUIRE_EMBEDDED_MODEL);
+  ModelCacheOptions options;
+  options.max_tokens = 512;
+  const uint64_t bytes =
+      plan_model_cache(*model, options, model->device()->table().activation_dtype).total_bytes();
+  RuntimeOptions runtime_options;
+  runtime_options.memory_budget_bytes = bytes + bytes / 2;
+  const auto runtime = Runtime::create(runtime_options);
+  auto cache = create_model_cache(runtime, model, options);
+  EXPECT_EQ(runtime->leased_bytes(), bytes);
+  EXPECT_THROW((void)create_model_cache(runtime, model, options), Error);
+  cache.reset();
+  EXPECT_EQ(runtime->leased_bytes(), 0U);
+  EXPECT_NO_THROW((void)create_model_cache(runtime, model, options));
+}
+
+}  // namespace
+}  // namespace quire::testing

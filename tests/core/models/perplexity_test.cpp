@@ -1,0 +1,62 @@
+// Perplexity of the trained models over the first 40,960 ids of the evaluation text: 80 windows of 512, each
+// alone, 511 predictions each. The references are transformers (F16 weights in fp32) and ExLlamaV2 (fp16).
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr int32_t kWindow = 512;
+constexpr int32_t kNumWindows = 80;
+
+// Sum of -log p(ids[i + 1] | ids[0..i]).
+double negative_log_likelihood(const TokenIds& ids, const std::vector<float>& logits, int32_t vocab) {
+  double sum = 0.0;
+  for (size_t i = 0; i + 1 < ids.size(); ++i) {
+    const float* row = logits.data() + i * static_cast<size_t>(vocab);
+    const double largest = row[arg_max(row, vocab)];
+    double mass = 0.0;
+    for (int32_t v = 0; v < vocab; ++v) mass += std::exp(static_cast<double>(row[v]) - largest);
+    sum += largest + std::log(mass) - static_cast<double>(row[ids[i + 1]]);
+  }
+  return sum;
+}
+
+struct PerplexityCase {
+  const char* model;
+  double reference;
+  double max_difference;
+};
+
+class Perplexity : public ::testing::TestWithParam<PerplexityCase> {};
+
+TEST_P(Perplexity, AgreesWithTheReference) {
+  const std::string models = std::string(QUIRE_SHARED_DIR) + "/models/";
+  const std::string directory = models + GetParam().model;
+  if (!exists(directory + "/config.json")) GTEST_SKIP() << directory << " is absent";
+  const TokenIds ids = read_json_ids(models + "eval_ids.json");
+  TransformerRunner runner(load_model(directory), {});
+  double sum = 0.0;
+  for (int32_t w = 0; w < kNumWindows; ++w) {
+    const TokenIds window(ids.begin() + w * kWindow, ids.begin() + (w + 1) * kWindow);
+    sum += negative_log_likelihood(window, runner.logits(window, kWindow), runner.vocab_size());
+  }
+  const double perplexity = std::exp(sum / (kNumWindows * (kWindow - 1)));
+  RecordProperty("perplexity", std::to_string(perplexity));
+  std::cout << GetParam().model << ": " << perplexity << " (reference " << GetParam().reference << ")\n";
+  EXPECT_NEAR(perplexity, GetParam().reference, tolerance(GetParam().max_difference, 0.1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Stories, Perplexity,
+                         ::testing::Values(PerplexityCase{"story-15m", 43.232, 0.02},
+                                           PerplexityCase{"story-15m-exl2-4.0bpw", 43.764, 0.1},
+                                           PerplexityCase{"story-3m-exl2-5.0bpw", 55.286, 0.1},
+                                           PerplexityCase{"story-3m-gptq-g128", 56.444, 0.1},
+                                           PerplexityCase{"story-3m-gptq-g64-act", 56.229, 0.1}));
+
+}  // namespace
+}  // namespace quire::testing

@@ -1,0 +1,52 @@
+#include "core/models/transformer_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+TransformerShape small_shape() {
+  TransformerShape shape;
+  shape.num_layers = 3;
+  shape.hidden_size = 64;
+  shape.heads = {4, 2, 16};
+  shape.intermediate_size = 96;
+  shape.rotary_dim = 16;
+  shape.vocab_size = 160;
+  return shape;
+}
+
+kernels::KvShape small_pages(kernels::KvFormat format) {
+  kernels::KvShape kv;
+  kv.key_format = format;
+  kv.value_format = format;
+  kv.page_tokens = 4;
+  kv.num_pages = 10;
+  kv.num_kv_heads = 2;
+  kv.head_dim = 16;
+  return kv;
+}
+
+TEST(TransformerMemoryPlan, CountsEveryByteOfTheCache) {
+  const uint64_t elements = 10 * 4 * 2 * 16;
+  const auto kv_bytes = [&](kernels::KvFormat format) {
+    return plan_transformer_memory(small_shape(), small_pages(format), {8, 8}, kernels::DType::f32).kv_bytes;
+  };
+  EXPECT_EQ(kv_bytes(kernels::KvFormat::f16), 3 * 2 * elements * 2);
+  EXPECT_EQ(kv_bytes(kernels::KvFormat::fp8), 3 * 2 * elements);
+  EXPECT_EQ(kv_bytes(kernels::KvFormat::q8), 3 * 2 * (elements + elements / 32 * 2));
+  EXPECT_EQ(kv_bytes(kernels::KvFormat::q4), 3 * 2 * (elements / 2 + elements / 32 * 2));
+}
+
+TEST(TransformerMemoryPlan, CountsActivationsByTheirType) {
+  const uint64_t hidden = 8 * 64 * 4;
+  const uint64_t rope = 8 * 8 * 4 * 2;
+  const uint64_t logits = 5 * 160 * 4;
+  const uint64_t elements = 8 * (64 + 8 * 16 + 4 * 16 + 2 * 96 + 96);
+  const TransformerMemoryPlan plan = plan_transformer_memory(
+      small_shape(), small_pages(kernels::KvFormat::f16), {8, 5}, kernels::DType::f16);
+  EXPECT_EQ(plan.activation_bytes, hidden + rope + logits + elements * 2);
+}
+
+}  // namespace
+}  // namespace quire

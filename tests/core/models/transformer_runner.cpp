@@ -1,0 +1,103 @@
+#include "tests/core/models/transformer_runner.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "core/engine/backends.h"
+
+namespace quire::testing {
+namespace {
+
+TransformerExecutorOptions executor_options(const RunnerOptions& options) {
+  TransformerExecutorOptions out;
+  out.max_tokens = options.max_tokens;
+  out.max_sequences = options.max_sequences;
+  out.max_logit_rows = options.max_tokens;
+  out.max_pages_per_sequence = options.num_pages / options.max_sequences;
+  out.kv.page_tokens = options.page_tokens;
+  out.kv.num_pages = options.num_pages;
+  return out;
+}
+
+std::shared_ptr<Device> open_named(const std::string& name) {
+  std::string known;
+  for (const BackendReport& report : find_backends()) {
+    for (int32_t i = 0; i < report.num_devices; ++i) {
+      if (name == fmt::format("{}:{}", report.name, i)) return Device::open(*report.backend, i, {});
+    }
+    known += fmt::format("; {}: {} devices {}", report.name, report.num_devices, report.why);
+  }
+  throw Error(ErrorCode::not_found, "QUIRE_TEST_DEVICE={}: no such device{}", name, known);
+}
+
+}  // namespace
+
+std::shared_ptr<Device> open_test_device() {
+  const char* name = std::getenv("QUIRE_TEST_DEVICE");
+  return open_named(name == nullptr ? "cpu:0" : name);
+}
+
+double tolerance(double of_f32, double of_f16) {
+  const bool is_f16 = open_test_device()->table().activation_dtype == kernels::DType::f16;
+  return is_f16 ? std::max(of_f32, of_f16) : of_f32;
+}
+
+std::shared_ptr<const Model> load_model(const std::string& path) {
+  ModelOptions options;
+  options.path = path;
+  options.device = open_test_device();
+  return Model::load(posix_file_system(), options);
+}
+
+TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options)
+    : model_(std::move(model)),
+      options_(options),
+      executor_(model_->transformer(), model_->shape(), model_->device(), executor_options(options)) {}
+
+std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
+  Batch batch;
+  batch.page_table_stride = options_.num_pages / options_.max_sequences;
+  batch.sequence_starts.push_back(0);
+  for (size_t s = 0; s < feeds.size(); ++s) {
+    const Feed& feed = feeds[s];
+    for (size_t i = 0; i < feed.tokens.size(); ++i) {
+      batch.logit_rows.push_back(batch.num_tokens());
+      batch.token_ids.push_back(feed.tokens[i]);
+      batch.positions.push_back(feed.start + static_cast<int32_t>(i));
+      batch.sequence_of_token.push_back(static_cast<int32_t>(s));
+    }
+    batch.sequence_starts.push_back(batch.num_tokens());
+    batch.kv_lengths.push_back(feed.start + static_cast<int32_t>(feed.tokens.size()));
+    // Pages in descending order, so that a kernel that forgets the table reads the wrong ones.
+    for (int32_t p = 0; p < batch.page_table_stride; ++p) {
+      batch.page_table.push_back((feed.slot + 1) * batch.page_table_stride - 1 - p);
+    }
+  }
+  executor_.forward(batch);
+  const Logits logits = executor_.logits();
+  return {logits.values.begin(), logits.values.end()};
+}
+
+std::vector<float> TransformerRunner::logits(const TokenIds& ids, int32_t chunk_tokens, int32_t slot) {
+  std::vector<float> all;
+  for (size_t start = 0; start < ids.size(); start += static_cast<size_t>(chunk_tokens)) {
+    const size_t end = std::min(ids.size(), start + static_cast<size_t>(chunk_tokens));
+    Feed feed;
+    feed.slot = slot;
+    feed.start = static_cast<int32_t>(start);
+    feed.tokens.assign(ids.begin() + static_cast<ptrdiff_t>(start),
+                       ids.begin() + static_cast<ptrdiff_t>(end));
+    const std::vector<float> rows = step({feed});
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  return all;
+}
+
+int32_t arg_max(const float* row, int32_t count) {
+  return static_cast<int32_t>(std::max_element(row, row + count) - row);
+}
+
+}  // namespace quire::testing

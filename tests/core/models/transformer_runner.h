@@ -1,0 +1,55 @@
+// Runs a loaded model on ids directly, below the engine: the place to compare numbers.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/models/model.h"
+#include "core/models/transformer_executor.h"
+
+namespace quire::testing {
+
+// What QUIRE_TEST_DEVICE names ("cuda:0"), the CPU where it is not set. Throws where there is no such device.
+std::shared_ptr<Device> open_test_device();
+
+// How far from a reference the numbers of the device under test may lie, by the type of its activations.
+double tolerance(double of_f32, double of_f16);
+
+// On the device under test.
+std::shared_ptr<const Model> load_model(const std::string& path);
+
+struct RunnerOptions {
+  int32_t page_tokens = 256;
+  int32_t max_tokens = 512;  // of one step
+  int32_t num_pages = 16;
+  int32_t max_sequences = 8;
+};
+
+// One sequence's share of a step.
+struct Feed {
+  int32_t slot = 0;   // which sequence: each has its own pages
+  int32_t start = 0;  // position of the first token
+  TokenIds tokens;
+};
+
+class TransformerRunner {
+ public:
+  TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options);
+
+  // One step; the logits of all its tokens, [sum of tokens, vocabulary].
+  std::vector<float> step(const std::vector<Feed>& feeds);
+  // All ids of one sequence from position 0, in chunks.
+  std::vector<float> logits(const TokenIds& ids, int32_t chunk_tokens, int32_t slot = 0);
+  int32_t vocab_size() const { return model_->shape().vocab_size; }
+
+ private:
+  std::shared_ptr<const Model> model_;
+  RunnerOptions options_;
+  TransformerExecutor executor_;
+};
+
+// Where the largest value lies; the lowest index of equals.
+int32_t arg_max(const float* row, int32_t count);
+
+}  // namespace quire::testing

@@ -1,0 +1,34 @@
+// Tokenizers for tests: those of tests/golden, and small ones put together in memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/tokenizer/tokenizer.h"
+
+namespace quire {
+
+// A file below tests/golden/tokenizers.
+std::string read_golden(const std::string& name);
+std::shared_ptr<const Tokenizer> load_golden(const std::string& kind);
+
+inline const std::vector<std::string>& golden_kinds() {
+  static const auto* kinds =
+      new std::vector<std::string>{"gpt2", "llama3", "qwen2", "o200k", "deepseek", "digits"};
+  return *kinds;
+}
+
+// The JSON of a byte-level BPE: ids 0 to 255 are the bytes in the order of their values, then come the
+// results of `merges` (pairs of spellings), in order. Nothing is split unless a test puts a pre-tokenizer in.
+Json tiny_tokenizer(const std::vector<std::pair<std::string, std::string>>& merges = {});
+Json added_token(int id, const std::string& content, bool special);
+
+std::shared_ptr<const Tokenizer> load_json(const Json& json);
+
+// The text of code points.
+std::string utf8(std::u32string_view code_points);
+
+}  // namespace quire

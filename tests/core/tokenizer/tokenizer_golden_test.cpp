@@ -1,0 +1,92 @@
+// Ids and texts of the Hugging Face `tokenizers` library.
+#include <gtest/gtest.h>
+
+#include "core/base/file_system.h"
+#include "tests/core/tokenizer/tokenizer_fixture.h"
+
+namespace quire {
+namespace {
+
+constexpr EncodeOptions kBare{.parse_special = true, .add_special_tokens = false};
+constexpr EncodeOptions kWithTemplate{.parse_special = true, .add_special_tokens = true};
+
+class GoldenKind : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenKind, EveryIdAndText) {
+  const auto tokenizer = load_golden(GetParam());
+  const Json cases = parse_json(read_golden(GetParam() + "/golden.json"), "golden.json");
+  ASSERT_GE(cases.size(), 200U);
+  for (const Json& item : cases) {
+    const auto text = item["text"].get<std::string>();
+    const TokenIds ids = tokenizer->encode(text, kBare);
+    EXPECT_EQ(ids, item["ids"].get<TokenIds>()) << text;
+    const auto decoded = item["decoded"].get<std::string>();
+    EXPECT_EQ(tokenizer->decode(item["ids"].get<TokenIds>(), false), decoded) << text;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenKind, testing::ValuesIn(golden_kinds()),
+                         [](const auto& param) { return param.param; });
+
+// The golden tokenizer of a variant with its changes put in.
+Json variant_json(const Json& variant) {
+  Json json =
+      parse_json(read_golden(variant["base"].get<std::string>() + "/tokenizer.json"), "tokenizer.json");
+  for (const auto& field : variant["fields"].items()) json[field.key()] = field.value();
+  for (const Json& token : variant["added_tokens"]) json["added_tokens"].push_back(token);
+  json["model"]["ignore_merges"] = variant["ignore_merges"];
+  if (variant["merges_as_text"].get<bool>()) {
+    for (Json& merge : json["model"]["merges"]) {
+      merge = merge[0].get<std::string>() + " " + merge[1].get<std::string>();
+    }
+  }
+  return json;
+}
+
+// Normalizers, split behaviours, patterns, added tokens with every flag and templates, mixed at random.
+TEST(GoldenVariants, EveryIdAndText) {
+  const Json file = parse_json(read_golden("variants.json"), "variants.json");
+  ASSERT_GE(file["variants"].size(), 40U);
+  for (size_t i = 0; i < file["variants"].size(); ++i) {
+    const Json& variant = file["variants"][i];
+    const auto tokenizer = load_json(variant_json(variant));
+    for (const Json& item : variant["cases"]) {
+      const auto text = item["text"].get<std::string>();
+      SCOPED_TRACE(testing::Message() << "variant " << i << ": " << text);
+      const auto ids = item["ids"].get<TokenIds>();
+      EXPECT_EQ(tokenizer->encode(text, kBare), ids);
+      const Json& with_template = item.contains("with_template") ? item["with_template"] : item["ids"];
+      EXPECT_EQ(tokenizer->encode(text, kWithTemplate), with_template.get<TokenIds>());
+      EXPECT_EQ(tokenizer->decode(ids, false), item["decoded"].get<std::string>());
+      EXPECT_EQ(tokenizer->decode(ids, true), item["shown"].get<std::string>());
+    }
+  }
+}
+
+TEST(GoldenModel, StoryPrompts) {
+  const std::string folder = std::string(QUIRE_SHARED_DIR) + "/models/story-15m/";
+  const FileSystem& files = posix_file_system();
+  if (!files.is_file(folder + "tokenizer.json")) GTEST_SKIP() << "no " << folder;
+  const std::string tokenizer_json = files.read_text(folder + "tokenizer.json", 64U << 20);
+  const std::string config = files.read_text(folder + "tokenizer_config.json", 1U << 20);
+  const auto tokenizer = Tokenizer::load({tokenizer_json, config, {}, {}});
+  EXPECT_EQ(tokenizer->vocab_size(), 6144U);
+  EXPECT_EQ(tokenizer->bos_id(), 0);
+  EXPECT_EQ(tokenizer->eos_id(), 1);
+  EXPECT_EQ(tokenizer->pad_id(), 2);
+  const Json golden = parse_json(files.read_text(folder + "golden.json", 16U << 20), "golden.json");
+  size_t num_prompts = 0;
+  for (const auto& item : golden.items()) {
+    if (!item.value().is_object()) continue;  // the model's perplexity
+    ++num_prompts;
+    const auto ids = item.value()["ids"].get<TokenIds>();
+    EXPECT_EQ(tokenizer->encode(item.key()), ids);  // begins with the template's token
+    TokenIds all = ids;
+    for (const Json& id : item.value()["greedy"]) all.push_back(id.get<TokenId>());
+    EXPECT_EQ(tokenizer->decode(all, true), item.value()["text"].get<std::string>());
+  }
+  EXPECT_EQ(num_prompts, 3U);
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,80 @@
+#!/bin/bash
+# Builds the whole project with the CUDA backend on a machine with a card, and runs the engine on it: the tests of
+# the models, the same text on the CPU and on the card, and the speed of models of true shapes. Results into $OUT.
+#   tests/gpu/engine.sh [build|test|generate|bench ...]      all of them by default
+# Takes from .carry-engine (tests/gpu/collect.sh engine) what the machine lacks.
+set -uo pipefail
+root=$(cd "$(dirname "$0")/../.." && pwd)
+cd "$root"
+out=${OUT:-$root/build/gpu-results}
+build=${BUILD:-$root/build/gpu-engine}
+carry=$root/.carry-engine
+device=${DEVICE:-cuda:0}
+mkdir -p "$out"
+# cuBLASLt may come with PyTorch alone.
+torch_libraries=$(python3 - 2>/dev/null <<'PY'
+import glob, os, sysconfig
+print(":".join(sorted({os.path.dirname(p) for p in glob.glob(sysconfig.get_paths()["purelib"] + "/nvidia/**/libcublasLt.so*", recursive=True)})))
+PY
+)
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$torch_libraries:/usr/local/cuda/lib64"
+export QUIRE_BACKEND_DIR=$build/lib
+failed=0
+
+build_all() {
+  [ -d "$carry/models" ] || python3 -m tarfile -e "$carry/models.tar.xz" "$carry" || return 1
+  # The embedded model is one of the trained ones; its references lie beside the other fixtures.
+  local embedded=$carry/models/story-15m-exl2-4.0bpw
+  mkdir -p "$embedded" && cp packaging/model/story-15m-exl2-4.0bpw/* tests/golden/models/story-15m-exl2-4.0bpw/* "$embedded/"
+  # What only other tests ask for is answered with a program that does nothing.
+  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQUIRE_CUDA=ON -DQUIRE_WERROR=OFF -DQUIRE_BUILD_BENCH=OFF \
+        "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" -DCMAKE_CUDA_COMPILER="${CUDACXX:-/usr/local/cuda/bin/nvcc}" \
+        -DCMAKE_PREFIX_PATH="$carry" -DQUIRE_SHARED_DIR="$carry" -DQUIRE_CLANG=/bin/true -DPKG_CONFIG_EXECUTABLE=/bin/true \
+        >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; return 1; }
+  ninja -C "$build" quire_cuda quire_cli core_models_test model_jobs_test perplexity_test >"$out/build.log" 2>&1 ||
+    { grep -E "error|FAILED|undefined" "$out/build.log" | head -n 40; return 1; }
+}
+
+test_models() {
+  local program
+  for program in core_models_test model_jobs_test perplexity_test; do
+    QUIRE_TEST_DEVICE=$device timeout 120 "$build/bin/$program" --gtest_output="xml:$out/$program.xml" >"$out/$program.log" 2>&1 ||
+      { failed=1; echo "$program failed with $?"; }
+    grep -vE "^\[( RUN|       OK|---|===)|^$" "$out/$program.log" | tail -n 40
+  done
+  grep -ohE 'name="(relative_rms|perplexity)[^"]*" value="[^"]*"' "$out"/*_test.xml
+}
+
+generate() {
+  local prompt name
+  for prompt in "Once upon a time" "The number of the day is" "In the middle of the forest there was"; do
+    for name in cpu "$device"; do
+      "$build/bin/quire" generate --device "$name" -p "$prompt" -n 64 -t 0 --quiet >"$out/text-${name%:*}.txt" 2>"$out/generate-${name%:*}.log" ||
+        { failed=1; echo "generate on $name failed with $?"; tail -n 3 "$out/generate-${name%:*}.log"; }
+    done
+    if cmp "$out/text-cpu.txt" "$out/text-${device%:*}.txt"; then echo "same text: $prompt"; else tail -n 5 "$out"/text-*.txt; fi
+  done
+}
+
+bench() {
+  local model
+  "$build/bin/quire" diagnose
+  for model in ${MODELS:-llama-3.2-1b llama-3.1-8b}; do
+    timeout 150 "$build/bin/quire" bench --device "$device" --model "synthetic:$model,format=exl2,bits=4.0,head_bits=6" \
+      --batch "${BATCHES:-1,8,32}" 2>"$out/bench-$model.log" | tee "$out/bench-$model.txt" ||
+      { failed=1; echo "bench of $model failed"; tail -n 3 "$out/bench-$model.log"; }
+  done
+}
+
+for stage in ${*:-build test generate bench}; do
+  started=$SECONDS
+  case $stage in
+    build) build_all || exit 1 ;;
+    test) test_models ;;
+    generate) generate ;;
+    bench) bench ;;
+    *) echo "engine.sh [build|test|generate|bench ...]" >&2; exit 2 ;;
+  esac
+  echo "-- $stage took $((SECONDS - started)) s"
+done
+exit $failed

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Words that have no place in the repository: notes of unfinished work, paths of one machine, and calls that a
+library inside somebody's process must not make."""
+import re
+
+import guard
+
+TEXT = (".h", ".c", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".txt", ".md", ".i", ".go", ".java", ".cs", ".in")
+LIBRARY = ("core/", "kernels/", "capi/src/")
+
+# Each word is written in two parts, so that this file does not hold it.
+UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+MACHINE_PATH = re.compile(r"(^|[\s\"'`(=])/(wo" r"rk|ho" r"me|ro" r"ot)/|/tmp/(build|brief)")
+
+# In the library: no output, no end of the process, no locale, no state of the process, no std::regex.
+FORBIDDEN_CALLS = re.compile(
+    r"std::(cout|cerr|clog|regex|abort|exit|terminate|quick_exit|locale::global|setlocale|signal)\b"
+    r"|#\s*include\s*<(regex|iostream|clocale)>"
+    r"|(?<![\w:.>~])(abort|exit|_exit|printf|puts|setlocale|longjmp|setjmp|alloca|srand|rand|setenv|putenv)\s*\(")
+COMMENT = re.compile(r'//.*|"(\\.|[^"\\])*"|/\*.*?\*/')
+
+
+def library_breaches(tree, path):
+    if not path.startswith(LIBRARY) or not path.endswith((".h", ".cpp", ".c", ".cu", ".cuh")):
+        return
+    in_comment = False
+    for number, line in tree.lines(path):
+        code = COMMENT.sub("", line)
+        if in_comment:
+            if "*/" not in code:
+                continue
+            code, in_comment = code.split("*/", 1)[1], False
+        if "/*" in code:
+            code, in_comment = code.split("/*", 1)[0], True
+        match = FORBIDDEN_CALLS.search(code)
+        if match:
+            yield f"{path}:{number}: {match.group(0).strip()} has no place in a library"
+
+
+def check(tree):
+    paths = tree.select(*TEXT) + [p for p in ("dev", ".ci/run") if p in tree.paths]
+    if not paths:
+        raise guard.GuardError("there are no text files")
+    breaches = []
+    for path in paths:
+        for number, line in tree.lines(path):
+            for pattern in (UNFINISHED, MACHINE_PATH):
+                match = pattern.search(line)
+                if match:
+                    breaches.append(f"{path}:{number}: {match.group(0).strip()}")
+        breaches += library_breaches(tree, path)
+    return breaches
+
+
+SELF_TESTS = [
+    ("clean", {"core/a.cpp": "// exit (of a loop), printf()\nint x = f.exit();\n"}, 0),
+    ("unfinished", {"docs/a.md": "TO" "DO: more\n"}, 1),
+    ("a path of one machine", {"docs/a.md": "see /ho" "me/me/x\n"}, 1),
+    ("prints", {"core/a.cpp": 'void f() { printf("x"); }\n'}, 1),
+    ("ends the process", {"kernels/a.cu": "if (x) std::abort();\n"}, 1),
+    ("in a comment of several lines", {"core/a.cpp": "/* first\n abort();\n*/ int x;\n"}, 0),
+    ("behind such a comment", {"core/a.cpp": "/* first\n*/ abort();\n"}, 1),
+    ("a test may", {"tests/a.cpp": "std::abort();\n"}, 0),
+    ("std::regex", {"core/a.h": "#include <regex>\n"}, 1),
+]
+
+if __name__ == "__main__":
+    guard.main(check, SELF_TESTS)

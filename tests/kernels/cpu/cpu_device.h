@@ -1,0 +1,79 @@
+// Devices of the CPU backend for tests, one per instruction set that this machine has.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/support/quantized_fixture.h"
+
+namespace quire::testing {
+
+// A seed that differs from run to run, printed once; QUIRE_TEST_SEED in the environment repeats one.
+uint64_t fresh_seed();
+
+// The instruction sets that can run here, "scalar" first.
+std::vector<std::string> usable_isas();
+
+// Forces an instruction set through the environment while a device is opened.
+kernels::Device* open_cpu(const std::string& isa, int32_t num_threads, std::string* why = nullptr);
+
+// An open device with a context for small shapes.
+class CpuDevice {
+ public:
+  explicit CpuDevice(const std::string& isa, int32_t num_threads = 2,
+                     kernels::ContextLimits limits = small_limits());
+  CpuDevice(const CpuDevice&) = delete;
+  CpuDevice& operator=(const CpuDevice&) = delete;
+  ~CpuDevice();
+
+  static kernels::ContextLimits small_limits();
+  const kernels::KernelTable& table() const { return *table_; }
+  kernels::Device* handle() const { return device_; }
+  kernels::Context* context() const { return context_; }
+  std::string failure() const;
+
+ private:
+  kernels::Device* device_;
+  const kernels::KernelTable* table_;
+  kernels::Context* context_ = nullptr;
+};
+
+// A prepared matrix that lives as long as its device.
+class CpuWeight {
+ public:
+  CpuWeight(CpuDevice& device, const std::vector<kernels::WeightSource>& parts);
+  CpuWeight(const CpuWeight&) = delete;
+  CpuWeight& operator=(const CpuWeight&) = delete;
+  ~CpuWeight() { device_.table().release_weight(device_.handle(), weight_); }
+  const kernels::Weight* get() const { return weight_; }
+
+ private:
+  CpuDevice& device_;
+  kernels::Weight* weight_ = nullptr;
+};
+
+std::vector<float> random_floats(Random& random, size_t count, float low = -1.0f, float high = 1.0f);
+
+// y = x W (+ bias) of the device; rows of x after one another.
+std::vector<float> run_linear(CpuDevice& device, const kernels::Weight* weight,
+                              const std::vector<float>& input, int32_t rows, int32_t num_out);
+
+// The bits of floats, so that NaN equals NaN and 0 differs from -0.
+std::vector<uint32_t> bits_of(const std::vector<float>& values);
+
+// Test parameter: an instruction set.
+class EachIsa : public ::testing::TestWithParam<std::string> {};
+
+// The instruction set is the test's parameter, and the name of its instance.
+inline std::string isa_of(const ::testing::TestParamInfo<std::string>& test) {
+  return test.param;
+}
+#define QUIRE_FOR_EACH_ISA(suite) \
+  INSTANTIATE_TEST_SUITE_P(Isa, suite, ::testing::ValuesIn(::quire::testing::usable_isas()), isa_of)
+
+}  // namespace quire::testing

@@ -1,0 +1,115 @@
+// Dense products against sums in double precision.
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "tests/kernels/cpu/cpu_device.h"
+#include "tests/support/dequantize_reference.h"
+
+namespace quire::testing {
+namespace {
+
+using kernels::DType;
+using kernels::Status;
+
+class DenseLinear : public EachIsa {};
+
+struct Shape {
+  int32_t num_in;
+  int32_t num_out;
+  int32_t rows;
+};
+
+void expect_product(const WeightFixture& fixture, const std::vector<float>& input, int32_t rows,
+                    const std::vector<float>& output) {
+  const std::vector<float> matrix = dequantize_reference(fixture.source());
+  const std::vector<float> bias = bias_reference(fixture.source());
+  const auto num_in = static_cast<size_t>(fixture.num_in);
+  const auto num_out = static_cast<size_t>(fixture.num_out);
+  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) {
+    for (size_t n = 0; n < num_out; ++n) {
+      double sum = bias[n];
+      double magnitude = std::abs(sum);
+      for (size_t k = 0; k < num_in; ++k) {
+        const double term =
+            static_cast<double>(input[r * num_in + k]) * static_cast<double>(matrix[k * num_out + n]);
+        sum += term;
+        magnitude += std::abs(term);
+      }
+      // The bound of a sum of K rounded products.
+      const double tolerance = static_cast<double>(num_in + 4) * 0x1p-24 * magnitude;
+      ASSERT_NEAR(output[r * num_out + n], sum, tolerance) << "row " << r << " column " << n;
+    }
+  }
+}
+
+TEST_P(DenseLinear, EqualsTheSumsInDoublePrecision) {
+  Random random(fresh_seed());
+  CpuDevice device(GetParam());
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+    for (const Shape shape : {Shape{1, 1, 1}, {37, 70, 1}, {64, 130, 3}, {100, 16, 13}, {33, 200, 45}}) {
+      DenseOptions options;
+      options.seed = random.next();
+      options.num_in = shape.num_in;
+      options.num_out = shape.num_out;
+      options.dtype = dtype;
+      options.bias = true;
+      options.permute_columns = true;
+      options.prescale = 0.75f;
+      const WeightFixture fixture = make_dense(options);
+      const CpuWeight weight(device, {fixture.source()});
+      const auto input =
+          random_floats(random, static_cast<size_t>(shape.num_in) * static_cast<size_t>(shape.rows));
+      expect_product(fixture, input, shape.rows,
+                     run_linear(device, weight.get(), input, shape.rows, shape.num_out));
+    }
+  }
+}
+
+TEST_P(DenseLinear, DoesNotDependOnRowsOrThreads) {
+  Random random(fresh_seed());
+  DenseOptions options;
+  options.seed = random.next();
+  options.num_in = 150;
+  options.num_out = 77;
+  const WeightFixture fixture = make_dense(options);
+  const int32_t rows = 45;
+  const auto input = random_floats(random, static_cast<size_t>(rows) * 150);
+  std::vector<uint32_t> expected;
+  for (const int32_t threads : {1, 3}) {
+    CpuDevice device(GetParam(), threads);
+    const CpuWeight weight(device, {fixture.source()});
+    const auto together = bits_of(run_linear(device, weight.get(), input, rows, 77));
+    if (expected.empty()) expected = together;
+    EXPECT_EQ(together, expected);
+    for (const int32_t r : {0, 7, 44}) {
+      const std::vector<float> one(input.begin() + r * 150, input.begin() + (r + 1) * 150);
+      const auto alone = bits_of(run_linear(device, weight.get(), one, 1, 77));
+      EXPECT_EQ(alone, std::vector<uint32_t>(expected.begin() + r * 77, expected.begin() + (r + 1) * 77));
+    }
+  }
+}
+
+TEST(DenseLinearAcrossIsas, GivesTheSameBits) {
+  Random random(fresh_seed());
+  DenseOptions options;
+  options.seed = random.next();
+  options.num_in = 90;
+  options.num_out = 51;
+  options.bias = true;
+  const WeightFixture fixture = make_dense(options);
+  const auto input = random_floats(random, 5 * 90);
+  std::vector<uint32_t> expected;
+  for (const std::string& isa : usable_isas()) {
+    CpuDevice device(isa);
+    const CpuWeight weight(device, {fixture.source()});
+    const auto output = bits_of(run_linear(device, weight.get(), input, 5, 51));
+    if (expected.empty()) expected = output;
+    EXPECT_EQ(output, expected) << isa;
+  }
+}
+
+QUIRE_FOR_EACH_ISA(DenseLinear);
+
+}  // namespace
+}  // namespace quire::testing

@@ -1,0 +1,156 @@
+// Opens the CUDA plug-in as the engine does, and what tests need around it. Without a card tests skip.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <dlfcn.h>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "kernels/interface/half.h"
+#include "kernels/interface/kernel_table.h"
+
+namespace quire::kernels {
+
+// The plug-in stays loaded for the process: its kernels must outlive every device.
+inline const Backend* cuda_backend() {
+  static const Backend* backend = [] {
+    void* library = dlopen(QUIRE_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return static_cast<const Backend*>(nullptr);
+    const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
+    return entry == nullptr ? nullptr : entry(kBackendAbi);
+  }();
+  return backend;
+}
+
+struct TestContext {
+  Device* device = nullptr;
+  Context* context = nullptr;
+  const KernelTable* table = nullptr;
+};
+
+class CudaTest : public testing::Test {
+ protected:
+  void SetUp() override { open(true); }
+  void TearDown() override { close(); }
+
+  void open(bool deterministic) {
+    const Backend* backend = cuda_backend();
+    ASSERT_NE(backend, nullptr) << dlerror();
+    char why[512] = {};
+    if (backend->num_devices(why, sizeof(why)) == 0) GTEST_SKIP() << why;
+    DeviceOptions options;
+    options.deterministic = deterministic ? 1 : 0;
+    ASSERT_EQ(backend->open_device(0, &options, &device_, why, sizeof(why)), Status::ok) << why;
+    table_ = backend->table(device_);
+  }
+  void close() {
+    if (device_ == nullptr) return;
+    if (context_ != nullptr) table_->release_context(context_);
+    for (void* memory : memory_) table_->release(device_, memory);
+    for (Weight* weight : weights_) table_->release_weight(device_, weight);
+    cuda_backend()->close_device(device_);
+    context_ = nullptr;
+    device_ = nullptr;
+    memory_.clear();
+    weights_.clear();
+  }
+  void make_context(ContextLimits limits) {
+    ASSERT_EQ(table_->create_context(device_, &limits, &context_), Status::ok) << failure();
+  }
+  static ContextLimits small_limits() {
+    ContextLimits limits;
+    limits.max_tokens = 512;
+    limits.max_sequences = 16;
+    limits.max_logit_rows = 64;
+    limits.max_pages_per_sequence = 64;
+    limits.max_columns = 8192;
+    limits.vocab_size = 8192;
+    limits.num_heads = 32;
+    limits.head_dim = 256;
+    return limits;
+  }
+  std::string failure() const {
+    char text[512] = {};
+    table_->describe_failure(device_, text, sizeof(text));
+    return text;
+  }
+  template <typename T>
+  T* to_device(const std::vector<T>& values) {
+    void* memory = nullptr;
+    EXPECT_EQ(table_->allocate(device_, values.size() * sizeof(T), &memory), Status::ok) << failure();
+    memory_.push_back(memory);
+    EXPECT_EQ(table_->upload(device_, memory, values.data(), values.size() * sizeof(T)), Status::ok)
+        << failure();
+    return static_cast<T*>(memory);
+  }
+  // Memory of a value that no correct result holds.
+  template <typename T>
+  T* poisoned(size_t count) {
+    void* memory = nullptr;
+    EXPECT_EQ(table_->allocate(device_, count * sizeof(T), &memory), Status::ok) << failure();
+    memory_.push_back(memory);
+    EXPECT_EQ(table_->fill(device_, memory, 0xff, count * sizeof(T)), Status::ok) << failure();
+    return static_cast<T*>(memory);
+  }
+  template <typename T>
+  std::vector<T> from_device(const T* memory, size_t count) {
+    std::vector<T> values(count);
+    EXPECT_EQ(table_->synchronize(context_), Status::ok) << failure();
+    EXPECT_EQ(table_->download(device_, values.data(), memory, count * sizeof(T)), Status::ok) << failure();
+    return values;
+  }
+  Weight* prepare(const std::vector<WeightSource>& parts) {
+    Weight* weight = nullptr;
+    EXPECT_EQ(table_->prepare_weight(device_, parts.data(), static_cast<int32_t>(parts.size()), &weight),
+              Status::ok)
+        << failure();
+    weights_.push_back(weight);
+    return weight;
+  }
+
+  Device* device_ = nullptr;
+  Context* context_ = nullptr;
+  const KernelTable* table_ = nullptr;
+  std::vector<void*> memory_;
+  std::vector<Weight*> weights_;
+};
+
+inline std::vector<float> random_floats(size_t count, std::mt19937& random, float deviation = 1.0f) {
+  std::normal_distribution<float> normal(0.0f, deviation);
+  std::vector<float> values(count);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+inline std::vector<uint16_t> to_halves(const std::vector<float>& values) {
+  std::vector<uint16_t> halves(values.size());
+  for (size_t i = 0; i < values.size(); ++i) halves[i] = float_to_half(values[i]);
+  return halves;
+}
+
+inline std::vector<float> to_floats(const std::vector<uint16_t>& halves) {
+  std::vector<float> values(halves.size());
+  for (size_t i = 0; i < halves.size(); ++i) values[i] = half_to_float(halves[i]);
+  return values;
+}
+
+// |a - b| / |b|; NaN never passes a comparison with it.
+template <typename A, typename B>
+double relative_error(const std::vector<A>& a, const std::vector<B>& b) {
+  double difference = 0.0, size = 0.0;
+  if (a.size() != b.size()) return INFINITY;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    difference += d * d;
+    size += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+  }
+  return std::sqrt(difference / (size > 0.0 ? size : 1.0));
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,250 @@
+// Products with prepared weights against sums in double precision over the values the formats define.
+#include <memory>
+
+#include "tests/kernels/cuda/cuda_device.h"
+#include "tests/kernels/cuda/random_weights.h"
+
+namespace quire::kernels {
+namespace {
+
+using Layout = std::vector<std::pair<int, int>>;
+
+std::vector<double> product(const std::vector<float>& input, size_t rows,
+                            const std::vector<const StoredWeight*>& parts) {
+  size_t columns = 0;
+  for (const StoredWeight* part : parts) columns += static_cast<size_t>(part->source.num_out);
+  const auto depth = static_cast<size_t>(parts[0]->source.num_in);
+  std::vector<double> out(rows * columns);
+  for (size_t r = 0; r < rows; ++r) {
+    size_t first = 0;
+    for (const StoredWeight* part : parts) {
+      const auto width = static_cast<size_t>(part->source.num_out);
+      for (size_t k = 0; k < depth; ++k)
+        for (size_t n = 0; n < width; ++n)
+          out[r * columns + first + n] +=
+              static_cast<double>(input[r * depth + k]) * static_cast<double>(part->values[k * width + n]);
+      for (size_t n = 0; n < width && !part->bias.empty(); ++n)
+        out[r * columns + first + n] += static_cast<double>(
+            part->bias[part->column_order.empty() ? n : static_cast<size_t>(part->column_order[n])]);
+      first += width;
+    }
+  }
+  return out;
+}
+
+class LinearTest : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (device_ != nullptr) make_context(small_limits());
+  }
+  static std::vector<WeightSource> sources(const std::vector<StoredWeight*>& parts) {
+    std::vector<WeightSource> out;
+    for (const StoredWeight* part : parts) out.push_back(part->source);
+    return out;
+  }
+  std::vector<float> run_f32(Weight* weight, const std::vector<float>& input, size_t rows, size_t columns) {
+    LinearParams p;
+    p.weight = weight;
+    p.input = to_device(to_halves(input));
+    p.rows = static_cast<int32_t>(rows);
+    auto* out = poisoned<float>(rows * columns);
+    p.output_f32 = out;
+    EXPECT_EQ(table_->linear(context_, &p), Status::ok) << failure();
+    return from_device(out, rows * columns);
+  }
+  void check_product(const std::vector<StoredWeight*>& parts, std::initializer_list<size_t> row_counts) {
+    Weight* weight = prepare(sources(parts));
+    ASSERT_NE(weight, nullptr);
+    const auto depth = static_cast<size_t>(parts[0]->source.num_in);
+    size_t columns = 0;
+    for (const StoredWeight* part : parts) columns += static_cast<size_t>(part->source.num_out);
+    std::vector<float> first_row;
+    const std::vector<float> most = to_floats(
+        to_halves(random_floats(*std::max_element(row_counts.begin(), row_counts.end()) * depth, random_)));
+    for (const size_t rows : row_counts) {
+      const std::vector<float> input(most.begin(), most.begin() + static_cast<ptrdiff_t>(rows * depth));
+      const std::vector<float> out = run_f32(weight, input, rows, columns);
+      const std::vector<const StoredWeight*> constant(parts.begin(), parts.end());
+      EXPECT_LT(relative_error(out, product(input, rows, constant)), 2e-4) << rows << " rows";
+      // The first row is the same bits whatever stands beside it.
+      const std::vector<float> row(out.begin(), out.begin() + static_cast<ptrdiff_t>(columns));
+      if (first_row.empty()) first_row = row;
+      EXPECT_EQ(std::memcmp(row.data(), first_row.data(), columns * sizeof(float)), 0) << rows << " rows";
+    }
+  }
+  void check_values(StoredWeight& stored, double tolerance) {
+    Weight* weight = prepare({stored.source});
+    ASSERT_NE(weight, nullptr);
+    std::vector<float> values(stored.stored_values.size());
+    ASSERT_EQ(table_->dequantize(device_, weight, values.data()), Status::ok) << failure();
+    if (tolerance == 0.0) {
+      EXPECT_EQ(values, stored.stored_values);
+    } else {
+      EXPECT_LT(relative_error(values, stored.stored_values), tolerance);
+    }
+  }
+  std::mt19937 random_{std::random_device{}()};
+};
+
+TEST_F(LinearTest, EveryExl2WidthDequantizesExactly) {
+  for (const int bits : {2, 3, 4, 5, 6, 8}) {
+    SCOPED_TRACE(bits);
+    StoredWeight w;
+    make_exl2(w, {{bits, 64}, {bits, 64}, {bits, 32}}, 72, true, random_);
+    check_values(w, 0.0);
+  }
+}
+
+TEST_F(LinearTest, MixedWidthsDequantizeExactly) {
+  StoredWeight w;
+  make_exl2(w, {{8, 32}, {6, 64}, {6, 32}, {5, 128}, {4, 64}, {4, 64}, {3, 32}, {2, 64}, {2, 32}}, 96, true,
+            random_);
+  w.column_order = random_order(96, random_);
+  w.source.column_order = w.column_order.data();
+  w.finish_columns();
+  check_values(w, 0.0);
+}
+
+TEST_F(LinearTest, GroupsThatFitNoTileDequantizeExactly) {
+  StoredWeight w;
+  make_exl2(w, {{4, 32}, {2, 16}, {2, 16}, {2, 32}}, 40, true, random_);
+  check_values(w, 0.0);
+}
+
+TEST_F(LinearTest, GptqDequantizesExactly) {
+  for (const bool act_order : {false, true}) {
+    StoredWeight w;
+    make_gptq(w, 256, 72, 64, act_order, random_);
+    check_values(w, 0.0);
+  }
+  StoredWeight odd;
+  make_gptq(odd, 200, 48, 40, false, random_);
+  check_values(odd, 0.0);
+}
+
+TEST_F(LinearTest, DenseTypesKeepTheirValues) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    StoredWeight w;
+    make_dense(w, dtype, 77, 45, random_);
+    check_values(w, 1e-7);
+  }
+  StoredWeight w;
+  make_dense(w, DType::f32, 64, 33, random_);
+  check_values(w, 5e-4);
+}
+
+TEST_F(LinearTest, Exl2ProductsMatchForAnyNumberOfRows) {
+  StoredWeight w;
+  make_exl2(w, {{6, 32}, {5, 128}, {4, 128}, {4, 128}, {3, 128}, {3, 96}}, 200, true, random_);
+  check_product({&w}, {1, 2, 4, 7, 8, 9, 16, 17, 32, 33, 64, 65, 130});
+}
+
+TEST_F(LinearTest, DeepMatricesSplitAndStillMatch) {
+  StoredWeight w;
+  make_exl2(w, {{4, 2048}, {3, 2016}}, 64, true, random_);
+  check_product({&w}, {1, 3, 12, 40, 70});
+}
+
+TEST_F(LinearTest, PartsThatShareRowsAreOneProduct) {
+  StoredWeight q, k, v;
+  make_exl2(q, {{5, 64}, {4, 128}, {3, 64}}, 160, true, random_);
+  make_exl2(k, {{4, 256}}, 40, true, random_);
+  make_exl2(v, {{6, 32}, {4, 224}}, 40, true, random_);
+  for (StoredWeight* part : {&k, &v}) {
+    StoredWeight again;
+    const std::vector<std::pair<int, int>> layout = part == &k ? Layout{{4, 256}} : Layout{{6, 32}, {4, 224}};
+    make_exl2(again, layout, 40, false, random_);
+    again.row_order = q.row_order;
+    const std::vector<float> in_order = again.stored_values;
+    for (size_t r = 0; r < 256; ++r)
+      for (size_t n = 0; n < 40; ++n)
+        again.stored_values[static_cast<size_t>(q.row_order[r]) * 40 + n] = in_order[r * 40 + n];
+    *part = std::move(again);
+    part->source.row_order = part->row_order.data();
+    part->finish_columns();
+  }
+  check_product({&q, &k, &v}, {1, 5, 33});
+}
+
+TEST_F(LinearTest, PartsOfDifferentRowOrdersStillMatch) {
+  StoredWeight a, b;
+  make_exl2(a, {{4, 256}}, 96, true, random_);
+  make_exl2(b, {{3, 256}}, 64, true, random_);
+  check_product({&a, &b}, {1, 6, 20});
+}
+
+TEST_F(LinearTest, GptqProductsMatch) {
+  for (const bool act_order : {false, true}) {
+    StoredWeight w;
+    make_gptq(w, 512, 136, 128, act_order, random_);
+    check_product({&w}, {1, 8, 19, 64, 100});
+  }
+}
+
+TEST_F(LinearTest, DenseProductsMatchForOddShapes) {
+  StoredWeight w;
+  make_dense(w, DType::f16, 333, 77, random_);
+  check_product({&w}, {1, 5, 16, 31, 64, 67});
+}
+
+TEST_F(LinearTest, BiasFollowsTheColumns) {
+  StoredWeight w;
+  make_exl2(w, {{4, 128}}, 64, false, random_);
+  w.bias = random_floats(64, random_);
+  w.column_order = random_order(64, random_);
+  w.source.bias = w.bias.data();
+  w.source.column_order = w.column_order.data();
+  w.finish_columns();
+  check_product({&w}, {1, 9});
+}
+
+TEST_F(LinearTest, ResidualsAreAddedToAndHalvesRounded) {
+  StoredWeight w;
+  make_exl2(w, {{4, 1024}}, 128, true, random_);
+  Weight* weight = prepare({w.source});
+  const std::vector<float> input = to_floats(to_halves(random_floats(3 * 1024, random_)));
+  const std::vector<float> before = random_floats(3 * 128, random_);
+  std::vector<double> expected = product(input, 3, {&w});
+  LinearParams p;
+  p.weight = weight;
+  p.input = to_device(to_halves(input));
+  p.rows = 3;
+  auto* half_out = poisoned<uint16_t>(3 * 128);
+  p.output = half_out;
+  ASSERT_EQ(table_->linear(context_, &p), Status::ok) << failure();
+  EXPECT_LT(relative_error(to_floats(from_device(half_out, 3 * 128)), expected), 1e-3);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += static_cast<double>(before[i]);
+  p.output = nullptr;
+  p.residual = to_device(before);
+  ASSERT_EQ(table_->linear(context_, &p), Status::ok) << failure();
+  EXPECT_LT(relative_error(from_device(p.residual, 3 * 128), expected), 2e-4);
+}
+
+TEST_F(LinearTest, LargeProductsOfTheFastModeMatch) {
+  close();
+  open(false);
+  if (device_ == nullptr) return;
+  make_context(small_limits());
+  StoredWeight w;
+  make_exl2(w, {{5, 128}, {4, 512}, {3, 128}}, 1064, true, random_);
+  w.bias = random_floats(1064, random_);
+  w.source.bias = w.bias.data();
+  Weight* plain = prepare({w.source});
+  const std::vector<float> input = to_floats(to_halves(random_floats(200 * 768, random_)));
+  const std::vector<double> expected = product(input, 200, {&w});
+  EXPECT_LT(relative_error(run_f32(plain, input, 200, 1064), expected), 2e-4);
+}
+
+TEST_F(LinearTest, AMalformedMatrixIsRefused) {
+  StoredWeight w;
+  make_exl2(w, {{4, 64}, {3, 64}}, 64, false, random_);
+  w.groups[1].first_row = 32;
+  Weight* weight = nullptr;
+  EXPECT_EQ(table_->prepare_weight(device_, &w.source, 1, &weight), Status::invalid_argument);
+  EXPECT_EQ(weight, nullptr);
+  EXPECT_FALSE(failure().empty());
+}
+
+}  // namespace
+}  // namespace quire::kernels

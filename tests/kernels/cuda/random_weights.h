@@ -1,0 +1,167 @@
+// Random matrices in their stored forms, with the values they stand for.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "kernels/interface/half.h"
+#include "kernels/interface/weight_source.h"
+
+namespace quire::kernels {
+
+struct StoredWeight {
+  WeightSource source;
+  std::vector<uint32_t> q_weight, q_scale;
+  std::vector<uint16_t> half_scales;
+  std::vector<Exl2Group> groups;
+  std::vector<int32_t> row_order, group_of_row, column_order;
+  std::vector<float> bias;
+  std::vector<uint16_t> halves;
+  std::vector<float> floats;
+  // [K, N]: input features by output columns as the prepared matrix has them, and the same in stored columns.
+  std::vector<float> values, stored_values;
+
+  void finish_columns() {
+    const auto rows = static_cast<size_t>(source.num_in), columns = static_cast<size_t>(source.num_out);
+    values.resize(stored_values.size());
+    for (size_t k = 0; k < rows; ++k)
+      for (size_t j = 0; j < columns; ++j)
+        values[k * columns + j] =
+            stored_values[k * columns + (column_order.empty() ? j : static_cast<size_t>(column_order[j]))];
+  }
+};
+
+inline std::vector<int32_t> random_order(int32_t count, std::mt19937& random) {
+  std::vector<int32_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), random);
+  return order;
+}
+
+// Groups as (bits, rows).
+inline void make_exl2(StoredWeight& w, const std::vector<std::pair<int, int>>& layout, int32_t columns,
+                      bool permute, std::mt19937& random) {
+  const int32_t padded = (columns + 31) / 32 * 32;
+  int32_t rows = 0, packed = 0;
+  for (const auto& [bits, count] : layout) {
+    w.groups.push_back({bits, rows, count, packed});
+    rows += count;
+    packed += count * bits / 32;
+  }
+  const auto width = static_cast<size_t>(padded);
+  w.q_weight.resize(static_cast<size_t>(packed) * width);
+  for (uint32_t& word : w.q_weight) word = static_cast<uint32_t>(random());
+  w.q_scale.resize(w.groups.size() * width / 8);
+  for (uint32_t& word : w.q_scale) word = static_cast<uint32_t>(random());
+  std::uniform_real_distribution<float> scale(0.01f, 0.2f);
+  for (size_t g = 0; g < w.groups.size(); ++g) w.half_scales.push_back(float_to_half(scale(random)));
+  if (permute) w.row_order = random_order(rows, random);
+  WeightSource& s = w.source;
+  s.format = WeightFormat::exl2;
+  s.num_in = rows;
+  s.num_out = columns;
+  s.padded_out = padded;
+  s.exl2 = {w.q_weight.data(),
+            w.q_scale.data(),
+            w.half_scales.data(),
+            w.groups.data(),
+            static_cast<int32_t>(w.groups.size()),
+            packed};
+  s.row_order = permute ? w.row_order.data() : nullptr;
+  w.stored_values.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
+  for (size_t g = 0; g < w.groups.size(); ++g) {
+    const Exl2Group& group = w.groups[g];
+    const float largest = round_to_half(half_to_float(w.half_scales[g]) * s.prescale / 256.0f);
+    for (int32_t r = 0; r < group.num_rows; ++r) {
+      const int32_t stored = group.first_row + r;
+      const auto feature = static_cast<size_t>(permute ? w.row_order[static_cast<size_t>(stored)] : stored);
+      for (int32_t n = 0; n < columns; ++n) {
+        const auto column = static_cast<size_t>(n);
+        uint32_t code = 0;
+        for (int32_t b = 0; b < group.bits; ++b) {
+          const int32_t bit = r * group.bits + b;
+          const uint32_t word =
+              w.q_weight[static_cast<size_t>(group.first_packed_row + bit / 32) * width + column];
+          code |= (word >> (bit % 32) & 1U) << b;
+        }
+        const uint32_t nibble = w.q_scale[g * width / 8 + column / 8] >> (4 * (column % 8)) & 15U;
+        const float factor = round_to_half(static_cast<float>((nibble + 1) * (nibble + 1)) * largest);
+        const int32_t centred = static_cast<int32_t>(code) - (1 << (group.bits - 1));
+        w.stored_values[feature * static_cast<size_t>(columns) + column] =
+            round_to_half(static_cast<float>(centred) * factor);
+      }
+    }
+  }
+  w.finish_columns();
+}
+
+inline void make_gptq(StoredWeight& w, int32_t rows, int32_t columns, int32_t group_size, bool act_order,
+                      std::mt19937& random) {
+  const int32_t num_groups = (rows + group_size - 1) / group_size;
+  const int32_t padded = (columns + 7) / 8 * 8;
+  const auto width = static_cast<size_t>(padded);
+  w.q_weight.resize(static_cast<size_t>(rows / 8) * width);
+  for (uint32_t& word : w.q_weight) word = static_cast<uint32_t>(random());
+  w.q_scale.resize(static_cast<size_t>(num_groups) * width / 8);
+  for (uint32_t& word : w.q_scale) word = static_cast<uint32_t>(random());
+  std::uniform_real_distribution<float> scale(0.002f, 0.02f);
+  for (size_t i = 0; i < static_cast<size_t>(num_groups) * width; ++i)
+    w.half_scales.push_back(float_to_half(scale(random)));
+  for (int32_t r = 0; r < rows; ++r) w.group_of_row.push_back(r / group_size);
+  if (act_order) std::shuffle(w.group_of_row.begin(), w.group_of_row.end(), random);
+  WeightSource& s = w.source;
+  s.format = WeightFormat::gptq;
+  s.num_in = rows;
+  s.num_out = columns;
+  s.padded_out = padded;
+  s.gptq = {w.q_weight.data(), w.q_scale.data(), w.half_scales.data(), w.group_of_row.data(), num_groups, 1};
+  w.stored_values.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
+  for (int32_t k = 0; k < rows; ++k) {
+    const auto g = static_cast<size_t>(w.group_of_row[static_cast<size_t>(k)]);
+    for (int32_t n = 0; n < columns; ++n) {
+      const auto column = static_cast<size_t>(n);
+      const uint32_t code = w.q_weight[static_cast<size_t>(k / 8) * width + column] >> (4 * (k % 8)) & 15U;
+      const uint32_t zero = (w.q_scale[g * width / 8 + column / 8] >> (4 * (column % 8)) & 15U) + 1;
+      const float value = static_cast<float>(static_cast<int32_t>(code) - static_cast<int32_t>(zero)) *
+                          half_to_float(w.half_scales[g * width + column]);
+      w.stored_values[static_cast<size_t>(k) * static_cast<size_t>(columns) + column] = round_to_half(value);
+    }
+  }
+  w.finish_columns();
+}
+
+inline void make_dense(StoredWeight& w, DType dtype, int32_t rows, int32_t columns, std::mt19937& random) {
+  std::normal_distribution<float> normal(0.0f, 0.03f);
+  WeightSource& s = w.source;
+  s.format = WeightFormat::dense;
+  s.num_in = rows;
+  s.num_out = columns;
+  s.padded_out = columns;
+  w.stored_values.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
+  for (int32_t n = 0; n < columns; ++n) {
+    for (int32_t k = 0; k < rows; ++k) {
+      float value = normal(random);
+      if (dtype == DType::bf16) {
+        const auto bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+        w.halves.push_back(bits);
+        value = bfloat16_to_float(bits);
+      } else if (dtype == DType::f16) {
+        w.halves.push_back(float_to_half(value));
+        value = round_to_half(value);
+      } else {
+        w.floats.push_back(value);
+      }
+      w.stored_values[static_cast<size_t>(k) * static_cast<size_t>(columns) + static_cast<size_t>(n)] = value;
+    }
+  }
+  s.dense.dtype = dtype;
+  s.dense.data = dtype == DType::f32 ? static_cast<const void*>(w.floats.data()) : w.halves.data();
+  w.finish_columns();
+}
+
+}  // namespace quire::kernels

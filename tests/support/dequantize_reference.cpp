@@ -1,0 +1,103 @@
+#include "tests/support/dequantize_reference.h"
+
+#include <cstdint>
+
+#include "kernels/interface/half.h"
+
+namespace quire::testing {
+namespace {
+
+using kernels::DType;
+using kernels::WeightFormat;
+using kernels::WeightSource;
+
+float dense_value(const WeightSource& source, size_t k, size_t n) {
+  const size_t index = n * static_cast<size_t>(source.num_in) + k;
+  if (source.dense.dtype == DType::f32) return static_cast<const float*>(source.dense.data)[index];
+  const uint16_t bits = static_cast<const uint16_t*>(source.dense.data)[index];
+  return source.dense.dtype == DType::f16 ? kernels::half_to_float(bits) : kernels::bfloat16_to_float(bits);
+}
+
+uint32_t nibble(const uint32_t* words, size_t row, size_t column, size_t num_columns) {
+  return (words[row * (num_columns / 8) + column / 8] >> (4 * (column % 8))) & 15U;
+}
+
+size_t group_of_exl2_row(const WeightSource& source, size_t k) {
+  size_t g = 0;
+  while (k >= static_cast<size_t>(source.exl2.groups[g].first_row + source.exl2.groups[g].num_rows)) ++g;
+  return g;
+}
+
+// One bit after the other out of the column's stream.
+uint32_t exl2_code(const WeightSource& source, const kernels::Exl2Group& group, size_t k, size_t n) {
+  const auto bits = static_cast<size_t>(group.bits);
+  uint32_t code = 0;
+  for (size_t bit = 0; bit < bits; ++bit) {
+    const size_t position = (k - static_cast<size_t>(group.first_row)) * bits + bit;
+    const size_t row = static_cast<size_t>(group.first_packed_row) + position / 32;
+    const uint32_t word = source.exl2.q_weight[row * static_cast<size_t>(source.padded_out) + n];
+    code |= ((word >> (position % 32)) & 1U) << bit;
+  }
+  return code;
+}
+
+float exl2_value(const WeightSource& source, size_t k, size_t n) {
+  const size_t g = group_of_exl2_row(source, k);
+  const kernels::Exl2Group& group = source.exl2.groups[g];
+  const auto index =
+      static_cast<float>(1 + nibble(source.exl2.q_scale, g, n, static_cast<size_t>(source.padded_out)));
+  const float ceiling =
+      kernels::round_to_half(kernels::half_to_float(source.exl2.q_scale_max[g]) * (source.prescale / 256.0f));
+  const float scale = kernels::round_to_half(kernels::round_to_half(index * index) * ceiling);
+  const int zero = 1 << (group.bits - 1);
+  return static_cast<float>(static_cast<int>(exl2_code(source, group, k, n)) - zero) * scale;
+}
+
+float gptq_value(const WeightSource& source, size_t k, size_t n) {
+  const auto columns = static_cast<size_t>(source.padded_out);
+  const auto g = static_cast<size_t>(source.gptq.group_of_row[k]);
+  const uint32_t code = (source.gptq.q_weight[k / 8 * columns + n] >> (4 * (k % 8))) & 15U;
+  const int zero = static_cast<int>(nibble(source.gptq.q_zeros, g, n, columns)) + source.gptq.zero_offset;
+  const float scale = kernels::half_to_float(source.gptq.scales[g * columns + n]) * source.prescale;
+  return static_cast<float>(static_cast<int>(code) - zero) * scale;
+}
+
+// Stored row k, stored column n; prescale applied.
+float value(const WeightSource& source, size_t k, size_t n) {
+  switch (source.format) {
+    case WeightFormat::dense:
+      return dense_value(source, k, n) * source.prescale;
+    case WeightFormat::exl2:
+      return exl2_value(source, k, n);
+    case WeightFormat::gptq:
+      return gptq_value(source, k, n);
+  }
+  return 0.0f;
+}
+
+size_t column_of(const WeightSource& source, size_t j) {
+  return source.column_order ? static_cast<size_t>(source.column_order[j]) : j;
+}
+
+}  // namespace
+
+std::vector<float> dequantize_reference(const WeightSource& source) {
+  const auto num_in = static_cast<size_t>(source.num_in);
+  const auto num_out = static_cast<size_t>(source.num_out);
+  std::vector<float> matrix(num_in * num_out);
+  for (size_t k = 0; k < num_in; ++k) {
+    const size_t feature = source.row_order ? static_cast<size_t>(source.row_order[k]) : k;
+    for (size_t j = 0; j < num_out; ++j)
+      matrix[feature * num_out + j] = value(source, k, column_of(source, j));
+  }
+  return matrix;
+}
+
+std::vector<float> bias_reference(const WeightSource& source) {
+  std::vector<float> bias(static_cast<size_t>(source.num_out));
+  if (!source.bias) return bias;
+  for (size_t j = 0; j < bias.size(); ++j) bias[j] = source.bias[column_of(source, j)];
+  return bias;
+}
+
+}  // namespace quire::testing

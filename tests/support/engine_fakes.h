@@ -1,0 +1,136 @@
+// Small stand-ins for what the engine stands on: time, text, and a cache put together from fakes.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/cache.h"
+#include "core/engine/engine_core.h"
+#include "tests/support/fake_executor.h"
+
+namespace quire::testing {
+
+// Time stands still unless told; a wait for something that is not there yet moves it to the deadline.
+class SimulatedClock final : public Clock {
+ public:
+  TimePoint now() const override { return TimePoint(Duration(now_.load())); }
+  bool wait_until(std::condition_variable&, std::unique_lock<std::mutex>&, TimePoint deadline,
+                  const std::function<bool()>& ready) const override {
+    if (!ready() && deadline != TimePoint::max())
+      now_ = std::max(now_.load(), deadline.time_since_epoch().count());
+    return ready();
+  }
+  void advance(Duration by) { now_ += by.count(); }
+
+ private:
+  mutable std::atomic<int64_t> now_{1'000'000'000};
+};
+
+// Token i is the letter 'a' + i % 26; 25 is the two-byte character U+00E9, split: tokens 101 and 102 are its
+// halves.
+class FakeCodec final : public TextCodec {
+ public:
+  // A token whose text cannot be made: push throws.
+  TokenId broken_token = -1;
+
+  std::unique_ptr<TextStream> open(bool) const override { return std::make_unique<Stream>(broken_token); }
+
+ private:
+  class Stream final : public TextStream {
+   public:
+    explicit Stream(TokenId broken_token) : broken_token_(broken_token) {}
+    void push(TokenId token, std::string& text) override {
+      if (token == broken_token_) throw Error(ErrorCode::internal, "the codec is broken");
+      text.push_back(static_cast<char>('a' + token % 26));
+    }
+    void finish(std::string&) override {}
+    std::unique_ptr<TextStream> clone() const override { return std::make_unique<Stream>(*this); }
+
+   private:
+    TokenId broken_token_;
+  };
+};
+
+// What the text of tokens is by FakeCodec.
+inline std::string fake_text(const TokenIds& tokens) {
+  std::string text;
+  for (const TokenId token : tokens) text.push_back(static_cast<char>('a' + token % 26));
+  return text;
+}
+
+struct FakeEngineOptions {
+  ExecutorLimits limits{64, 8, 64, 64, 64, 4, 64};  // tokens, sequences, rows, table, pages, page, vocabulary
+  CacheOptions cache;
+  int32_t max_seq_len = 200;
+  TokenIds end_tokens;
+  const Clock* clock = &steady_clock();
+  const ThreadFactory* threads = &system_threads();
+  Log log;
+};
+
+// A cache on a fake device; the executor and the codec stay reachable.
+struct FakeEngine {
+  explicit FakeEngine(FakeEngineOptions options) {
+    RuntimeOptions runtime;
+    runtime.clock = options.clock;
+    runtime.threads = options.threads;
+    runtime.log = options.log;
+    CacheParts parts;
+    auto owned = std::make_unique<FakeExecutor>(options.limits);
+    auto shared_codec = std::make_shared<FakeCodec>();
+    executor = owned.get();
+    codec = shared_codec.get();
+    parts.executor = std::move(owned);
+    parts.codec = std::move(shared_codec);
+    parts.end_tokens = options.end_tokens;
+    parts.num_tokens = options.limits.vocab_size;
+    parts.max_seq_len = options.max_seq_len;
+    options.cache.check_invariants = true;
+    cache = Cache::create(Runtime::create(std::move(runtime)), std::move(parts), options.cache);
+  }
+
+  // Steps until nothing can run; for a cache without a thread.
+  int32_t run_to_idle(int32_t max_steps = 100000) {
+    int32_t steps = 0;
+    while (steps < max_steps && cache->core().run_once() == StepOutcome::advanced) ++steps;
+    return steps;
+  }
+
+  FakeExecutor* executor = nullptr;
+  FakeCodec* codec = nullptr;
+  std::shared_ptr<Cache> cache;
+};
+
+// All that a job said, without waiting.
+struct Transcript {
+  std::string text;
+  TokenIds tokens;
+  std::vector<float> log_probs;
+  int32_t num_started = 0;
+  int32_t num_terminal = 0;
+  int32_t num_after_terminal = 0;
+  Event terminal;
+};
+
+inline void add_event(Transcript& transcript, Event event) {
+  if (transcript.num_terminal > 0) ++transcript.num_after_terminal;
+  if (event.kind == EventKind::started) ++transcript.num_started;
+  transcript.text += event.text;
+  transcript.tokens.insert(transcript.tokens.end(), event.token_ids.begin(), event.token_ids.end());
+  transcript.log_probs.insert(transcript.log_probs.end(), event.log_probs.begin(), event.log_probs.end());
+  if (event.terminal()) {
+    ++transcript.num_terminal;
+    transcript.terminal = std::move(event);
+  }
+}
+
+inline Transcript read_all(Job& job, Duration timeout = Duration{0}) {
+  Transcript transcript;
+  while (auto event = job.poll(timeout)) add_event(transcript, std::move(*event));
+  return transcript;
+}
+
+}  // namespace quire::testing

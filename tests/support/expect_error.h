@@ -1,0 +1,31 @@
+// Asserts that something is refused in the way it promises.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+
+namespace quire::testing {
+
+// `action` throws an Error of this code whose one line of text holds each of `words`.
+template <typename Action>
+void expect_error(ErrorCode code, std::initializer_list<std::string_view> words, Action&& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    EXPECT_EQ(error_code_name(error.code()), error_code_name(code)) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    for (const std::string_view word : words) {
+      EXPECT_NE(message.find(word), std::string::npos) << "no \"" << word << "\" in: " << message;
+    }
+    return;
+  }
+  ADD_FAILURE() << "nothing was refused; expected " << error_code_name(code);
+}
+
+}  // namespace quire::testing

@@ -1,0 +1,159 @@
+#include "tests/support/fake_executor.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <stdexcept>
+
+#include "core/kv/page_index.h"
+
+namespace quire::testing {
+
+namespace {
+
+void require(bool condition, const char* what) {
+  if (!condition) throw std::logic_error(what);
+}
+
+}  // namespace
+
+void fake_logits(gsl::span<const TokenId> tokens, gsl::span<float> logits) {
+  uint64_t state = hash_tokens(0x5eed, tokens);
+  for (float& logit : logits) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    logit = static_cast<float>(state >> 40) * 0x1p-21F;  // 0 to 8
+  }
+}
+
+TokenId fake_next_token(gsl::span<const TokenId> tokens, int32_t num_tokens) {
+  std::vector<float> logits(static_cast<size_t>(num_tokens));
+  fake_logits(tokens, logits);
+  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens) {
+  const size_t num_prompt = prompt.size();
+  for (int32_t i = 0; i < num_new_tokens; ++i) prompt.push_back(fake_next_token(prompt, num_tokens));
+  return {prompt.begin() + static_cast<ptrdiff_t>(num_prompt), prompt.end()};
+}
+
+FakeExecutor::FakeExecutor(const ExecutorLimits& limits)
+    : limits_(limits),
+      slots_(static_cast<size_t>(limits.num_pages) * static_cast<size_t>(limits.page_tokens)),
+      logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)) {}
+
+FakeExecutor::Slot& FakeExecutor::slot(const Batch& batch, int32_t sequence, int32_t position) {
+  const int32_t page_idx = position / limits_.page_tokens;
+  require(page_idx < batch.page_table_stride, "a position beyond the page table");
+  const int32_t page = batch.page_table[static_cast<size_t>(sequence * batch.page_table_stride + page_idx)];
+  require(page >= 0 && page < limits_.num_pages, "a page that does not exist");
+  return slots_[static_cast<size_t>(page) * static_cast<size_t>(limits_.page_tokens) +
+                static_cast<size_t>(position % limits_.page_tokens)];
+}
+
+void FakeExecutor::check(const Batch& batch) const {
+  const int32_t num_tokens = batch.num_tokens();
+  const int32_t num_sequences = batch.num_sequences();
+  require(num_tokens >= 1 && num_tokens <= limits_.max_tokens, "tokens of the step");
+  require(num_sequences <= limits_.max_sequences, "sequences of the step");
+  require(batch.num_logit_rows() >= 1 && batch.num_logit_rows() <= limits_.max_logit_rows,
+          "logit rows of the step");
+  require(batch.positions.size() == batch.token_ids.size(), "positions");
+  require(batch.sequence_of_token.size() == batch.token_ids.size(), "sequence_of_token");
+  require(batch.sequence_starts.size() == batch.kv_lengths.size() + 1, "sequence_starts");
+  require(batch.sequence_starts.front() == 0 && batch.sequence_starts.back() == num_tokens,
+          "sequence_starts");
+  require(std::is_sorted(batch.logit_rows.begin(), batch.logit_rows.end()), "logit_rows");
+  std::set<int32_t> written;
+  for (int32_t s = 0; s < num_sequences; ++s) {
+    const int32_t begin = batch.sequence_starts[static_cast<size_t>(s)];
+    const int32_t end = batch.sequence_starts[static_cast<size_t>(s) + 1];
+    require(begin < end, "an empty sequence");
+    int32_t last_page = -1;
+    for (int32_t t = begin; t < end; ++t) {
+      const int32_t position = batch.positions[static_cast<size_t>(t)];
+      require(batch.sequence_of_token[static_cast<size_t>(t)] == s, "sequence_of_token");
+      require(position == batch.kv_lengths[static_cast<size_t>(s)] - (end - t), "a position out of place");
+      const int32_t page_idx = position / limits_.page_tokens;
+      if (page_idx == last_page) continue;
+      last_page = page_idx;
+      const auto entry = static_cast<size_t>(s * batch.page_table_stride + page_idx);
+      require(written.insert(batch.page_table[entry]).second, "two sequences write on one page");
+    }
+  }
+}
+
+void FakeExecutor::forward(const Batch& batch) {
+  if (before_step) before_step(batch);
+  check(batch);
+  const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
+  for (const PageCopy& copy : batch.copies) {
+    require(copy.source != copy.target && copy.num_tokens >= 1 && copy.num_tokens <= limits_.page_tokens,
+            "a copy");
+    const auto source =
+        slots_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.source.value) * page_tokens);
+    const auto target =
+        slots_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.target.value) * page_tokens);
+    std::copy_n(source, copy.num_tokens, target);
+  }
+  for (int32_t t = 0; t < batch.num_tokens(); ++t) {
+    const auto i = static_cast<size_t>(t);
+    slot(batch, batch.sequence_of_token[i], batch.positions[i]) = {batch.token_ids[i], batch.positions[i]};
+  }
+  num_rows_ = batch.num_logit_rows();
+  const auto vocab_size = static_cast<size_t>(limits_.vocab_size);
+  for (int32_t row = 0; row < num_rows_; ++row) {
+    compute_row(batch, row,
+                gsl::span<float>(logits_).subspan(static_cast<size_t>(row) * vocab_size, vocab_size));
+  }
+  ++num_steps_;
+  num_tokens_computed_ += batch.num_tokens();
+}
+
+void FakeExecutor::compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out) {
+  const auto token = static_cast<size_t>(batch.logit_rows[static_cast<size_t>(row_idx)]);
+  const int32_t end = batch.positions[token] + 1;
+  const int32_t sequence = batch.sequence_of_token[token];
+  read_back_.clear();
+  for (int32_t position = shallow ? end - 1 : 0; position < end; ++position) {
+    const Slot& held = slot(batch, sequence, position);
+    if (held.position != position) ++num_bad_reads_;
+    read_back_.push_back(held.token ^ (held.position == position ? 0 : 0x40000000));
+  }
+  fake_logits(read_back_, out);
+  if (std::find(read_back_.begin(), read_back_.end(), nan_token) != read_back_.end() && nan_token >= 0) {
+    std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+  }
+}
+
+Logits FakeExecutor::logits() {
+  if (before_logits) before_logits();
+  const auto size = static_cast<size_t>(num_rows_) * static_cast<size_t>(limits_.vocab_size);
+  return {gsl::span<const float>(logits_).first(size), limits_.vocab_size};
+}
+
+bool FakeExecutor::holds(PageId page, gsl::span<const TokenId> tokens) const {
+  const auto base = static_cast<size_t>(page.value) * static_cast<size_t>(limits_.page_tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (slots_[base + i].token != tokens[i]) return false;
+  }
+  return true;
+}
+
+bool FakeExecutor::holds_sequence(gsl::span<const PageId> pages, gsl::span<const TokenId> tokens) const {
+  const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const Slot& held =
+        slots_[static_cast<size_t>(pages[i / page_tokens].value) * page_tokens + i % page_tokens];
+    if (held.token != tokens[i] || held.position != static_cast<int32_t>(i)) return false;
+  }
+  return true;
+}
+
+void FakeExecutor::poison(PageId page) {
+  const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
+  std::fill_n(slots_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(page.value) * page_tokens),
+              page_tokens, Slot{});
+}
+
+}  // namespace quire::testing

@@ -1,0 +1,72 @@
+// A device with a tiny exact model: it stores each token and its position in its own page memory, and the
+// logits of a row are a hash of the sequence as read back through the page table. A wrong page, a stale one,
+// a wrong copy or a wrong position shows as a wrong token.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/engine/executor.h"
+
+namespace quire::testing {
+
+// The logits behind `tokens`: the oracle of every test.
+void fake_logits(gsl::span<const TokenId> tokens, gsl::span<float> logits);
+TokenId fake_next_token(gsl::span<const TokenId> tokens, int32_t num_tokens);
+// What a greedy job generates.
+TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens);
+
+class FakeExecutor final : public Executor {
+ public:
+  explicit FakeExecutor(const ExecutorLimits& limits);
+
+  const ExecutorLimits& limits() const override { return limits_; }
+  // Throws std::logic_error for a batch that breaks the rules of Batch or the limits.
+  void forward(const Batch& batch) override;
+  Logits logits() override;
+
+  // Called before each step; may throw what a device would.
+  std::function<void(const Batch&)> before_step;
+  // Called when logits are fetched; may throw.
+  std::function<void()> before_logits;
+  // A sequence that holds this token has NaN in every row behind it. -1: none.
+  TokenId nan_token = -1;
+  // Rows are not a hash of the whole sequence but of its last token: for benchmarks.
+  bool shallow = false;
+
+  // Whether a page begins with these tokens.
+  bool holds(PageId page, gsl::span<const TokenId> tokens) const;
+  // Whether the pages hold exactly these tokens, each in its place.
+  bool holds_sequence(gsl::span<const PageId> pages, gsl::span<const TokenId> tokens) const;
+  // What a page held is gone.
+  void poison(PageId page);
+
+  // Reads that found another position than the one they asked for.
+  int64_t num_bad_reads() const { return num_bad_reads_; }
+  int64_t num_steps() const { return num_steps_; }
+  int64_t num_tokens_computed() const { return num_tokens_computed_; }
+
+ private:
+  struct Slot {
+    TokenId token = -1;
+    int32_t position = -1;
+  };
+
+  void check(const Batch& batch) const;
+  Slot& slot(const Batch& batch, int32_t sequence, int32_t position);
+  void compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out);
+
+  ExecutorLimits limits_;
+  std::vector<Slot> slots_;  // [num_pages, page_tokens]
+  std::vector<float> logits_;
+  std::vector<TokenId> read_back_;
+  int32_t num_rows_ = 0;
+  int64_t num_bad_reads_ = 0;
+  int64_t num_steps_ = 0;
+  int64_t num_tokens_computed_ = 0;
+};
+
+}  // namespace quire::testing

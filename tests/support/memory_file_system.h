@@ -1,0 +1,38 @@
+// Files that live in memory, and that a test may change while they are open.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/file_system.h"
+
+namespace quire::testing {
+
+// One thread at a time. Paths are "directory/name".
+class MemoryFileSystem final : public FileSystem {
+ public:
+  void write(const std::string& path, std::string content);
+  // Cuts a file short, for those that have it open too.
+  void truncate(const std::string& path, size_t size_bytes);
+  // Every read of this file then fails with ErrorCode::io.
+  void break_reads(const std::string& path);
+
+  std::unique_ptr<File> open(const std::string& path) const override;
+  bool is_directory(const std::string& path) const override;
+  bool is_file(const std::string& path) const override;
+  std::vector<std::string> list(const std::string& path) const override;
+
+ private:
+  struct Content {
+    std::string bytes;
+    bool broken = false;
+  };
+  class OpenFile;
+
+  std::map<std::string, std::shared_ptr<Content>> files_;
+};
+
+}  // namespace quire::testing

@@ -1,0 +1,264 @@
+#include "tests/support/quantized_fixture.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "core/base/checked_math.h"
+#include "kernels/interface/half.h"
+
+namespace quire::testing {
+namespace {
+
+using kernels::DType;
+using kernels::WeightFormat;
+
+size_t count(int32_t rows, int32_t columns) {
+  return static_cast<size_t>(rows) * static_cast<size_t>(columns);
+}
+
+uint16_t float_to_bfloat16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16);
+}
+
+// [rows, columns] of 4-bit values, eight columns to a word, the first in the low bits.
+std::vector<uint32_t> pack_nibbles(const std::vector<uint8_t>& nibbles) {
+  std::vector<uint32_t> words(nibbles.size() / 8);
+  for (size_t i = 0; i < nibbles.size(); ++i)
+    words[i / 8] |= static_cast<uint32_t>(nibbles[i]) << (4 * (i % 8));
+  return words;
+}
+
+// The size of one weight that makes y = x W about as large as x.
+float typical_weight(int32_t num_in) {
+  return 1.0f / std::sqrt(static_cast<float>(num_in));
+}
+
+void add_extras(WeightFixture& weight, Random& random, bool permute_columns, bool bias) {
+  if (permute_columns) weight.column_order = random.permutation(weight.num_out);
+  if (!bias) return;
+  for (int32_t n = 0; n < weight.num_out; ++n) {
+    weight.bias.push_back(kernels::round_to_half(random.between(-1.0f, 1.0f)));
+  }
+}
+
+void add_exl2_group(WeightFixture& weight, const Exl2GroupSpec& spec, Random& random) {
+  kernels::Exl2Group group;
+  group.bits = spec.bits;
+  group.num_rows = spec.rows;
+  if (!weight.groups.empty()) {
+    const kernels::Exl2Group& last = weight.groups.back();
+    group.first_row = last.first_row + last.num_rows;
+    group.first_packed_row = last.first_packed_row + last.num_rows * last.bits / 32;
+  }
+  weight.groups.push_back(group);
+  std::vector<uint8_t> codes(count(spec.rows, weight.padded_out));
+  for (uint8_t& code : codes) code = static_cast<uint8_t>(random.below(1U << spec.bits));
+  weight.codes.insert(weight.codes.end(), codes.begin(), codes.end());
+  const auto words = pack_codes(codes, spec.rows, weight.padded_out, spec.bits);
+  weight.q_weight.insert(weight.q_weight.end(), words.begin(), words.end());
+  for (int32_t n = 0; n < weight.padded_out; ++n) {
+    weight.scale_nibs.push_back(static_cast<uint8_t>(random.below(16)));
+  }
+  const float ceiling = 6.0f * typical_weight(weight.num_in) / static_cast<float>(1 << (spec.bits - 1));
+  weight.q_scale_max.push_back(kernels::float_to_half(ceiling * random.between(0.5f, 1.0f)));
+}
+
+}  // namespace
+
+uint64_t Random::next() {
+  state_ += 0x9e3779b97f4a7c15ULL;
+  uint64_t z = state_;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+float Random::between(float low, float high) {
+  return low + (high - low) * (static_cast<float>(next() >> 40) * 0x1p-24f);
+}
+
+std::vector<int32_t> Random::permutation(int32_t length) {
+  std::vector<int32_t> order(static_cast<size_t>(length));
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[below(static_cast<uint32_t>(i))]);
+  return order;
+}
+
+std::vector<uint32_t> pack_codes(const std::vector<uint8_t>& codes, int32_t num_rows, int32_t num_columns,
+                                 int32_t bits) {
+  std::vector<uint32_t> words(count(num_rows * bits / 32, num_columns));
+  const auto columns = static_cast<size_t>(num_columns);
+  for (size_t row = 0; row < static_cast<size_t>(num_rows); ++row) {
+    for (size_t column = 0; column < columns; ++column) {
+      for (size_t bit = 0; bit < static_cast<size_t>(bits); ++bit) {
+        const size_t position = row * static_cast<size_t>(bits) + bit;
+        const uint32_t value = (codes[row * columns + column] >> bit) & 1U;
+        words[position / 32 * columns + column] |= value << (position % 32);
+      }
+    }
+  }
+  return words;
+}
+
+std::vector<Exl2GroupSpec> mixed_groups(const std::vector<int32_t>& bits, int32_t rows, int32_t group_size) {
+  std::vector<Exl2GroupSpec> groups;
+  int32_t rows_left = rows;
+  for (size_t i = 0; i < bits.size(); ++i) {
+    const auto widths_left = static_cast<int32_t>(bits.size() - i);
+    int32_t share = widths_left == 1 ? rows_left : rows_left / widths_left / 32 * 32;
+    rows_left -= share;
+    for (; share > 0; share -= groups.back().rows) groups.push_back({bits[i], std::min(share, group_size)});
+  }
+  return groups;
+}
+
+WeightFixture make_exl2(const Exl2Options& options) {
+  Random random(options.seed);
+  WeightFixture weight;
+  weight.format = WeightFormat::exl2;
+  weight.num_out = options.num_out;
+  weight.padded_out = static_cast<int32_t>(round_up(static_cast<uint64_t>(options.num_out), 32));
+  weight.prescale = options.prescale;
+  for (const Exl2GroupSpec& spec : options.groups) weight.num_in += spec.rows;
+  for (const Exl2GroupSpec& spec : options.groups) add_exl2_group(weight, spec, random);
+  weight.q_scale = pack_nibbles(weight.scale_nibs);
+  if (options.permute_rows) weight.row_order = random.permutation(weight.num_in);
+  add_extras(weight, random, options.permute_columns, options.bias);
+  return weight;
+}
+
+WeightFixture make_gptq(const GptqOptions& options) {
+  Random random(options.seed);
+  WeightFixture weight;
+  weight.format = WeightFormat::gptq;
+  weight.num_in = options.num_in;
+  weight.num_out = options.num_out;
+  weight.padded_out = static_cast<int32_t>(round_up(static_cast<uint64_t>(options.num_out), 8));
+  weight.zero_offset = options.zero_offset;
+  weight.prescale = options.prescale;
+  const auto num_groups = static_cast<int32_t>(
+      ceil_div(static_cast<uint64_t>(options.num_in), static_cast<uint64_t>(options.group_size)));
+  const std::vector<int32_t> slot =
+      options.act_order ? random.permutation(options.num_in) : std::vector<int32_t>();
+  for (int32_t k = 0; k < options.num_in; ++k) {
+    weight.group_of_row.push_back((options.act_order ? slot[static_cast<size_t>(k)] : k) /
+                                  options.group_size);
+  }
+  for (size_t i = 0; i < count(options.num_in, weight.padded_out); ++i) {
+    weight.codes.push_back(static_cast<uint8_t>(random.below(16)));
+  }
+  weight.q_weight = pack_codes(weight.codes, options.num_in, weight.padded_out, 4);
+  for (size_t i = 0; i < count(num_groups, weight.padded_out); ++i) {
+    weight.zero_nibs.push_back(static_cast<uint8_t>(random.below(16)));
+    weight.scales.push_back(
+        kernels::float_to_half(typical_weight(options.num_in) / 8.0f * random.between(0.5f, 2.0f)));
+  }
+  weight.q_zeros = pack_nibbles(weight.zero_nibs);
+  add_extras(weight, random, options.permute_columns, options.bias);
+  return weight;
+}
+
+WeightFixture make_dense(const DenseOptions& options) {
+  Random random(options.seed);
+  WeightFixture weight;
+  weight.format = WeightFormat::dense;
+  weight.num_in = options.num_in;
+  weight.num_out = options.num_out;
+  weight.padded_out = options.num_out;
+  weight.dense_dtype = options.dtype;
+  weight.prescale = options.prescale;
+  const float typical = 1.7f * typical_weight(options.num_in);
+  for (size_t i = 0; i < count(options.num_out, options.num_in); ++i) {
+    const float value = random.between(-typical, typical);
+    if (options.dtype == DType::f32) {
+      weight.dense_float.push_back(value);
+    } else {
+      weight.dense_half.push_back(options.dtype == DType::f16 ? kernels::float_to_half(value)
+                                                              : float_to_bfloat16(value));
+    }
+  }
+  add_extras(weight, random, options.permute_columns, options.bias);
+  return weight;
+}
+
+int32_t WeightFixture::num_groups() const {
+  return static_cast<int32_t>(format == WeightFormat::exl2 ? groups.size()
+                                                           : scales.size() / static_cast<size_t>(padded_out));
+}
+
+kernels::WeightSource WeightFixture::source() const {
+  kernels::WeightSource source;
+  source.format = format;
+  source.num_in = num_in;
+  source.num_out = num_out;
+  source.padded_out = padded_out;
+  if (format == WeightFormat::dense) {
+    const bool wide = dense_dtype == DType::f32;
+    source.dense = {dense_dtype, wide ? static_cast<const void*>(dense_float.data()) : dense_half.data()};
+  } else if (format == WeightFormat::exl2) {
+    const auto packed_rows = static_cast<int32_t>(q_weight.size() / static_cast<size_t>(padded_out));
+    source.exl2 = {q_weight.data(), q_scale.data(), q_scale_max.data(),
+                   groups.data(),   num_groups(),   packed_rows};
+  } else {
+    source.gptq = {q_weight.data(),     q_zeros.data(), scales.data(),
+                   group_of_row.data(), num_groups(),   zero_offset};
+  }
+  source.row_order = row_order.empty() ? nullptr : row_order.data();
+  source.column_order = column_order.empty() ? nullptr : column_order.data();
+  source.bias = bias.empty() ? nullptr : bias.data();
+  source.prescale = prescale;
+  return source;
+}
+
+std::vector<int32_t> WeightFixture::inverse_row_order() const {
+  std::vector<int32_t> inverse(static_cast<size_t>(num_in));
+  std::iota(inverse.begin(), inverse.end(), 0);
+  for (size_t k = 0; k < row_order.size(); ++k)
+    inverse[static_cast<size_t>(row_order[k])] = static_cast<int32_t>(k);
+  return inverse;
+}
+
+std::vector<int16_t> WeightFixture::stored_groups() const {
+  std::vector<int16_t> pairs;
+  for (const kernels::Exl2Group& group : groups) {
+    pairs.push_back(static_cast<int16_t>(group.bits));
+    pairs.push_back(static_cast<int16_t>(group.first_packed_row));
+  }
+  return pairs;
+}
+
+void add_weight(SafetensorsBuilder& file, const std::string& key, const WeightFixture& weight) {
+  const int64_t padded = weight.padded_out;
+  const int64_t groups = weight.format == WeightFormat::dense ? 0 : weight.num_groups();
+  if (weight.format == WeightFormat::dense) {
+    const std::vector<int64_t> shape = {weight.num_out, weight.num_in};
+    if (weight.dense_dtype == DType::f32) {
+      file.add(key + ".weight", "F32", shape, weight.dense_float);
+    } else {
+      file.add(key + ".weight", weight.dense_dtype == DType::f16 ? "F16" : "BF16", shape, weight.dense_half);
+    }
+  } else if (weight.format == WeightFormat::exl2) {
+    file.add(key + ".q_weight", "I32", {static_cast<int64_t>(weight.q_weight.size()) / padded, padded},
+             weight.q_weight);
+    file.add(key + ".q_scale", "I32", {groups, padded / 8}, weight.q_scale);
+    file.add(key + ".q_scale_max", "F16", {groups}, weight.q_scale_max);
+    file.add(key + ".q_groups", "I16", {2 * groups}, weight.stored_groups());
+    file.add(key + ".q_invperm", "I32", {weight.num_in}, weight.inverse_row_order());
+  } else {
+    file.add(key + ".qweight", "I32", {weight.num_in / 8, padded}, weight.q_weight);
+    file.add(key + ".qzeros", "I32", {groups, padded / 8}, weight.q_zeros);
+    file.add(key + ".scales", "F16", {groups, padded}, weight.scales);
+    file.add(key + ".g_idx", "I32", {weight.num_in}, weight.group_of_row);
+  }
+  if (weight.bias.empty()) return;
+  std::vector<uint16_t> bias(static_cast<size_t>(padded));
+  for (size_t n = 0; n < weight.bias.size(); ++n) bias[n] = kernels::float_to_half(weight.bias[n]);
+  if (weight.format == WeightFormat::dense) bias.resize(weight.bias.size());
+  file.add(key + ".bias", "F16", {static_cast<int64_t>(bias.size())}, bias);
+}
+
+}  // namespace quire::testing

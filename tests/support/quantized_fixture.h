@@ -1,0 +1,117 @@
+// Random matrices in every weight format a file may hold, built code by code with the plain packing rules of
+// docs/formats.md, so that what they dequantize to is known without any code under test.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/interface/weight_source.h"
+#include "tests/support/safetensors_builder.h"
+
+namespace quire::testing {
+
+// Owns a matrix as it lies on disk, and says what it holds. Movable and copyable: source() points into the
+// object it is called on.
+struct WeightFixture {
+  kernels::WeightFormat format = kernels::WeightFormat::dense;
+  int32_t num_in = 0;
+  int32_t num_out = 0;
+  int32_t padded_out = 0;
+  // dense
+  kernels::DType dense_dtype = kernels::DType::f16;
+  std::vector<uint16_t> dense_half;  // f16 or bf16, [num_out, num_in]
+  std::vector<float> dense_float;
+  // exl2 and gptq
+  std::vector<uint8_t> codes;       // [num_in, padded_out] in stored row order
+  std::vector<uint8_t> scale_nibs;  // exl2: [num_groups, padded_out]
+  std::vector<uint8_t> zero_nibs;   // gptq: [num_groups, padded_out]
+  std::vector<uint32_t> q_weight;
+  std::vector<uint32_t> q_scale;
+  std::vector<uint16_t> q_scale_max;
+  std::vector<kernels::Exl2Group> groups;
+  std::vector<uint32_t> q_zeros;
+  std::vector<uint16_t> scales;
+  std::vector<int32_t> group_of_row;
+  int32_t zero_offset = 1;
+  // all; each empty where absent
+  std::vector<int32_t> row_order;
+  std::vector<int32_t> column_order;
+  std::vector<float> bias;
+  float prescale = 1.0f;
+
+  kernels::WeightSource source() const;
+  int32_t num_groups() const;
+  // The inverse of row_order, or the identity: what EXL2 stores as q_invperm.
+  std::vector<int32_t> inverse_row_order() const;
+  // The pairs (bits, first packed row) that EXL2 stores as q_groups.
+  std::vector<int16_t> stored_groups() const;
+};
+
+struct Exl2GroupSpec {
+  int32_t bits = 4;
+  int32_t rows = 32;
+};
+
+struct Exl2Options {
+  std::vector<Exl2GroupSpec> groups;  // from high bits to low, as files have them
+  int32_t num_out = 32;               // padded to a multiple of 32
+  bool permute_rows = true;
+  bool permute_columns = false;
+  bool bias = false;
+  float prescale = 1.0f;
+  uint64_t seed = 1;
+};
+WeightFixture make_exl2(const Exl2Options& options);
+
+struct GptqOptions {
+  int32_t num_in = 64;
+  int32_t num_out = 32;     // padded to a multiple of 8
+  int32_t group_size = 32;  // the last group may be shorter
+  bool act_order = false;   // rows of a group lie anywhere
+  bool permute_columns = false;
+  bool bias = false;
+  int32_t zero_offset = 1;  // 1: checkpoint format "gptq", 0: "gptq_v2"
+  float prescale = 1.0f;
+  uint64_t seed = 1;
+};
+WeightFixture make_gptq(const GptqOptions& options);
+
+struct DenseOptions {
+  int32_t num_in = 32;
+  int32_t num_out = 32;
+  kernels::DType dtype = kernels::DType::f16;  // f16, bf16 or f32
+  bool permute_columns = false;
+  bool bias = false;
+  float prescale = 1.0f;
+  uint64_t seed = 1;
+};
+WeightFixture make_dense(const DenseOptions& options);
+
+// Splits `rows` rows into one run of groups for each width of `bits` (from high to low), each of
+// `group_size` rows where they fit. Every width gets at least one group; rows is a multiple of 32 and at
+// least 32 * bits.size().
+std::vector<Exl2GroupSpec> mixed_groups(const std::vector<int32_t>& bits, int32_t rows, int32_t group_size);
+
+// Packs codes by the rule of the disk: one little-endian bit stream per column, cut into 32-bit words.
+// codes is [num_rows, num_columns]; the result is [num_rows * bits / 32, num_columns].
+std::vector<uint32_t> pack_codes(const std::vector<uint8_t>& codes, int32_t num_rows, int32_t num_columns,
+                                 int32_t bits);
+
+// Appends the tensors of the layer `key` as a model file holds them. A column order is not part of a file.
+void add_weight(SafetensorsBuilder& file, const std::string& key, const WeightFixture& weight);
+
+// A stream of numbers that is the same with every standard library.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 0x632be59bd9b4e019ULL) {}
+  uint64_t next();  // splitmix64
+  uint32_t below(uint32_t bound) { return static_cast<uint32_t>((next() >> 32) * bound >> 32); }
+  float between(float low, float high);              // uniform
+  std::vector<int32_t> permutation(int32_t length);  // of 0..length-1
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace quire::testing

@@ -1,0 +1,84 @@
+#include "tests/support/weight_source_check.h"
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/interface/half.h"
+
+namespace quire::testing {
+namespace {
+
+using kernels::WeightFormat;
+using kernels::WeightSource;
+
+bool is_permutation(const int32_t* order, int32_t length) {
+  std::vector<bool> seen(static_cast<size_t>(length), false);
+  for (int32_t i = 0; i < length; ++i) {
+    if (order[i] < 0 || order[i] >= length || seen[static_cast<size_t>(order[i])]) return false;
+    seen[static_cast<size_t>(order[i])] = true;
+  }
+  return true;
+}
+
+bool is_finite_half(uint16_t bits) {
+  return std::isfinite(kernels::half_to_float(bits));
+}
+
+std::string find_exl2_defect(const WeightSource& source) {
+  const kernels::Exl2Source& exl2 = source.exl2;
+  if (source.padded_out % 32 != 0) return "columns are no multiple of 32";
+  if (exl2.num_groups < 1) return "no groups";
+  int32_t row = 0;
+  int32_t packed_row = 0;
+  int32_t last_bits = 8;
+  for (int32_t g = 0; g < exl2.num_groups; ++g) {
+    const kernels::Exl2Group& group = exl2.groups[g];
+    if (group.bits < 2 || group.bits > last_bits || group.bits == 7) return "bits";
+    if (group.first_row != row || group.first_packed_row != packed_row) return "rows are not adjacent";
+    if (group.num_rows <= 0 || group.num_rows % (group.bits == 2 ? 16 : 32) != 0) return "rows of a group";
+    if (!is_finite_half(exl2.q_scale_max[g])) return "a scale is not finite";
+    last_bits = group.bits;
+    row += group.num_rows;
+    packed_row += group.num_rows * group.bits / 32;
+  }
+  if (row != source.num_in) return "groups do not have all rows";
+  if (packed_row != exl2.packed_rows) return "groups do not have all packed rows";
+  return "";
+}
+
+std::string find_gptq_defect(const WeightSource& source) {
+  const kernels::GptqSource& gptq = source.gptq;
+  if (source.padded_out % 8 != 0 || source.num_in % 8 != 0) return "sizes are no multiple of 8";
+  if (gptq.num_groups < 1) return "no groups";
+  if (gptq.zero_offset != 0 && gptq.zero_offset != 1) return "zero offset";
+  for (int32_t k = 0; k < source.num_in; ++k) {
+    if (gptq.group_of_row[k] < 0 || gptq.group_of_row[k] >= gptq.num_groups) return "group of a row";
+  }
+  const size_t num_scales = static_cast<size_t>(gptq.num_groups) * static_cast<size_t>(source.padded_out);
+  for (size_t i = 0; i < num_scales; ++i) {
+    if (!is_finite_half(gptq.scales[i])) return "a scale is not finite";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string find_defect(const WeightSource& source) {
+  if (source.num_in < 1 || source.num_out < 1 || source.padded_out < source.num_out) return "sizes";
+  if (source.row_order && !is_permutation(source.row_order, source.num_in)) return "row order";
+  if (source.column_order && !is_permutation(source.column_order, source.num_out)) return "column order";
+  for (int32_t n = 0; source.bias && n < source.num_out; ++n) {
+    if (!std::isfinite(source.bias[n])) return "a bias is not finite";
+  }
+  switch (source.format) {
+    case WeightFormat::dense:
+      return source.dense.data ? "" : "no data";
+    case WeightFormat::exl2:
+      return find_exl2_defect(source);
+    case WeightFormat::gptq:
+      return find_gptq_defect(source);
+  }
+  return "format";
+}
+
+}  // namespace quire::testing
