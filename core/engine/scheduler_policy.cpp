@@ -56,8 +56,7 @@ class StepPlanner {
       if (!job.suspect || !job.runnable) continue;
       order_.assign(1, static_cast<int32_t>(i));
       if (grant_running(true)) grant_running(false);
-      // One that finds no page for itself alone leaves the step to the others.
-      if (!output_.grants.empty() || output_.preempt.has_value()) return true;
+      return true;
     }
     return false;
   }
@@ -91,7 +90,10 @@ class StepPlanner {
     int32_t needed = pages_needed(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
     if (needed > pages_left_) {
       num_tokens = fitting_tokens(job, num_tokens);
-      if (num_tokens == 0) return !preempt_for(index);
+      if (num_tokens == 0) {
+        preempt_for(index);
+        return false;
+      }
       needed = pages_needed(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
     }
     take(num_tokens, std::min(rows, num_tokens), needed);
@@ -117,18 +119,17 @@ class StepPlanner {
     return low;
   }
 
-  // True where some job has to go: one that rests, else the lowest that has no part in this step yet, the
-  // needy one itself where it is the lowest. Nothing happens where it holds no pages and there is nobody
-  // below it: it waits.
-  bool preempt_for(int32_t needy) {
-    if (preempt_resting()) return true;
+  // Some job has to go: one that rests, else the lowest that has no part in this step yet and holds pages,
+  // the needy one itself where it is the lowest. One that held none goes back to the queue all the same: its
+  // rules, and not the running jobs', say what is done about pages that nobody is going to release.
+  void preempt_for(int32_t needy) {
+    if (preempt_resting()) return;
     const auto victim = std::find_if(order_.rbegin(), order_.rend(), [&](int32_t index) {
       const bool granted = std::any_of(output_.grants.begin(), output_.grants.end(),
                                        [&](const Grant& grant) { return grant.index == index; });
-      return !granted && (index == needy || running(index).demand.held_pages > 0);
+      return index == needy || (!granted && running(index).demand.held_pages > 0);
     });
-    if (victim == order_.rend() || (*victim == needy && running(needy).demand.held_pages == 0)) return false;
-    return preempt(*victim);
+    preempt(*victim);
   }
 
   bool preempt(int32_t index) {

@@ -105,8 +105,8 @@ struct PolicyOutput {
 //   priority per ageing interval, and within equal priority and deadline the namespace that was served least
 //   goes first.
 // - Where pages run out the lowest job that ranks below the one in need is preempted; the lowest of all
-//   preempts itself. A waiting job preempts a running one only if its priority, without age, is higher, or if
-//   the running one rests: it is paused, or its reader is behind.
+//   preempts itself, even where it holds no page. A waiting job preempts a running one only if its priority,
+//   without age, is higher, or if the running one rests: it is paused, or its reader is behind.
 // - A prompt whose next page another prompt of this step is computing waits for that page.
 // - A waiting job that does not fit may be overtaken max_overtakes times.
 void plan_step(const PolicyInput& input, PolicyOutput& output);

@@ -312,6 +312,35 @@ TEST(GenerationTest, StatsAfterAPinShowIt) {
   EXPECT_EQ(engine.cache->stats().pages.pinned, 0);
 }
 
+// A step that failed leaves its jobs running and without pages; pins may have taken them since.
+TEST(GenerationTest, PinsGiveWayToAJobThatLostItsPagesToAFailedStep) {
+  FakeEngineOptions options = threadless();
+  options.limits.num_pages = 13;
+  options.cache.max_pinned_pages = 13;
+  FakeEngine engine(options);
+  TokenIds prefix = counting(0, 10);
+  const auto other = engine.cache->submit(greedy(prefix, 25));
+  const TokenIds generated = fake_greedy(prefix, 25, kVocab);
+  prefix.insert(prefix.end(), generated.begin(), generated.end());
+  JobRequest whole = greedy(counting(20, 8), 18);
+  whole.reserve_whole = true;
+  const auto job = engine.cache->submit(whole);
+  bool failed = false;
+  engine.executor->before_step = [&](const Batch& batch) {
+    if (batch.num_sequences() == 2 && !std::exchange(failed, true)) throw Error(ErrorCode::internal, "once");
+  };
+  engine.cache->core().run_once();
+  ASSERT_TRUE(failed);
+  job->pause();
+  engine.run_to_idle();
+  ASSERT_EQ(other->state(), JobState::finished);
+  engine.cache->pin_prefix(prefix, "", Duration{0}, std::chrono::seconds(30));
+  ASSERT_EQ(engine.cache->stats().pages.pinned, 8);
+  job->resume();
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*job).tokens, fake_greedy(counting(20, 8), 18, kVocab));
+}
+
 TEST(GenerationTest, ThreadedEngineRunsJobsToTheirEnd) {
   FakeEngine engine({});
   std::vector<std::shared_ptr<Job>> jobs;

@@ -2,6 +2,7 @@
 #include "core/engine/scheduler_policy.h"
 
 #include <random>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -153,6 +154,13 @@ TEST_F(SchedulerPolicyTest, TheLowestInNeedGoesItself) {
   EXPECT_EQ(output_.preempt, 1);
 }
 
+TEST_F(SchedulerPolicyTest, AJobThatFindsNoPageAndHoldsNoneGoesBackToTheQueue) {
+  input_.available_pages = 0;
+  running(1, 0, 5);
+  plan();
+  EXPECT_EQ(output_.preempt, 0);
+}
+
 TEST_F(SchedulerPolicyTest, ARestingJobGoesBeforeAnyOther) {
   input_.available_pages = 0;
   running(1, 8, 1).runnable = false;
@@ -203,50 +211,94 @@ TEST_F(SchedulerPolicyTest, AScoringJobIsGrantedNoMoreTokensThanRows) {
 }
 
 // Whatever the state: tokens, rows and pages of the step suffice for what is granted, nobody is granted
-// twice, and a step with somebody to run is never empty unless others than running jobs hold all pages.
-TEST_F(SchedulerPolicyTest, GrantsNeverExceedWhatThereIs) {
-  std::mt19937 random(7);
-  const auto below = [&](int32_t limit) {
-    return static_cast<int32_t>(random() % static_cast<uint32_t>(limit));
-  };
-  for (int32_t round = 0; round < 20000; ++round) {
+// twice, and a step is never empty where a running job could take part or the only jobs are waiting ones that
+// fit. A job that finds no page is preempted if need be itself, so that the rules of the queue apply to it.
+class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
+ protected:
+  static constexpr int32_t kPageTokens = 4;
+
+  int32_t below(int32_t limit) { return static_cast<int32_t>(random_() % static_cast<uint32_t>(limit)); }
+
+  void random_state() {
     running_.clear();
     waiting_.clear();
     demands_.clear();
-    input_.limits = {1 + below(8), 8 + below(40), 8 + below(40), 4, below(4), Duration{0}};
+    const int32_t max_jobs = 1 + below(8);
+    const int32_t max_tokens = 8 + below(40);
+    input_.limits = {max_jobs, max_tokens, 8 + below(40), kPageTokens, below(4), Duration{0}};
     input_.available_pages = below(30);
-    for (int32_t n = below(1 + std::min(input_.limits.max_running_jobs, 8)); n > 0; --n) {
-      RunningView& job = running(static_cast<uint64_t>(below(1000)), below(40), 1 + below(30));
+    uint64_t order = 0;
+    for (int32_t n = below(1 + max_jobs); n > 0; --n) {
+      const int32_t length = below(3) == 0 ? 0 : below(40);
+      RunningView& job = running(++order, length, 1 + below(30));
       job.priority = below(3);
       job.runnable = below(6) != 0;
+      job.suspect = below(12) == 0;
       job.wants_all_rows = below(8) == 0;
+      job.reserve_tokens = below(8) == 0 ? static_cast<int32_t>(job.tokens.size()) + below(20) : 0;
+      job.demand.copies_tail = length % kPageTokens != 0 && below(6) == 0;
     }
     for (int32_t n = below(6); n > 0; --n) {
-      waiting(static_cast<uint64_t>(below(1000)), 1 + below(50)).priority = below(3);
+      WaitingView& job = waiting(++order, 1 + below(50));
+      job.priority = below(3);
+      job.runnable = below(6) != 0;
+      job.overtaken = below(4);
     }
-    plan();
+  }
+
+  void check_sums() {
     int32_t tokens = 0;
     int32_t pages = 0;
     int32_t rows = 0;
+    std::set<std::pair<bool, int32_t>> seen;
     for (const Grant& grant : output_.grants) {
       const auto index = static_cast<size_t>(grant.index);
       const PageDemand& demand = grant.admits ? demands_[index] : running_[index].demand;
+      const int32_t reserve = grant.admits ? waiting_[index].reserve_tokens : running_[index].reserve_tokens;
+      EXPECT_TRUE(grant.admits ? waiting_[index].runnable : running_[index].runnable);
+      EXPECT_TRUE(seen.insert({grant.admits, grant.index}).second) << "granted twice";
       EXPECT_GE(grant.max_tokens, 1);
       tokens += grant.max_tokens;
       rows += std::min(grant.num_logit_rows, grant.max_tokens);
-      pages += pages_needed(demand, grant.max_tokens, 0, 4);
+      pages += pages_needed(demand, grant.max_tokens, reserve, kPageTokens);
     }
     EXPECT_LE(tokens, input_.limits.max_step_tokens);
     EXPECT_LE(rows, input_.limits.max_logit_rows);
     EXPECT_LE(pages, input_.available_pages);
-    const bool any_runnable =
-        std::any_of(running_.begin(), running_.end(), [](const RunningView& job) { return job.runnable; });
-    const bool acts = !output_.grants.empty() || output_.preempt.has_value();
-    const bool any_pages = std::any_of(running_.begin(), running_.end(),
-                                       [](const RunningView& job) { return job.demand.held_pages > 0; });
-    if (any_runnable && any_pages) {
-      EXPECT_TRUE(acts) << "round " << round;
+  }
+
+  bool fits(const WaitingView& job) const {
+    const auto num_tokens = static_cast<int32_t>(job.tokens.size());
+    return pages_needed({}, num_tokens, job.reserve_tokens, kPageTokens) <= input_.available_pages;
+  }
+
+  bool somebody_could_act() const {
+    if (!running_.empty()) {
+      return std::any_of(running_.begin(), running_.end(), [](const auto& job) { return job.runnable; });
     }
+    const bool gated = std::any_of(waiting_.begin(), waiting_.end(), [&](const WaitingView& job) {
+      return job.runnable && !fits(job) && job.overtaken >= input_.limits.max_overtakes;
+    });
+    return !gated && std::any_of(waiting_.begin(), waiting_.end(),
+                                 [&](const WaitingView& job) { return job.runnable && fits(job); });
+  }
+
+  void check_progress() {
+    const bool acts = !output_.grants.empty() || output_.preempt.has_value();
+    EXPECT_TRUE(acts || !somebody_could_act());
+  }
+
+  std::mt19937 random_{7};
+};
+
+TEST_F(SchedulerPolicyPropertyTest, GrantsNeverExceedWhatThereIsAndSomebodyActs) {
+  for (int32_t round = 0; round < 20000; ++round) {
+    SCOPED_TRACE(::testing::Message() << "round " << round);
+    random_state();
+    plan();
+    check_sums();
+    check_progress();
+    if (HasFailure()) return;
   }
 }
 
