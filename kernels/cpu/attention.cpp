@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <atomic>
 
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/table_entries.h"
@@ -104,7 +103,7 @@ void split_tiles(Context* context, const Tiles& tiles, int64_t num_tiles) {
     const AttentionState& total = context->split_total;
     for (int32_t first = segments.first; first <= segments.last; first += slots) {
       const int32_t count = std::min(slots, segments.last - first + 1);
-      device->pool.share(count, [&](int32_t thread, int64_t from, int64_t to) {
+      device->pool.share(count, 1, [&](int32_t thread, int64_t from, int64_t to) {
         AttentionTile own = tile;
         use_scratch(own, context->attention[static_cast<size_t>(thread)]);
         isa.attention_begin(own);
@@ -162,11 +161,8 @@ Status attention(Context* context, const AttentionParams* params) {
     for (int64_t i = 0; i < num_tiles; ++i) whole_tile(device->isa, tiles, i, context->attention[0]);
     return Status::ok;
   }
-  // Tiles differ in length: threads take the next one as they finish.
-  std::atomic<int64_t> next{0};
-  device->pool.run([&](int32_t thread) {
-    for (int64_t i = next.fetch_add(1, std::memory_order_relaxed); i < num_tiles;
-         i = next.fetch_add(1, std::memory_order_relaxed)) {
+  device->pool.share(num_tiles, 1, [&](int32_t thread, int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
       whole_tile(device->isa, tiles, i, context->attention[static_cast<size_t>(thread)]);
     }
   });

@@ -99,7 +99,7 @@ Status dequantize(Device* device, const Weight* weight, float* host) {
   }
   size_t first_column = 0;
   for (const WeightPart& part : weight->parts) {
-    device->pool.share(part.num_panels, [&](int32_t, int64_t first, int64_t last) {
+    device->pool.share(part.num_panels, 1, [&](int32_t, int64_t first, int64_t last) {
       for (int64_t p = first; p < last; ++p) {
         const int32_t done = static_cast<int32_t>(p) * kPanelColumns;
         const int32_t left = part.num_out - done;

@@ -1,6 +1,7 @@
 // The backend's objects: the device with its threads, a context with its scratch memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <ctime>
@@ -79,11 +80,21 @@ Status guarded(Device* device, const char* what, Body body) {
 // costs one to two microseconds.
 inline constexpr int64_t kSmallWork = 16384;
 
+// Work of a piece: some tenths of a microsecond, so that a claim costs little beside it and threads end
+// together.
+inline constexpr int64_t kPieceWork = 32768;
+
+inline int64_t units_of_piece(int64_t unit_work) {
+  return unit_work < kPieceWork ? kPieceWork / std::max<int64_t>(unit_work, 1) : 1;
+}
+
 // Splits `count` units, each of `unit_work`, over the pool or keeps them on the caller.
 template <typename Work>
 void share_work(Device* device, int64_t count, int64_t unit_work, const Work& work) {
   if (count == 0) return;
-  if (count > 1 && count * unit_work >= kSmallWork) return device->pool.share(count, work);
+  if (count > 1 && count * unit_work >= kSmallWork) {
+    return device->pool.share(count, units_of_piece(unit_work), work);
+  }
   const DefaultFloatingPoint environment;
   work(0, 0, count);
 }

@@ -11,7 +11,7 @@ namespace {
 constexpr int32_t kRowsOfUnit = 32;
 
 // Dense panels handed over together.
-constexpr int64_t kDensePanels = 4;
+constexpr int32_t kDensePanels = 4;
 
 // The output of all parts, side by side.
 struct Output {
@@ -65,18 +65,16 @@ void dense_part(Context* context, const Weight& weight, const WeightPart& part, 
                 int32_t rows, size_t first_column, const Output& output) {
   const IsaKernels& isa = context->device->isa;
   const int32_t row_units = (rows - 1) / kRowsOfUnit + 1;
-  const int64_t units = int64_t{part.num_panels} * row_units;
-  const int64_t work = int64_t{weight.num_in} * kPanelColumns * std::min(rows, kRowsOfUnit);
-  share_work(context->device, units, work, [&](int32_t, int64_t first, int64_t last) {
-    for (int64_t u = first; u < last;) {
-      const auto panel = static_cast<int32_t>(u / row_units);
+  // Few rows: the kernel takes panels together, to hide the latency of their sums.
+  const int32_t together = row_units == 1 ? kDensePanels : 1;
+  const int64_t panel_units = (part.num_panels - 1) / together + 1;
+  const int64_t work = int64_t{weight.num_in} * kPanelColumns * together * std::min(rows, kRowsOfUnit);
+  share_work(context->device, panel_units * row_units, work, [&](int32_t, int64_t first, int64_t last) {
+    for (int64_t u = first; u < last; ++u) {
+      const auto panel = static_cast<int32_t>(u / row_units) * together;
       const auto row = static_cast<int32_t>(u % row_units) * kRowsOfUnit;
-      // Few rows: the kernel takes panels together, to hide the latency of their sums.
-      const int64_t left = last - u;
-      const int32_t panels = row_units == 1 ? static_cast<int32_t>(std::min<int64_t>(left, kDensePanels)) : 1;
-      dense_unit(isa, weight, part, input, panel, panels, row, std::min(kRowsOfUnit, rows - row),
-                 first_column, output);
-      u += panels;
+      dense_unit(isa, weight, part, input, panel, std::min(together, part.num_panels - panel), row,
+                 std::min(kRowsOfUnit, rows - row), first_column, output);
     }
   });
 }

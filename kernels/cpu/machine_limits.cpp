@@ -38,7 +38,7 @@ double measure_reads(Device* device) {
   const auto units = static_cast<int64_t>(buffer.bytes() / kUnit);
   std::atomic<uint32_t> seen{0};
   const double seconds = best_seconds([&] {
-    device->pool.share(units, [&](int32_t, int64_t first, int64_t last) {
+    device->pool.share(units, 1, [&](int32_t, int64_t first, int64_t last) {
       const auto bytes = static_cast<size_t>(last - first) * kUnit;
       seen.fetch_or(device->isa.read_once(buffer.as<uint8_t>() + static_cast<size_t>(first) * kUnit, bytes));
     });
@@ -47,15 +47,18 @@ double measure_reads(Device* device) {
 }
 
 double measure_dots(Device* device) {
-  constexpr int64_t kRounds = 100'000;
+  constexpr int64_t kRounds = 10'000;
+  constexpr int64_t kPieces = 10;  // for each thread
   const AlignedBuffer activations(static_cast<size_t>(device->isa.max_tile_rows) * kBlockRows *
                                   sizeof(int16_t));
   std::atomic<int64_t> ops{0};
   const double seconds = best_seconds([&] {
     ops = 0;
-    device->pool.run([&](int32_t) {
-      int32_t result = 0;
-      ops.fetch_add(device->isa.dot_rounds(activations.as<int16_t>(), kRounds, &result) + result);
+    device->pool.share(kPieces * device->pool.num_threads(), 1, [&](int32_t, int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        int32_t result = 0;
+        ops.fetch_add(device->isa.dot_rounds(activations.as<int16_t>(), kRounds, &result) + result);
+      }
     });
   });
   return static_cast<double>(ops) / seconds;

@@ -29,7 +29,7 @@ void prepare_dense_part(ThreadPool& pool, const WeightSource& source, WeightPart
   part.prescale = source.prescale;
   part.panel_bytes = static_cast<size_t>(source.num_in) * kPanelColumns * dtype_bytes(part.dtype);
   part.data = AlignedBuffer(part.panel_bytes * static_cast<size_t>(part.num_panels));
-  pool.share(part.num_panels, [&](int32_t, int64_t first, int64_t last) {
+  pool.share(part.num_panels, 1, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t panel = first; panel < last; ++panel) {
       auto* target = part.data.as<uint8_t>() + static_cast<size_t>(panel) * part.panel_bytes;
       if (part.dtype == DType::f32) {

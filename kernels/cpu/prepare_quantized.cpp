@@ -215,7 +215,7 @@ void prepare_quantized_part(ThreadPool& pool, const WeightSource& source, Weight
     part.zero_offset = source.gptq.zero_offset;
     part.scales = AlignedBuffer(panels * groups * kPanelColumns * sizeof(uint16_t));
   }
-  pool.share(part.num_panels, [&](int32_t, int64_t first, int64_t last) {
+  pool.share(part.num_panels, 1, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t panel = first; panel < last; ++panel) {
       fill_panel(source, rows, static_cast<int32_t>(panel), part);
     }

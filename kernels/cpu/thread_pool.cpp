@@ -1,5 +1,7 @@
 #include "kernels/cpu/thread_pool.h"
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <pthread.h>
 #include <utility>
@@ -11,9 +13,15 @@
 namespace quire::kernels {
 namespace {
 
-// About 20 us at 3 GHz. A decode step has about a hundred operations some microseconds apart, and a wake from
-// sleep costs 5 to 9 us; longer spinning would burn a core of the host between steps.
-constexpr int kSpins = 1000;
+// How long a thread looks for what it waits for before it sleeps. A decode step has some fifty operations a
+// few microseconds apart, and a wake from sleep costs 5 to 9 us; longer spinning would burn a core of the
+// host between steps.
+constexpr auto kSpinTime = std::chrono::microseconds(30);
+constexpr int kSpinsBetweenLooksAtTheClock = 32;
+
+constexpr int kPieceBits = 16;  // of Lane::unclaimed
+constexpr uint32_t kPieceMask = (uint32_t{1} << kPieceBits) - 1;
+constexpr int64_t kMaxPieces = kPieceMask;  // of an operation, and so of a lane
 
 void pause_briefly() {
 #if defined(__x86_64__)
@@ -22,11 +30,20 @@ void pause_briefly() {
 }
 
 template <typename T, typename Done>
+bool spin_until(const std::atomic<T>& value, Done done) {
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    for (int spin = 0; spin < kSpinsBetweenLooksAtTheClock; ++spin) {
+      if (done(value.load(std::memory_order_acquire))) return true;
+      pause_briefly();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+template <typename T, typename Done>
 void wait_until(const std::atomic<T>& value, Done done) {
-  for (int spin = 0; spin < kSpins; ++spin) {
-    if (done(value.load(std::memory_order_acquire))) return;
-    pause_briefly();
-  }
+  if (done(value.load(std::memory_order_acquire)) || spin_until(value, done)) return;
   for (T seen = value.load(std::memory_order_acquire); !done(seen);
        seen = value.load(std::memory_order_acquire)) {
     value.wait(seen, std::memory_order_acquire);
@@ -65,7 +82,8 @@ std::thread start_worker_thread(std::function<void()> body) {
   return thread;
 }
 
-ThreadPool::ThreadPool(int32_t num_threads, const StartThread& start) : num_threads_(num_threads) {
+ThreadPool::ThreadPool(int32_t num_threads, const StartThread& start)
+    : num_threads_(num_threads), lanes_(static_cast<size_t>(num_threads)) {
   workers_.reserve(static_cast<size_t>(num_threads));
   try {
     for (int32_t thread = 1; thread < num_threads; ++thread) {
@@ -82,35 +100,76 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::stop() {
-  stopping_ = true;
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  stopping_.store(true, std::memory_order_relaxed);
+  opened_.fetch_add(1, std::memory_order_release);
+  opened_.notify_all();
   for (std::thread& worker : workers_) worker.join();
   workers_.clear();
 }
 
 void ThreadPool::worker_loop(int32_t thread) {
   const DefaultFloatingPoint environment;
-  for (uint32_t seen = 0;; ++seen) {
-    wait_until(generation_, [seen](uint32_t now) { return now != seen; });
-    if (stopping_) return;
-    function_(work_, thread);
-    if (busy_.fetch_sub(1, std::memory_order_acq_rel) == 1) busy_.notify_one();
+  for (uint32_t seen = 0;;) {
+    wait_until(opened_, [seen](uint32_t now) { return now != seen; });
+    seen = opened_.load(std::memory_order_acquire);
+    if (stopping_.load(std::memory_order_relaxed)) return;
+    take_part(thread);
   }
 }
 
-void ThreadPool::run_on_all(Function function, const void* work) {
+void ThreadPool::take_part(int32_t thread) {
+  for (int32_t i = 0; i < num_threads_; ++i) {
+    const int32_t done = work_in_lane(lanes_[static_cast<size_t>((thread + i) % num_threads_)], thread);
+    if (done != 0) finish_pieces(done);
+  }
+}
+
+// Works until the lane is empty; the pieces done, all of one operation, since it cannot end before they are
+// counted off.
+int32_t ThreadPool::work_in_lane(Lane& lane, int32_t thread) {
+  int32_t done = 0;
+  for (uint32_t seen = lane.unclaimed.load(std::memory_order_acquire);;) {
+    const uint32_t next = seen & kPieceMask;
+    if (next == seen >> kPieceBits) return done;
+    if (!lane.unclaimed.compare_exchange_weak(seen, seen + 1, std::memory_order_acq_rel,
+                                              std::memory_order_acquire)) {
+      continue;
+    }
+    const int64_t first = (lane.first_piece + next) * operation_.piece;
+    operation_.call(operation_.work, thread, first, std::min(operation_.count, first + operation_.piece));
+    ++done;
+    seen = lane.unclaimed.load(std::memory_order_acquire);
+  }
+}
+
+void ThreadPool::finish_pieces(int32_t num_pieces) {
+  if (unfinished_.fetch_sub(num_pieces, std::memory_order_acq_rel) == num_pieces) unfinished_.notify_one();
+}
+
+void ThreadPool::open(const Operation& operation, int64_t num_pieces) {
+  operation_ = operation;
+  unfinished_.store(static_cast<int32_t>(num_pieces), std::memory_order_relaxed);
+  for (int32_t l = 0; l < num_threads_; ++l) {
+    Lane& lane = lanes_[static_cast<size_t>(l)];
+    lane.first_piece = num_pieces * l / num_threads_;
+    const int64_t end = num_pieces * (l + 1) / num_threads_;
+    lane.unclaimed.store(static_cast<uint32_t>(end - lane.first_piece) << kPieceBits,
+                         std::memory_order_release);
+  }
+  opened_.fetch_add(1, std::memory_order_release);
+  opened_.notify_all();
+}
+
+void ThreadPool::run(Operation operation) {
+  if (operation.count <= 0) return;
+  operation.piece = std::max(operation.piece, (operation.count - 1) / kMaxPieces + 1);
   const std::lock_guard<std::mutex> turn(turn_);
   const DefaultFloatingPoint environment;
-  if (num_threads_ > 1) {
-    function_ = function;
-    work_ = work;
-    busy_.store(num_threads_ - 1, std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-  }
-  function(work, 0);
-  if (num_threads_ > 1) wait_until(busy_, [](int32_t busy) { return busy == 0; });
+  const int64_t num_pieces = (operation.count - 1) / operation.piece + 1;
+  if (num_pieces == 1) return operation.call(operation.work, 0, 0, operation.count);
+  open(operation, num_pieces);
+  take_part(0);
+  wait_until(unfinished_, [](int32_t pieces) { return pieces == 0; });
 }
 
 }  // namespace quire::kernels

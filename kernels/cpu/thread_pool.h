@@ -5,22 +5,29 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 namespace quire::kernels {
 
-// Starts a thread that runs `body`; throws where it cannot. Tests give one that fails.
+// Starts a thread that runs `body`; throws where it cannot. Tests give one that fails, or one that comes
+// late.
 using StartThread = std::function<std::thread(std::function<void()> body)>;
 
 // Blocks all signals in the new thread, so that handlers of the host run on the host's own threads.
 std::thread start_worker_thread(std::function<void()> body);
 
 // A pool of num_threads - 1 workers; the caller is the other thread. An operation has the whole pool while it
-// runs: callers take turns. Workers spin for some microseconds after an operation, for the next one of the
-// same step, and then sleep.
+// runs: callers take turns.
+//
+// An operation is cut into pieces, and each thread has a lane of adjacent ones. A thread claims the pieces of
+// its own lane one after the other, then what is left in the lanes of the others. So no operation waits for a
+// thread that the system does not run: what that thread has not claimed, the others do. The caller waits for
+// claimed pieces alone. On a machine with nothing else to do each thread works through its own lane, which is
+// the same part of a matrix in every step and may still lie in its cache.
+//
+// The pieces depend on the operation alone, never on the number of threads.
 class ThreadPool {
  public:
   // Throws std::system_error where a thread cannot be started; those that were are joined.
@@ -31,39 +38,50 @@ class ThreadPool {
 
   int32_t num_threads() const { return num_threads_; }
 
-  // Calls work(thread) once for each thread 0..num_threads-1 and returns when all have; 0 is the caller.
-  // `work` must not throw. It runs with the default floating-point environment whatever the caller's is.
+  // work(thread, first, last) for pieces of `piece` units (the last may be smaller) that make up 0..count-1;
+  // returns when all are done. Calls with the same `thread`, 0..num_threads-1, never overlap. `work` must not
+  // throw. It runs with the default floating-point environment whatever the caller's is.
   template <typename Work>
-  void run(const Work& work) {
-    run_on_all([](const void* w, int32_t thread) { (*static_cast<const Work*>(w))(thread); }, &work);
-  }
-
-  // work(thread, first, last) for an even, contiguous share of 0..count-1 each; threads without a share are
-  // not called.
-  template <typename Work>
-  void share(int64_t count, const Work& work) {
-    run([&](int32_t thread) {
-      const int64_t first = count * thread / num_threads_;
-      const int64_t last = count * (thread + 1) / num_threads_;
-      if (first < last) work(thread, first, last);
-    });
+  void share(int64_t count, int64_t piece, const Work& work) {
+    const auto call = [](const void* w, int32_t thread, int64_t first, int64_t last) {
+      (*static_cast<const Work*>(w))(thread, first, last);
+    };
+    run({call, &work, count, piece});
   }
 
  private:
-  using Function = void (*)(const void* work, int32_t thread);
+  struct Operation {
+    void (*call)(const void* work, int32_t thread, int64_t first, int64_t last) = nullptr;
+    const void* work = nullptr;
+    int64_t count = 0;
+    int64_t piece = 1;
+  };
 
-  void run_on_all(Function function, const void* work);
+  // `unclaimed` holds the pieces of the lane that nobody has claimed: the next one in the low half, the end
+  // in the high half. Both in one word, so that whoever claims a piece, however late, has one of the
+  // operation that is open: between operations all lanes are empty.
+  struct alignas(64) Lane {
+    std::atomic<uint32_t> unclaimed{0};
+    int64_t first_piece = 0;  // of the operation
+  };
+
+  void run(Operation operation);
+  void open(const Operation& operation, int64_t num_pieces);
+  void take_part(int32_t thread);
+  int32_t work_in_lane(Lane& lane, int32_t thread);
+  void finish_pieces(int32_t num_pieces);
   void worker_loop(int32_t thread);
   void stop();
 
   int32_t num_threads_;
   std::mutex turn_;  // held by the operation that has the pool
-  // Published by a change of generation_; all workers read them and count themselves off before the next.
-  Function function_ = nullptr;
-  const void* work_ = nullptr;
-  bool stopping_ = false;
-  alignas(64) std::atomic<uint32_t> generation_{0};
-  alignas(64) std::atomic<int32_t> busy_{0};
+  // Read, like Lane::first_piece, by those who have claimed a piece: the operation cannot end, and the next
+  // one change it, before they have finished that.
+  Operation operation_;
+  std::vector<Lane> lanes_;  // [threads]
+  std::atomic<bool> stopping_{false};
+  alignas(64) std::atomic<uint32_t> opened_{0};     // changes when an operation opens; workers wait on it
+  alignas(64) std::atomic<int32_t> unfinished_{0};  // pieces; the caller waits on it
   std::vector<std::thread> workers_;
 };
 

@@ -4,16 +4,20 @@
 // products) measured at the start of the same run. Weights rotate through several copies that together exceed
 // the caches. QUIRE_BENCH_THREADS sets the number of threads; QUIRE_CPU_ISA the instruction set.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/device.h"
 #include "kernels/cpu/machine_limits.h"
 #include "kernels/interface/half.h"
 
@@ -224,6 +228,22 @@ void attention(benchmark::State& state, KvFormat format) {
   report(state, bytes, 4.0 * pairs * 32 * 64);
 }
 
+// What it costs the caller to hand out an operation of next to no work: with workers that look for it, and
+// with workers that sleep.
+void hand_out(benchmark::State& state, bool asleep) {
+  ThreadPool& pool = bench().device->pool;
+  std::atomic<int64_t> sink{0};
+  for (auto _ : state) {
+    if (asleep) {
+      state.PauseTiming();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      state.ResumeTiming();
+    }
+    pool.share(2 * pool.num_threads(), 1,
+               [&](int32_t, int64_t first, int64_t) { sink.store(first, std::memory_order_relaxed); });
+  }
+}
+
 void add(const std::string& name, Kind kind, int32_t num_in, int32_t num_out) {
   benchmark::RegisterBenchmark(("linear/" + name).c_str(),
                                [=](benchmark::State& state) { linear(state, kind, num_in, num_out); })
@@ -261,6 +281,8 @@ int main(int argc, char** argv) {
   quire::kernels::add("1b_qkv_4bit", Kind::bits4, 2048, 3072);
   quire::kernels::add("15m_gate_up_mixed", Kind::mixed, 384, 2048);
   quire::kernels::add("15m_gate_up_f16", Kind::f16, 384, 2048);
+  benchmark::RegisterBenchmark("pool/awake", quire::kernels::hand_out, false)->UseRealTime();
+  benchmark::RegisterBenchmark("pool/asleep", quire::kernels::hand_out, true)->UseRealTime()->Iterations(500);
   quire::kernels::add_attention("f16", KvFormat::f16);
   quire::kernels::add_attention("q8", KvFormat::q8);
   quire::kernels::add_attention("q4", KvFormat::q4);

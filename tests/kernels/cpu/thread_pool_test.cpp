@@ -1,12 +1,16 @@
 #include "kernels/cpu/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <latch>
 #include <limits>
+#include <mutex>
 #include <pthread.h>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -20,47 +24,135 @@
 namespace quire::testing {
 namespace {
 
+using kernels::StartThread;
 using kernels::ThreadPool;
 
-TEST(ThreadPoolTest, EveryThreadWorksOnceAndTheWholeIsShared) {
+// The pieces of an operation that were worked on, in order.
+std::vector<std::pair<int64_t, int64_t>> pieces_of(ThreadPool& pool, int64_t count, int64_t piece) {
+  std::mutex mutex;
+  std::vector<std::pair<int64_t, int64_t>> pieces;
+  pool.share(count, piece, [&](int32_t, int64_t first, int64_t last) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    pieces.emplace_back(first, last);
+  });
+  std::sort(pieces.begin(), pieces.end());
+  return pieces;
+}
+
+// Workers that begin to look for work when the test says so.
+class LateWorkers {
+ public:
+  StartThread start() {
+    return [this](std::function<void()> body) {
+      return std::thread([this, body = std::move(body)] {
+        arrival_.wait();
+        body();
+      });
+    };
+  }
+  void arrive() { arrival_.count_down(); }
+
+ private:
+  std::latch arrival_{1};
+};
+
+TEST(ThreadPoolTest, EveryUnitIsWorkedOnOnce) {
   for (const int32_t threads : {1, 2, 7}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 200; ++round) {
-      std::vector<int32_t> calls(static_cast<size_t>(threads));
-      pool.run([&](int32_t thread) { ++calls[static_cast<size_t>(thread)]; });
-      EXPECT_EQ(calls, std::vector<int32_t>(static_cast<size_t>(threads), 1));
+      for (const int64_t count : {0, 1, 3, 100}) {
+        std::vector<int32_t> units(static_cast<size_t>(count));
+        pool.share(count, 1 + round % 5, [&](int32_t, int64_t first, int64_t last) {
+          for (int64_t i = first; i < last; ++i) ++units[static_cast<size_t>(i)];
+        });
+        ASSERT_EQ(units, std::vector<int32_t>(static_cast<size_t>(count), 1)) << threads << " threads";
+      }
     }
-    for (const int64_t count : {0, 1, 3, 100}) {
-      std::vector<int32_t> units(static_cast<size_t>(count));
-      pool.share(count, [&](int32_t, int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) ++units[static_cast<size_t>(i)];
-      });
-      EXPECT_EQ(units, std::vector<int32_t>(static_cast<size_t>(count), 1));
+  }
+}
+
+TEST(ThreadPoolTest, PiecesDoNotDependOnTheNumberOfThreads) {
+  ThreadPool alone(1);
+  const std::vector<std::pair<int64_t, int64_t>> of_seven = {{0, 3}, {3, 6}, {6, 7}};
+  EXPECT_EQ(pieces_of(alone, 7, 3), of_seven);
+  for (const int32_t threads : {2, 3, 8, 40}) {
+    ThreadPool pool(threads);
+    for (const int64_t count : {1, 7, 4096, 1'000'000}) {
+      EXPECT_EQ(pieces_of(pool, count, 3), pieces_of(alone, count, 3)) << threads << " threads, " << count;
     }
   }
 }
 
 TEST(ThreadPoolTest, CallersTakeTurns) {
   ThreadPool pool(3);
-  int64_t inside = 0;  // not atomic: only one operation may have the pool
+  int64_t operations = 0;  // not atomic: only one operation may have the pool
   std::vector<std::thread> callers;
   for (int c = 0; c < 4; ++c) {
     callers.emplace_back([&] {
       for (int i = 0; i < 300; ++i) {
-        pool.run([&](int32_t thread) {
-          if (thread == 0) ++inside;
+        pool.share(5, 1, [&](int32_t, int64_t first, int64_t) {
+          if (first == 0) ++operations;
         });
       }
     });
   }
   for (std::thread& caller : callers) caller.join();
-  EXPECT_EQ(inside, 4 * 300);
+  EXPECT_EQ(operations, 4 * 300);
+}
+
+TEST(ThreadPoolTest, AnOperationDoesNotWaitForThreadsThatNeverCome) {
+  LateWorkers late;
+  ThreadPool pool(4, late.start());
+  for (int operation = 0; operation < 3; ++operation) {
+    std::vector<int32_t> workers;  // of each piece; only the caller can be there
+    pool.share(100, 1, [&](int32_t thread, int64_t, int64_t) { workers.push_back(thread); });
+    EXPECT_EQ(workers, std::vector<int32_t>(100, 0));
+  }
+  late.arrive();
+}
+
+TEST(ThreadPoolTest, AStalledThreadHoldsUpNothingButThePieceThatItClaimed) {
+  constexpr int64_t kPieces = 50;
+  ThreadPool pool(2);
+  std::latch claimed(1);
+  std::latch others_done(kPieces - 1);
+  std::atomic<int64_t> by_worker{0};
+  pool.share(kPieces, 1, [&](int32_t thread, int64_t, int64_t) {
+    if (thread == 0) {
+      claimed.wait();  // until the worker has its piece
+    } else {
+      ++by_worker;
+      claimed.count_down();
+      others_done.wait();  // ends only if the caller does all the rest, the worker's lane included
+    }
+    if (thread == 0) others_done.count_down();
+  });
+  EXPECT_EQ(by_worker, 1);
+}
+
+// Workers that come in the middle of a run of operations, each of which is on the caller's stack, find the
+// one that is open or none; a claim in one that has ended would work on memory that is gone.
+TEST(ThreadPoolTest, ThreadsMayComeBetweenOperationsOfAnySize) {
+  for (int round = 0; round < 20; ++round) {
+    LateWorkers late;
+    ThreadPool pool(5, late.start());
+    for (int operation = 0; operation < 200; ++operation) {
+      if (operation == 3 * round) late.arrive();
+      std::vector<int32_t> units(static_cast<size_t>(1 + operation % 37));
+      pool.share(static_cast<int64_t>(units.size()), 1, [&units](int32_t, int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) ++units[static_cast<size_t>(i)];
+      });
+      ASSERT_EQ(units, std::vector<int32_t>(units.size(), 1)) << "round " << round << ", " << operation;
+    }
+  }
 }
 
 TEST(ThreadPoolTest, WorkersBlockSignalsAndHaveAName) {
   ThreadPool pool(3);
+  std::latch all_here(3);
   std::atomic<int> sound{0};
-  pool.run([&](int32_t thread) {
+  pool.share(3, 1, [&](int32_t thread, int64_t, int64_t) {
+    all_here.arrive_and_wait();  // so that each thread has one piece
     if (thread == 0) return;
     sigset_t mask;
     pthread_sigmask(SIG_SETMASK, nullptr, &mask);
