@@ -106,7 +106,8 @@ int32_t quire_cache_vocab_size(quire_cache* cache, quire_error** error) {
 
 quire_stats* quire_cache_stats(quire_cache* cache, quire_error** error) {
   return get(cache, error, static_cast<quire_stats*>(nullptr), [](const CacheShare& of) {
-    return make_handle<quire_stats>(of.cache->stats(), of.cache->limits().page_tokens, of.device_bytes);
+    return make_handle<quire_stats>(std::make_shared<const CacheSnapshot>(
+        CacheSnapshot{of.cache->metrics(), of.cache->limits().page_tokens, of.device_bytes}));
   });
 }
 

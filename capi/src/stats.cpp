@@ -1,11 +1,18 @@
+#include <limits>
+
 #include <quire/stats.h>
 
+#include "capi/src/arguments.h"
 #include "capi/src/guard.h"
 #include "capi/src/stats_object.h"
 
 using namespace quire::capi;
+using quire::Histogram;
 
 namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNanosecondsPerSecond = 1e9;
 
 // Runs `read` on the snapshot.
 template <typename Read>
@@ -13,86 +20,180 @@ int64_t get(quire_stats* stats, quire_error** error, Read&& read) noexcept {
   return guard(error, int64_t{-1}, [&] { return static_cast<int64_t>(read(*Pinned(stats, "stats"))); });
 }
 
+// A histogram and what its values are multiplied by on their way out.
+struct Scaled {
+  const Histogram& values;
+  double unit;
+};
+
+Scaled histogram_of(const StatsObject& of, int32_t histogram) {
+  switch (histogram) {
+    case QUIRE_HISTOGRAM_TIME_QUEUED:
+      return {of.jobs().time_queued, kNanosecondsPerSecond};
+    case QUIRE_HISTOGRAM_TIME_TO_FIRST_TOKEN:
+      return {of.jobs().time_to_first_token, kNanosecondsPerSecond};
+    case QUIRE_HISTOGRAM_TIME_BETWEEN_TOKENS:
+      return {of.jobs().time_between_tokens, kNanosecondsPerSecond};
+    case QUIRE_HISTOGRAM_CACHED_SHARE:
+      return {of.jobs().cached_share, 1.0};
+    case QUIRE_HISTOGRAM_BATCH_FILL:
+      return {of.cache->metrics.steps.batch_fill, 1.0};
+    case QUIRE_HISTOGRAM_STEP_SEQUENCES:
+      return {of.cache->metrics.steps.sequences, 1.0};
+    case QUIRE_HISTOGRAM_STEP_TOKENS:
+      return {of.cache->metrics.steps.tokens, 1.0};
+    default:
+      throw quire::Error(quire::ErrorCode::invalid_argument, "histogram: there is no histogram {}",
+                         histogram);
+  }
+}
+
+const quire::NamespaceMetrics& name_space_at(const StatsObject& of, int32_t namespace_idx) {
+  const auto& spaces = of.cache->metrics.name_spaces;
+  const auto num_spaces = of.name_space == nullptr ? static_cast<int32_t>(spaces.size()) : 0;
+  if (num_spaces == 0) throw quire::Error(quire::ErrorCode::invalid_argument, "namespace_idx: there is none");
+  return spaces[static_cast<size_t>(range_argument(namespace_idx, 0, num_spaces - 1, "namespace_idx"))];
+}
+
 }  // namespace
 
 int64_t quire_stats_page_tokens(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.page_tokens; });
+  return get(stats, error, [](const StatsObject& of) { return of.cache->page_tokens; });
 }
 
 int64_t quire_stats_pages_total(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.pages.total; });
+  return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.pages.total; });
 }
 
 int64_t quire_stats_pages_free(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.pages.free; });
+  return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.pages.free; });
 }
 
 int64_t quire_stats_pages_cached(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.pages.cached; });
+  return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.pages.cached; });
 }
 
 int64_t quire_stats_pages_referenced(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.pages.referenced; });
+  return get(stats, error, [](const StatsObject& of) {
+    return of.name_space == nullptr ? of.cache->metrics.stats.pages.referenced : of.name_space->held_pages;
+  });
 }
 
 int64_t quire_stats_pages_pinned(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.pages.pinned; });
+  return get(stats, error, [](const StatsObject& of) {
+    return of.name_space == nullptr ? of.cache->metrics.stats.pages.pinned : of.name_space->pinned_pages;
+  });
 }
 
 int64_t quire_stats_pages_evicted(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.pages_evicted; });
+  return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.pages_evicted; });
 }
 
 int64_t quire_stats_pages_deduplicated(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.pages_deduplicated; });
+  return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.pages_deduplicated; });
 }
 
 int64_t quire_stats_jobs_queued(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.queued_jobs; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().queued_jobs; });
 }
 
 int64_t quire_stats_jobs_running(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.running_jobs; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().running_jobs; });
 }
 
 int64_t quire_stats_jobs_submitted(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.submitted_jobs; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().submitted_jobs; });
 }
 
 int64_t quire_stats_jobs_finished(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.finished_jobs; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().finished_jobs; });
 }
 
 int64_t quire_stats_jobs_failed(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.failed_jobs; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().failed_jobs; });
 }
 
 int64_t quire_stats_jobs_cancelled(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.cancelled_jobs; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().cancelled_jobs; });
 }
 
 int64_t quire_stats_preemptions(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.preemptions; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().preemptions; });
 }
 
 int64_t quire_stats_steps(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.steps; });
+  return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.steps; });
 }
 
 int64_t quire_stats_prompt_tokens(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.prompt_tokens_computed; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().prompt_tokens_computed; });
 }
 
 int64_t quire_stats_cached_tokens(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.prompt_tokens_cached; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().prompt_tokens_cached; });
 }
 
 int64_t quire_stats_new_tokens(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.stats.new_tokens; });
+  return get(stats, error, [](const StatsObject& of) { return of.counts().new_tokens; });
+}
+
+int64_t quire_stats_draft_tokens(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) { return of.counts().draft_tokens; });
+}
+
+int64_t quire_stats_accepted_draft_tokens(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) { return of.counts().draft_tokens_accepted; });
 }
 
 int64_t quire_stats_device_bytes(quire_stats* stats, quire_error** error) {
-  return get(stats, error, [](const StatsObject& of) { return of.device_bytes; });
+  return get(stats, error, [](const StatsObject& of) { return of.cache->device_bytes; });
+}
+
+int64_t quire_stats_histogram_count(quire_stats* stats, int32_t histogram, quire_error** error) {
+  return get(stats, error, [&](const StatsObject& of) { return histogram_of(of, histogram).values.count(); });
+}
+
+double quire_stats_histogram_sum(quire_stats* stats, int32_t histogram, quire_error** error) {
+  return guard(error, kNaN, [&] {
+    const Pinned pinned(stats, "stats");
+    const Scaled scaled = histogram_of(*pinned, histogram);
+    return scaled.values.sum() * scaled.unit;
+  });
+}
+
+double quire_stats_histogram_quantile(quire_stats* stats, int32_t histogram, double quantile,
+                                      quire_error** error) {
+  return guard(error, kNaN, [&] {
+    const Pinned pinned(stats, "stats");
+    const Scaled scaled = histogram_of(*pinned, histogram);
+    if (!(quantile >= 0.0 && quantile <= 1.0)) {
+      throw quire::Error(quire::ErrorCode::invalid_argument, "quantile: {} is not in 0 to 1", quantile);
+    }
+    return scaled.values.quantile(quantile) * scaled.unit;
+  });
+}
+
+int64_t quire_stats_num_namespaces(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) {
+    return of.name_space == nullptr ? of.cache->metrics.name_spaces.size() : 0;
+  });
+}
+
+int64_t quire_stats_namespace_name(quire_stats* stats, int32_t namespace_idx, char* out_text,
+                                   size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const Pinned pinned(stats, "stats");
+    const OutArgument<char> out(out_text, out_capacity, "out_text");
+    const std::string& name = name_space_at(*pinned, namespace_idx).name;
+    return out.write({name.data(), name.size()});
+  });
+}
+
+quire_stats* quire_stats_namespace(quire_stats* stats, int32_t namespace_idx, quire_error** error) {
+  return guard(error, static_cast<quire_stats*>(nullptr), [&] {
+    const Pinned pinned(stats, "stats");
+    return make_handle<quire_stats>(pinned->cache, &name_space_at(*pinned, namespace_idx));
+  });
 }
 
 int32_t quire_stats_free(quire_stats* handle, quire_error** error) {

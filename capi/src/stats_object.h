@@ -1,17 +1,35 @@
 // What stands behind a quire_stats.
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "capi/src/handle.h"
-#include "core/engine/cache.h"
+#include "core/engine/cache_stats.h"
 
 namespace quire::capi {
 
+struct CacheSnapshot {
+  CacheMetrics metrics;
+  int32_t page_tokens = 0;
+  uint64_t device_bytes = 0;
+};
+
+// A whole cache, or one namespace of it. Snapshots of namespaces share the cache's.
 struct StatsObject final : Object {
-  StatsObject(const CacheStats& the_stats, int32_t the_page_tokens, uint64_t the_device_bytes)
-      : stats(the_stats), page_tokens(the_page_tokens), device_bytes(the_device_bytes) {}
-  const CacheStats stats;
-  const int32_t page_tokens;
-  const uint64_t device_bytes;
+  explicit StatsObject(std::shared_ptr<const CacheSnapshot> of_cache,
+                       const NamespaceMetrics* of_name_space = nullptr)
+      : cache(std::move(of_cache)), name_space(of_name_space) {}
+
+  const JobCounts& counts() const {
+    return name_space == nullptr ? static_cast<const JobCounts&>(cache->metrics.stats) : name_space->counts;
+  }
+  const JobHistograms& jobs() const {
+    return name_space == nullptr ? cache->metrics.jobs : name_space->histograms;
+  }
+
+  const std::shared_ptr<const CacheSnapshot> cache;
+  const NamespaceMetrics* const name_space;  // in `cache`; nullptr is the cache as a whole
 };
 
 template <>

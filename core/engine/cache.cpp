@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/engine/deadline.h"
 #include "core/engine/engine_core.h"
+#include "core/engine/engine_metrics.h"
 #include "core/engine/event_queue.h"
 #include "core/engine/request_check.h"
 
@@ -125,8 +126,12 @@ CacheStats Cache::stats() const {
   return core_->stats();
 }
 
+CacheMetrics Cache::metrics() const {
+  return core_->metrics();
+}
+
 std::string Cache::metrics_text(const std::string& label) const {
-  return format_metrics(stats(), core_->metrics(), label);
+  return format_metrics(metrics(), label);
 }
 
 void Cache::close() noexcept {

@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
+#include "core/engine/cache_stats.h"
 #include "core/engine/executor.h"
 #include "core/engine/job.h"
 #include "core/engine/job_request.h"
@@ -62,33 +63,6 @@ struct CacheParts {
   std::shared_ptr<const void> model;  // kept alive as long as the cache
 };
 
-struct PageStats {
-  int32_t total = 0;
-  int32_t free = 0;        // hold nothing
-  int32_t cached = 0;      // hold a prefix nobody uses now; taken when free ones run out
-  int32_t referenced = 0;  // used by a job or pinned; free + cached + referenced == total
-  int32_t pinned = 0;      // of the referenced
-};
-
-// A snapshot taken between two steps.
-struct CacheStats {
-  PageStats pages;
-  int32_t queued_jobs = 0;
-  int32_t running_jobs = 0;  // prefill, generating or paused
-  uint64_t submitted_jobs = 0;
-  uint64_t finished_jobs = 0;  // in any way
-  uint64_t failed_jobs = 0;
-  uint64_t cancelled_jobs = 0;
-  uint64_t preemptions = 0;
-  uint64_t steps = 0;
-  uint64_t prompt_tokens_computed = 0;
-  uint64_t prompt_tokens_cached = 0;  // found in the cache instead
-  uint64_t new_tokens = 0;
-  uint64_t pages_deduplicated = 0;
-  uint64_t pages_evicted = 0;
-  ErrorCode engine_error = ErrorCode::ok;  // not ok: the device is gone and every call fails with it
-};
-
 // A pinned prefix; 0 is none.
 using PinId = StrongId<struct PinTag, uint64_t>;
 
@@ -120,6 +94,8 @@ class Cache : public std::enable_shared_from_this<Cache> {
   void unpin(PinId pin);
 
   CacheStats stats() const;
+  // The same with histograms, and with the figures of each namespace.
+  CacheMetrics metrics() const;
   // Counters and histograms of this cache in the Prometheus text format; `label` names the cache in it.
   std::string metrics_text(const std::string& label) const;
 

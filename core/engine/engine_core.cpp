@@ -167,6 +167,12 @@ CacheStats EngineCore::stats() const {
   return stats;
 }
 
+CacheMetrics EngineCore::metrics() const {
+  CacheMetrics metrics = loop_.metrics();
+  metrics.stats.engine_error = queue_.shut_code();
+  return metrics;
+}
+
 void EngineCore::post(std::function<void(StepLoop&)> action) {
   queue_.post(std::make_unique<PostedTask>(std::move(action)));
 }

@@ -41,7 +41,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   const Runtime& runtime() const { return *runtime_; }
   int32_t max_seq_len() const { return max_seq_len_; }
   CacheStats stats() const;
-  EngineMetrics metrics() const { return loop_.metrics(); }
+  CacheMetrics metrics() const;
   StepLoop& loop() { return loop_; }  // for tests without a thread
 
   // Runs `action` between two steps and waits for its value. Throws what it throws, ErrorCode::timeout, or

@@ -1,23 +1,15 @@
-// What one cache counts about itself, for people to look at; no logic reads it.
+// The figures of a cache as a page for a monitoring system.
 #pragma once
 
 #include <string>
 
-#include "core/engine/cache.h"
-#include "core/metrics/histogram.h"
+#include "core/engine/cache_stats.h"
 
 namespace quire {
 
-// Times in seconds.
-struct EngineMetrics {
-  Histogram time_queued{1e-4};
-  Histogram time_to_first_token{1e-4};  // from submit
-  Histogram time_between_tokens{1e-5};
-  Histogram sequences_per_step{1.0};
-  Histogram tokens_per_step{1.0};
-};
-
-// One page of Prometheus text; every sample carries cache="label".
-std::string format_metrics(const CacheStats& stats, const EngineMetrics& metrics, const std::string& label);
+// One page of Prometheus text. Every sample carries cache="label"; those of a namespace, whose families have
+// names of their own so that a sum counts nothing twice, carry namespace="name" as well. Names and meanings
+// are listed in docs/metrics.md and stay.
+std::string format_metrics(const CacheMetrics& metrics, const std::string& label);
 
 }  // namespace quire

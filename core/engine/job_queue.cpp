@@ -55,7 +55,6 @@ void JobQueue::push(std::vector<std::unique_ptr<JobRecord>> jobs) {
     queued_by_name_space_[name_space] += static_cast<int32_t>(jobs.size());
     live_.merge(fresh);
     num_queued_ += static_cast<int32_t>(jobs.size());
-    num_submitted_ += jobs.size();
     for (auto& job : jobs) jobs_.push_back(std::move(job));
   }
   signal_->notify();
@@ -73,7 +72,6 @@ void JobQueue::enter(const std::shared_ptr<JobChannel>& channel) {
     throw;
   }
   ++num_queued_;
-  ++num_submitted_;
 }
 
 void JobQueue::leave(const JobChannel& channel) noexcept {

@@ -67,7 +67,6 @@ class JobQueue {
 
   int32_t num_queued() const;
   size_t num_live() const;
-  uint64_t num_submitted() const { return num_submitted_; }
 
  private:
   void check_open() const QUIRE_REQUIRES(mutex_);
@@ -77,7 +76,6 @@ class JobQueue {
   const CacheOptions options_;
   const std::shared_ptr<EngineSignal> signal_;
   std::atomic<uint64_t> last_id_{0};
-  std::atomic<uint64_t> num_submitted_{0};
   std::atomic<bool> cancels_{false};
 
   mutable Mutex mutex_;

@@ -47,6 +47,7 @@ struct JobRecord {
   TimePoint first_token_deadline = TimePoint::max();
   TimePoint total_deadline = TimePoint::max();
   int32_t name_space = -1;  // index in NameSpaces
+  int32_t book_place = -1;  // in MetricsBook
   int32_t admitted_priority = 0;
   int32_t overtaken = 0;
   bool paused = false;

@@ -34,8 +34,11 @@ void StepLoop::accept(std::unique_ptr<JobRecord> job) noexcept {
   JobRecord& accepted = *job;
   try {
     waiting_.reserve(waiting_.size() + 1);
+    accepted.book_place = book_.place_of(accepted.request.name_space);
     accepted.name_space = name_spaces_.enter(accepted.request.name_space);
+    book_.submitted(accepted.book_place);
   } catch (...) {
+    book_.submitted(accepted.book_place);
     fail(accepted, ErrorCode::out_of_memory, "no memory to take the job in");
     announce_end(accepted);
     return;
@@ -89,6 +92,7 @@ TimePoint StepLoop::next_event() const {
 // back.
 void StepLoop::end(JobRecord& job, FinishReason reason, ErrorCode code, const std::string& message) noexcept {
   if (std::exchange(job.ended, true)) return;
+  const bool ran = job.sequence.has_value();
   drop_pages(job);
   if (!job.started) queue_.left_queue(job.request.name_space);
   if (job.name_space >= 0) name_spaces_.leave(job.name_space);
@@ -104,10 +108,16 @@ void StepLoop::end(JobRecord& job, FinishReason reason, ErrorCode code, const st
   if (!job.started) result.time_queued = end_time - job.submitted;
   if (job.started) result.time_prefill = job.first_token.value_or(end_time) - *job.started;
   if (job.first_token) result.time_generating = end_time - *job.first_token;
-  ++stats_.finished_jobs;
-  if (reason == FinishReason::failed) ++stats_.failed_jobs;
-  if (reason == FinishReason::cancelled) ++stats_.cancelled_jobs;
-  if (reason == FinishReason::completed) job.channel->set_output(std::move(job.output));
+  book_.count(job.book_place, [&](JobCounts& of) {
+    --(ran ? of.running_jobs : of.queued_jobs);
+    ++of.finished_jobs;
+    if (reason == FinishReason::failed) ++of.failed_jobs;
+    if (reason == FinishReason::cancelled) ++of.cancelled_jobs;
+  });
+  if (reason == FinishReason::completed) {
+    measure_reuse(job);
+    job.channel->set_output(std::move(job.output));
+  }
   any_ended_ = true;
 }
 
@@ -139,7 +149,7 @@ void StepLoop::end_all(ErrorCode code, const std::string& message) noexcept {
     for (const auto& job : *jobs) fail(*job, code, message);
   }
   while (!pins_.empty()) unpin(pins_.front().id);
-  stats_.engine_error = code;
+  book_.cache().engine_error = code;
   sweep();
 }
 
@@ -207,6 +217,7 @@ void StepLoop::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
     return;
   }
   forked.admitted_priority = parent.admitted_priority;
+  forked.result.cached_tokens = kv_.length(*forked.sequence);
   begin(forked);
   running_.push_back(std::move(waiting_.back()));
   waiting_.pop_back();
@@ -215,10 +226,15 @@ void StepLoop::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
 void StepLoop::begin(JobRecord& job) noexcept {
   job.channel->state = job.first_token ? JobState::generating : JobState::prefill;
   name_spaces_.change_running(job.name_space, 1);
+  book_.count(job.book_place, [](JobCounts& of) {
+    --of.queued_jobs;
+    ++of.running_jobs;
+  });
   if (job.started) return;
   job.started = now_;
   job.result.time_queued = now_ - job.submitted;
-  metrics_.time_queued.observe(in_seconds(job.result.time_queued));
+  const double seconds = in_seconds(job.result.time_queued);
+  book_.observe(job.book_place, [&](JobHistograms& of) { of.time_queued.observe(seconds); });
   queue_.left_queue(job.request.name_space);
 }
 
@@ -239,7 +255,7 @@ PinId StepLoop::pin(const TokenIds& prompt, const std::string& name_space, Durat
   const int32_t quota = name_spaces_.quota_of(name_space).max_pinned_pages;
   if (quota > 0) left = std::min(left, quota - pinned_here);
   pins_.reserve(pins_.size() + 1);
-  Pin pin{PinId{last_pin_ + 1}, name_space, {}, TimePoint::max()};
+  Pin pin{PinId{last_pin_ + 1}, name_space, book_.place_of(name_space), {}, TimePoint::max()};
   if (time_to_live > Duration{0}) pin.expires = now_ + time_to_live;
   pin.pages = kv_.pin({name_space, 0}, prompt, left);
   if (pin.pages.empty()) throw Error(ErrorCode::not_found, "not one whole page of the prefix is cached");
@@ -260,32 +276,22 @@ int32_t StepLoop::query_prefix(const TokenIds& prompt, const std::string& name_s
   return kv_.demand(PrefixDomain{name_space, 0}, prompt).found_tokens;
 }
 
-CacheStats StepLoop::stats() const {
-  const MutexLock lock(stats_mutex_);
-  return published_stats_;
-}
-
-EngineMetrics StepLoop::metrics() const {
-  const MutexLock lock(stats_mutex_);
-  return published_metrics_;
-}
-
 void StepLoop::publish_stats() noexcept {
-  CacheStats stats = stats_;
+  CacheStats& stats = book_.cache();
   const PagePool& pool = kv_.pool();
-  stats.pages.total = pool.num_pages();
-  stats.pages.free = pool.num_free();
-  stats.pages.cached = pool.num_cached();
-  stats.pages.referenced = pool.num_referenced();
-  for (const Pin& pin : pins_) stats.pages.pinned += static_cast<int32_t>(pin.pages.size());
-  for (const auto& job : running_) stats.running_jobs += job->ended ? 0 : 1;
-  for (const auto& job : waiting_) stats.queued_jobs += job->ended ? 0 : 1;
-  stats.submitted_jobs = queue_.num_submitted();
+  stats.pages = {pool.num_pages(), pool.num_free(), pool.num_cached(), pool.num_referenced(), 0};
   stats.pages_deduplicated = kv_.num_deduplicated();
   stats.pages_evicted = pool.num_evicted();
-  const MutexLock lock(stats_mutex_);
-  published_stats_ = stats;
-  published_metrics_ = metrics_;
+  book_.clear_pages();
+  for (const Pin& pin : pins_) {
+    const auto num_pages = static_cast<int32_t>(pin.pages.size());
+    stats.pages.pinned += num_pages;
+    book_.add_pages(pin.book_place, 0, num_pages);
+  }
+  for (const auto& job : running_) {
+    if (job->sequence) book_.add_pages(job->book_place, kv_.num_pages(*job->sequence), 0);
+  }
+  book_.publish();
 }
 
 void StepLoop::audit() const {

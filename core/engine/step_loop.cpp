@@ -80,7 +80,7 @@ StepOutcome StepLoop::run_once() {
   } catch (...) {
     blame(ErrorCode::internal, "a step failed with something that is no exception of ours");
   }
-  ++stats_.steps;
+  ++book_.cache().steps;
   sweep();
   if (options_.check_invariants) audit();
   return StepOutcome::advanced;
@@ -91,11 +91,17 @@ void StepLoop::step() {
   build_batch(plan_, reservation, limits_.max_pages_per_sequence, batch_);
   executor_.forward(batch_);
   const Logits logits = executor_.logits();
-  metrics_.sequences_per_step.observe(batch_.num_sequences());
-  metrics_.tokens_per_step.observe(batch_.num_tokens());
+  measure_step();
   verify(reservation, logits);
   reservation.commit(accepted_);
   append(reservation);
+}
+
+void StepLoop::measure_step() noexcept {
+  const double num_sequences = batch_.num_sequences();
+  book_.steps().sequences.observe(num_sequences);
+  book_.steps().tokens.observe(batch_.num_tokens());
+  book_.steps().batch_fill.observe(num_sequences / policy_limits_.max_running_jobs);
 }
 
 // A step that failed as a whole is somebody's fault: who took part is run alone until it is found out whose.
@@ -260,19 +266,10 @@ void StepLoop::append_job(JobRecord& job, const ReservedSequence& reserved,
     return;
   }
   const auto num_new = static_cast<int32_t>(step.new_tokens.size());
+  count_tokens(job, reserved, num_new);
   job.tokens.resize(job.tokens.size() - static_cast<size_t>(job.num_candidates));
   job.num_candidates = 0;
-  if (num_new == 0 || reserved.num_tokens > 1) {
-    stats_.prompt_tokens_computed += static_cast<uint64_t>(reserved.num_tokens);
-    job.channel->computed_tokens = reserved.start + reserved.num_tokens;
-  }
-  if (!job.first_token) {
-    // The prompt alone counts; after a preemption only what was never computed before is new.
-    job.result.cached_tokens += job.result.preemptions == 0 ? reserved.num_found_tokens : 0;
-    stats_.prompt_tokens_cached += static_cast<uint64_t>(reserved.num_found_tokens);
-  }
   job.tokens.insert(job.tokens.end(), step.new_tokens.begin(), step.new_tokens.end());
-  stats_.new_tokens += static_cast<uint64_t>(num_new);
   name_spaces_.add_served(job.name_space, reserved.num_tokens);
   if (num_new > 0) {
     job.channel->new_tokens = job.num_new_tokens();
@@ -289,15 +286,52 @@ void StepLoop::append_job(JobRecord& job, const ReservedSequence& reserved,
   if (step.finish != FinishReason::unfinished) end(job, step.finish, ErrorCode::ok, {});
 }
 
+namespace {
+
+int32_t num_drafts_accepted(const JobRecord& job) {
+  const size_t num_known = job.tokens.size() - static_cast<size_t>(job.num_candidates);
+  const auto drafts = gsl::span<const TokenId>(job.tokens).subspan(num_known);
+  const TokenIds& drawn = job.step.new_tokens;
+  size_t accepted = 0;
+  while (accepted < std::min(drafts.size(), drawn.size()) && drafts[accepted] == drawn[accepted]) ++accepted;
+  return static_cast<int32_t>(accepted);
+}
+
+}  // namespace
+
+// Of a prompt, what was computed and what was found; then what was drawn, and what came of drafts.
+void StepLoop::count_tokens(JobRecord& job, const ReservedSequence& reserved, int32_t num_new) noexcept {
+  const bool prefills = !job.first_token || reserved.num_tokens > 1 + job.num_candidates;
+  if (prefills) job.channel->computed_tokens = reserved.start + reserved.num_tokens;
+  // The prompt alone counts; after a preemption only what was never computed before is new.
+  if (!job.first_token && job.result.preemptions == 0) job.result.cached_tokens += reserved.num_found_tokens;
+  book_.count(job.book_place, [&](JobCounts& of) {
+    if (prefills) of.prompt_tokens_computed += static_cast<uint64_t>(reserved.num_tokens);
+    if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(reserved.num_found_tokens);
+    of.new_tokens += static_cast<uint64_t>(num_new);
+    of.draft_tokens += static_cast<uint64_t>(job.num_candidates);
+    of.draft_tokens_accepted += static_cast<uint64_t>(num_drafts_accepted(job));
+  });
+}
+
 void StepLoop::measure_token(JobRecord& job) noexcept {
   const TimePoint now = runtime_.clock().now();
   if (job.first_token) {
-    metrics_.time_between_tokens.observe(in_seconds(now - job.last_token));
+    const double seconds = in_seconds(now - job.last_token);
+    book_.observe(job.book_place, [&](JobHistograms& of) { of.time_between_tokens.observe(seconds); });
   } else {
     job.first_token = now;
-    metrics_.time_to_first_token.observe(in_seconds(now - job.submitted));
+    const double seconds = in_seconds(now - job.submitted);
+    book_.observe(job.book_place, [&](JobHistograms& of) { of.time_to_first_token.observe(seconds); });
+    measure_reuse(job);
   }
   job.last_token = now;
+}
+
+void StepLoop::measure_reuse(const JobRecord& job) noexcept {
+  if (!job.request.reuse_prefix) return;
+  const double share = static_cast<double>(job.result.cached_tokens) / job.num_prompt_tokens;
+  book_.observe(job.book_place, [&](JobHistograms& of) { of.cached_share.observe(share); });
 }
 
 void StepLoop::emit(JobRecord& job) {

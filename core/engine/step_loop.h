@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "core/engine/cache.h"
-#include "core/engine/engine_metrics.h"
 #include "core/engine/executor.h"
 #include "core/engine/job_queue.h"
 #include "core/engine/job_record.h"
+#include "core/engine/metrics_book.h"
 #include "core/engine/name_spaces.h"
 #include "core/engine/scheduler_policy.h"
 #include "core/kv/kv_cache.h"
@@ -38,8 +38,8 @@ class StepLoop {
   void end_all(ErrorCode code, const std::string& message) noexcept;
 
   // As of the last step; any thread.
-  CacheStats stats() const;
-  EngineMetrics metrics() const;
+  CacheStats stats() const { return book_.stats(); }
+  CacheMetrics metrics() const { return book_.read(); }
   KvCache& kv() { return kv_; }
   const KvCache& kv() const { return kv_; }
   // When the step that is running now was started, in nanoseconds of the clock; 0 between steps. Any thread.
@@ -59,6 +59,7 @@ class StepLoop {
   struct Pin {
     PinId id;
     std::string name_space;
+    int32_t book_place;
     std::vector<PageId> pages;
     TimePoint expires;
   };
@@ -105,7 +106,10 @@ class StepLoop {
   void append_job(JobRecord& job, const ReservedSequence& reserved,
                   const AcceptedSequence& accepted) noexcept;
   void emit(JobRecord& job);
+  void measure_step() noexcept;
+  void count_tokens(JobRecord& job, const ReservedSequence& reserved, int32_t num_new) noexcept;
   void measure_token(JobRecord& job) noexcept;
+  void measure_reuse(const JobRecord& job) noexcept;
   void blame(ErrorCode code, const std::string& message) noexcept;
   void audit() const;
 
@@ -127,12 +131,8 @@ class StepLoop {
   uint64_t last_pin_ = 0;
   TimePoint now_;
   TimePoint next_deadline_ = TimePoint::max();
-  CacheStats stats_;
   int32_t plan_failures_ = 0;
-  mutable Mutex stats_mutex_;
-  CacheStats published_stats_ QUIRE_GUARDED_BY(stats_mutex_);
-  EngineMetrics metrics_;
-  EngineMetrics published_metrics_ QUIRE_GUARDED_BY(stats_mutex_);
+  MetricsBook book_;
   std::atomic<int64_t> step_started_ns_{0};
 
   // Of the current step; kept to be used again.

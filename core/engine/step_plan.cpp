@@ -110,7 +110,11 @@ void StepLoop::preempt(JobRecord& job) {
   waiting_.push_back(std::move(*place));
   running_.erase(place);
   ++job.result.preemptions;
-  ++stats_.preemptions;
+  book_.count(job.book_place, [](JobCounts& of) {
+    --of.running_jobs;
+    ++of.queued_jobs;
+    ++of.preemptions;
+  });
   job.channel->state = JobState::queued;
 }
 

@@ -6,44 +6,43 @@
 
 namespace quire {
 
-PrometheusText::PrometheusText(std::string_view label_name, std::string_view label_value) {
-  label_ = fmt::format("{}=\"", label_name);
-  for (const char byte : label_value) {
-    if (byte == '\\' || byte == '"') label_.push_back('\\');
+std::string prometheus_label(std::string_view name, std::string_view value) {
+  std::string label = fmt::format("{}=\"", name);
+  for (const char byte : value) {
+    if (byte == '\\' || byte == '"') label.push_back('\\');
     if (byte == '\n') {
-      label_ += "\\n";
+      label += "\\n";
     } else {
-      label_.push_back(byte);
+      label.push_back(byte);
     }
   }
-  label_.push_back('"');
+  label.push_back('"');
+  return label;
 }
 
-void PrometheusText::head(std::string_view name, std::string_view help, std::string_view type) {
+void PrometheusText::open(std::string_view name, std::string_view help, std::string_view type) {
+  name_ = name;
   fmt::format_to(std::back_inserter(text_), "# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
 }
 
-void PrometheusText::counter(std::string_view name, std::string_view help, uint64_t value) {
-  head(name, help, "counter");
-  fmt::format_to(std::back_inserter(text_), "{}{{{}}} {}\n", name, label_, value);
+void PrometheusText::sample(std::string_view labels, uint64_t value) {
+  fmt::format_to(std::back_inserter(text_), "{}{{{}}} {}\n", name_, labels, value);
 }
 
-void PrometheusText::gauge(std::string_view name, std::string_view help, double value) {
-  head(name, help, "gauge");
-  fmt::format_to(std::back_inserter(text_), "{}{{{}}} {}\n", name, label_, value);
+void PrometheusText::sample(std::string_view labels, double value) {
+  fmt::format_to(std::back_inserter(text_), "{}{{{}}} {}\n", name_, labels, value);
 }
 
-void PrometheusText::histogram(std::string_view name, std::string_view help, const Histogram& values) {
-  head(name, help, "histogram");
+void PrometheusText::sample(std::string_view labels, const Histogram& values) {
   uint64_t cumulative = 0;
-  for (size_t i = 0; i + 1 < Histogram::kNumBuckets; ++i) {
+  for (size_t i = 0; i < values.bounds().size(); ++i) {
     cumulative += values.count_in(i);
-    fmt::format_to(std::back_inserter(text_), "{}_bucket{{{},le=\"{}\"}} {}\n", name, label_, values.bound(i),
-                   cumulative);
+    fmt::format_to(std::back_inserter(text_), "{}_bucket{{{},le=\"{}\"}} {}\n", name_, labels,
+                   values.bounds()[i], cumulative);
   }
   fmt::format_to(std::back_inserter(text_),
-                 "{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name,
-                 label_, values.count(), values.sum());
+                 "{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_sum{{{1}}} {3}\n{0}_count{{{1}}} {2}\n", name_,
+                 labels, values.count(), values.sum());
 }
 
 }  // namespace quire

@@ -6,26 +6,30 @@
 #include <string_view>
 #include <utility>
 
+#include <gsl/gsl>
+
 #include "core/metrics/histogram.h"
 
 namespace quire {
 
-// Builds one page; every sample carries the same label. Names are literals of ours, the label's value is
-// escaped.
+// name="value", the value escaped; it is to be UTF-8. The name is a literal of ours.
+std::string prometheus_label(std::string_view name, std::string_view value);
+
+// Builds one page. A family is opened once and then filled: its samples differ in their labels, which are
+// prometheus_label()s with commas between them. Names and words are literals of ours.
 class PrometheusText {
  public:
-  PrometheusText(std::string_view label_name, std::string_view label_value);
+  // The samples that follow belong to this family. `type` is "counter", "gauge" or "histogram".
+  void open(std::string_view name, std::string_view help, std::string_view type);
 
-  void counter(std::string_view name, std::string_view help, uint64_t value);
-  void gauge(std::string_view name, std::string_view help, double value);
-  void histogram(std::string_view name, std::string_view help, const Histogram& values);
+  void sample(std::string_view labels, uint64_t value);
+  void sample(std::string_view labels, double value);
+  void sample(std::string_view labels, const Histogram& values);
 
   std::string take() { return std::move(text_); }
 
  private:
-  void head(std::string_view name, std::string_view help, std::string_view type);
-
-  std::string label_;  // name="value"
+  std::string name_;  // of the open family
   std::string text_;
 };
 

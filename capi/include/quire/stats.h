@@ -1,14 +1,26 @@
 /*
- * The figures of a cache at one moment, taken together by quire_cache_stats: pages_free + pages_cached +
- * pages_referenced = pages_total, always.
+ * The figures of a cache at one moment, between two steps, taken together by quire_cache_stats: pages_free +
+ * pages_cached + pages_referenced = pages_total and jobs_queued + jobs_running + jobs_finished =
+ * jobs_submitted, always. The same as text for a monitoring system: quire_cache_metrics.
  *
- * A snapshot never changes, so any number of threads may read one. Each getter returns -1 on
- * failure.
+ * A snapshot has those of each namespace too; quire_stats_namespace gives them as a snapshot of their own.
+ *
+ * A snapshot never changes, so any number of threads may read one. Each getter of a whole number returns -1
+ * on failure.
  */
 #ifndef QUIRE_STATS_H
 #define QUIRE_STATS_H
 
 #include <quire/base.h>
+
+/* What is counted by size since the cache was made; times are in nanoseconds. */
+#define QUIRE_HISTOGRAM_TIME_QUEUED 0         /* submit to the first step, of jobs that had one */
+#define QUIRE_HISTOGRAM_TIME_TO_FIRST_TOKEN 1 /* from submit */
+#define QUIRE_HISTOGRAM_TIME_BETWEEN_TOKENS 2 /* of one job */
+#define QUIRE_HISTOGRAM_CACHED_SHARE 3        /* of a prompt, the part found in the cache: 0 to 1 */
+#define QUIRE_HISTOGRAM_BATCH_FILL 4     /* of max_batch_size, the part that had work in a step: 0 to 1 */
+#define QUIRE_HISTOGRAM_STEP_SEQUENCES 5 /* sequences in one step */
+#define QUIRE_HISTOGRAM_STEP_TOKENS 6    /* tokens computed in one step */
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,7 +56,7 @@ QUIRE_API int64_t quire_stats_jobs_queued(quire_stats* stats, quire_error** erro
 /** Jobs that are computed or paused. */
 QUIRE_API int64_t quire_stats_jobs_running(quire_stats* stats, quire_error** error);
 
-/** Jobs accepted since the cache was made. */
+/** Jobs that the scheduler has taken in since the cache was made. */
 QUIRE_API int64_t quire_stats_jobs_submitted(quire_stats* stats, quire_error** error);
 
 /** Jobs that are over, in any way. */
@@ -70,6 +82,46 @@ QUIRE_API int64_t quire_stats_cached_tokens(quire_stats* stats, quire_error** er
 
 /** Tokens generated since the cache was made. */
 QUIRE_API int64_t quire_stats_new_tokens(quire_stats* stats, quire_error** error);
+
+/** Tokens that speculation proposed since the cache was made. */
+QUIRE_API int64_t quire_stats_draft_tokens(quire_stats* stats, quire_error** error);
+
+/** Of them, those that the model agreed with. */
+QUIRE_API int64_t quire_stats_accepted_draft_tokens(quire_stats* stats, quire_error** error);
+
+/** How many values one of QUIRE_HISTOGRAM_* has counted. */
+QUIRE_API int64_t quire_stats_histogram_count(quire_stats* stats, int32_t histogram, quire_error** error);
+
+/** The sum of those values; by their number, the mean. NaN on failure. */
+QUIRE_API double quire_stats_histogram_sum(quire_stats* stats, int32_t histogram, quire_error** error);
+
+/**
+ * A size that the q-th part of the values does not exceed, quantile from 0 to 1: the upper bound of the
+ * bucket in which that part ends, at most twice too high; the bound of the last bucket where it is beyond
+ * all. 0 without values. NaN on failure.
+ */
+QUIRE_API double quire_stats_histogram_quantile(quire_stats* stats, int32_t histogram, double quantile,
+                                                quire_error** error);
+
+/**
+ * How many namespaces have figures of their own: the first 64 that had a job. 0 for a snapshot that is of a
+ * namespace itself.
+ */
+QUIRE_API int64_t quire_stats_num_namespaces(quire_stats* stats, quire_error** error);
+
+/**
+ * The name of a namespace, namespace_idx from 0. Returns its bytes (base.h: results), -1 on failure;
+ * QUIRE_ERROR_INVALID_ARGUMENT for an index out of range, here and below.
+ */
+QUIRE_API int64_t quire_stats_namespace_name(quire_stats* stats, int32_t namespace_idx, char* out_text,
+                                             size_t out_capacity, quire_error** error);
+
+/**
+ * The figures of one namespace at the same moment. Its jobs, tokens, preemptions and drafts, its histograms
+ * but those of steps, and pages_referenced and pages_pinned are its own; a page that two of its jobs share
+ * counts twice. All else is the cache's. The caller owns it. NULL on failure.
+ */
+QUIRE_API quire_stats* quire_stats_namespace(quire_stats* stats, int32_t namespace_idx, quire_error** error);
 
 /** Device memory of the cache in bytes: pages, and the workspace of a step. */
 QUIRE_API int64_t quire_stats_device_bytes(quire_stats* stats, quire_error** error);

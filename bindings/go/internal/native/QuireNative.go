@@ -106,54 +106,60 @@ typedef long long swig_type_76;
 typedef long long swig_type_77;
 typedef long long swig_type_78;
 typedef long long swig_type_79;
-typedef _gostring_ swig_type_80;
-typedef _goslice_ swig_type_81;
-typedef _goslice_ swig_type_82;
-typedef _gostring_ swig_type_83;
-typedef long long swig_type_84;
-typedef _goslice_ swig_type_85;
-typedef long long swig_type_86;
-typedef _gostring_ swig_type_87;
-typedef long long swig_type_88;
-typedef long long swig_type_89;
+typedef long long swig_type_80;
+typedef long long swig_type_81;
+typedef long long swig_type_82;
+typedef long long swig_type_83;
+typedef _goslice_ swig_type_84;
+typedef long long swig_type_85;
+typedef _gostring_ swig_type_86;
+typedef _goslice_ swig_type_87;
+typedef _goslice_ swig_type_88;
+typedef _gostring_ swig_type_89;
 typedef long long swig_type_90;
-typedef long long swig_type_91;
+typedef _goslice_ swig_type_91;
 typedef long long swig_type_92;
-typedef long long swig_type_93;
+typedef _gostring_ swig_type_93;
 typedef long long swig_type_94;
-typedef _goslice_ swig_type_95;
+typedef long long swig_type_95;
 typedef long long swig_type_96;
-typedef _goslice_ swig_type_97;
+typedef long long swig_type_97;
 typedef long long swig_type_98;
 typedef long long swig_type_99;
 typedef long long swig_type_100;
-typedef long long swig_type_101;
+typedef _goslice_ swig_type_101;
 typedef long long swig_type_102;
-typedef long long swig_type_103;
+typedef _goslice_ swig_type_103;
 typedef long long swig_type_104;
 typedef long long swig_type_105;
-typedef _goslice_ swig_type_106;
+typedef long long swig_type_106;
 typedef long long swig_type_107;
-typedef _goslice_ swig_type_108;
+typedef long long swig_type_108;
 typedef long long swig_type_109;
-typedef _goslice_ swig_type_110;
+typedef long long swig_type_110;
 typedef long long swig_type_111;
-typedef long long swig_type_112;
+typedef _goslice_ swig_type_112;
 typedef long long swig_type_113;
-typedef _gostring_ swig_type_114;
+typedef _goslice_ swig_type_114;
 typedef long long swig_type_115;
 typedef _goslice_ swig_type_116;
 typedef long long swig_type_117;
-typedef _goslice_ swig_type_118;
+typedef long long swig_type_118;
 typedef long long swig_type_119;
-typedef _goslice_ swig_type_120;
+typedef _gostring_ swig_type_120;
 typedef long long swig_type_121;
 typedef _goslice_ swig_type_122;
 typedef long long swig_type_123;
-typedef long long swig_type_124;
-typedef _gostring_ swig_type_125;
-typedef long long swig_type_126;
-typedef _goslice_ swig_type_127;
+typedef _goslice_ swig_type_124;
+typedef long long swig_type_125;
+typedef _goslice_ swig_type_126;
+typedef long long swig_type_127;
+typedef _goslice_ swig_type_128;
+typedef long long swig_type_129;
+typedef long long swig_type_130;
+typedef _gostring_ swig_type_131;
+typedef long long swig_type_132;
+typedef _goslice_ swig_type_133;
 extern void _wrap_Swig_free_native_3610cb529b9234a3(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_3610cb529b9234a3(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_3610cb529b9234a3(void);
@@ -249,29 +255,37 @@ extern swig_type_75 _wrap_quire_stats_steps_native_3610cb529b9234a3(uintptr_t ar
 extern swig_type_76 _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern swig_type_77 _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern swig_type_78 _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_79 _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_79 _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_80 _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_sum_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_quantile_native_3610cb529b9234a3(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern swig_type_82 _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_83 _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_84 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_stats_namespace_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_85 _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_stats_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_3610cb529b9234a3(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_80 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_81 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_86 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_87 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_82 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_83 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_88 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_89 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_ignore_eos_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(uintptr_t arg1, swig_type_84 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(uintptr_t arg1, swig_type_90 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_range_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_decay_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_3610cb529b9234a3(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_85 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_91 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_k_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_p_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -282,22 +296,22 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_3610cb529b9234a3(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_type_86 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_type_92 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_prefill_events_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(uintptr_t arg1, swig_type_87 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(uintptr_t arg1, swig_type_93 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_88 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_89 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_90 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_94 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_95 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_96 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_poll_native_3610cb529b9234a3(uintptr_t arg1, swig_type_91 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_92 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_poll_native_3610cb529b9234a3(uintptr_t arg1, swig_type_97 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_98 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_cancel_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
@@ -305,47 +319,47 @@ extern int _wrap_quire_job_resume_native_3610cb529b9234a3(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_93 _wrap_quire_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_job_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_95 arg2, swig_voidp arg3);
+extern swig_type_100 _wrap_quire_job_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_96 _wrap_quire_job_explain_native_3610cb529b9234a3(uintptr_t arg1, swig_type_97 arg2, swig_voidp arg3);
-extern swig_type_98 _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_99 _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_100 _wrap_quire_job_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_101 _wrap_quire_job_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_102 _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_103 _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_104 _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_105 _wrap_quire_job_scores_native_3610cb529b9234a3(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
-extern swig_type_107 _wrap_quire_job_raw_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
-extern swig_type_109 _wrap_quire_job_embedding_native_3610cb529b9234a3(uintptr_t arg1, swig_type_110 arg2, swig_voidp arg3);
+extern swig_type_102 _wrap_quire_job_explain_native_3610cb529b9234a3(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
+extern swig_type_104 _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_105 _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_106 _wrap_quire_job_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_107 _wrap_quire_job_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_108 _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_109 _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_110 _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_111 _wrap_quire_job_scores_native_3610cb529b9234a3(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern swig_type_113 _wrap_quire_job_raw_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
+extern swig_type_115 _wrap_quire_job_embedding_native_3610cb529b9234a3(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_queue_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_112 _wrap_quire_event_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_event_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_114 _wrap_quire_event_text_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_115 _wrap_quire_event_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
-extern swig_type_117 _wrap_quire_event_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
-extern swig_type_119 _wrap_quire_event_top_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
-extern swig_type_121 _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
-extern swig_type_123 _wrap_quire_event_prefill_done_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_124 _wrap_quire_event_prefill_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_118 _wrap_quire_event_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_119 _wrap_quire_event_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_120 _wrap_quire_event_text_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_121 _wrap_quire_event_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
+extern swig_type_123 _wrap_quire_event_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
+extern swig_type_125 _wrap_quire_event_top_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern swig_type_127 _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern swig_type_129 _wrap_quire_event_prefill_done_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_130 _wrap_quire_event_prefill_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_125 _wrap_quire_event_error_message_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_131 _wrap_quire_event_error_message_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_3610cb529b9234a3(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cancel_is_triggered_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cancel_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_126 _wrap_quire_diagnose_native_3610cb529b9234a3(int arg1, swig_type_127 arg2, swig_voidp arg3);
+extern swig_type_132 _wrap_quire_diagnose_native_3610cb529b9234a3(int arg1, swig_type_133 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -1307,6 +1321,13 @@ _swig_i_3 = uintptr(arg4)
 	return swig_r
 }
 
+const QUIRE_HISTOGRAM_TIME_QUEUED int32 = 0
+const QUIRE_HISTOGRAM_TIME_TO_FIRST_TOKEN int32 = 1
+const QUIRE_HISTOGRAM_TIME_BETWEEN_TOKENS int32 = 2
+const QUIRE_HISTOGRAM_CACHED_SHARE int32 = 3
+const QUIRE_HISTOGRAM_BATCH_FILL int32 = 4
+const QUIRE_HISTOGRAM_STEP_SEQUENCES int32 = 5
+const QUIRE_HISTOGRAM_STEP_TOKENS int32 = 6
 func Quire_stats_page_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
@@ -1478,6 +1499,90 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_stats_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_stats_accepted_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_stats_histogram_count(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_stats_histogram_sum(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret float64) {
+	var swig_r float64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_stats_histogram_quantile(arg1 StatsHandle, arg2 int32, arg3 float64, arg4 *ErrorHandle) (_swig_ret float64) {
+	var swig_r float64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	return swig_r
+}
+
+func Quire_stats_num_namespaces(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_stats_namespace_name(arg1 StatsHandle, arg2 int32, arg3 []byte, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_84)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg3
+	}
+	return swig_r
+}
+
+func Quire_stats_namespace(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret StatsHandle) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	var swig_r_1 StatsHandle
+swig_r_1 = StatsHandle(swig_r)
+	return swig_r_1
+}
+
 func Quire_stats_device_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
@@ -1540,7 +1645,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_80)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_86)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1553,7 +1658,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_81)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_87)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1606,7 +1711,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_82)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_88)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1620,7 +1725,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_83)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_89)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1652,7 +1757,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_84(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_90(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1723,7 +1828,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_85)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_91)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1836,7 +1941,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_86(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_92(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1888,7 +1993,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_87)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_93)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1911,7 +2016,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_88(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_94(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1921,7 +2026,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_89(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_95(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1931,7 +2036,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_90(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_96(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1989,7 +2094,7 @@ func Quire_job_poll(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret Ev
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_poll_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_91(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_poll_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_97(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2001,7 +2106,7 @@ func Quire_job_wait(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret in
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_92(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_98(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2116,7 +2221,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_95)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_101)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2138,7 +2243,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_97)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2214,7 +2319,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2227,7 +2332,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2240,7 +2345,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2264,7 +2369,7 @@ func Quire_queue_wait(arg1 QueueHandle, arg2 int64, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_111(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_117(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2355,7 +2460,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2368,7 +2473,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2381,7 +2486,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_120)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2394,7 +2499,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2501,7 +2606,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_3610cb529b9234a3(C.int(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_3610cb529b9234a3(C.int(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
