@@ -54,6 +54,14 @@ std::string_view error_code_name(ErrorCode code) {
   return "unknown";
 }
 
+void set_message(std::string& target, std::string_view message) noexcept {
+  try {
+    target = message;
+  } catch (...) {
+    target.clear();
+  }
+}
+
 std::string printable(std::string_view text, size_t max_bytes) {
   std::string out;
   size_t pos = 0;

@@ -55,6 +55,10 @@ class Error : public std::runtime_error {
   ErrorCode code_;
 };
 
+// Words to go with a code, for paths that must not fail: where no memory is left for them, the code has to
+// say enough.
+void set_message(std::string& target, std::string_view message) noexcept;
+
 // Text from a file or a request, made fit for one line of a message: control characters and invalid UTF-8
 // escaped, cut at max_bytes.
 std::string printable(std::string_view text, size_t max_bytes = 80);

@@ -29,7 +29,10 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   record->max_tokens = static_cast<int32_t>(std::min<int64_t>(wanted, core.max_seq_len()));
   record->tokens = std::move(own.prompt);
   record->tokens.reserve(static_cast<size_t>(record->max_tokens) + 1);
-  if (generates) record->sampler.append(record->tokens);
+  if (generates) {
+    record->sampler.reserve(static_cast<size_t>(record->max_tokens) + 1);
+    record->sampler.append(record->tokens);
+  }
   record->stop_tokens = own.stop_tokens;
   if (!own.ignore_end_tokens) {
     record->stop_tokens.insert(record->stop_tokens.end(), parts.end_tokens.begin(), parts.end_tokens.end());
@@ -47,7 +50,7 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   stream.max_unread = own.max_unread_events;
   stream.queue = std::exchange(own.queue, nullptr);
   stream.engine = core.queue().signal();
-  record->channel = std::make_shared<JobChannel>(record->id, own.tag, own.name_space, stream);
+  record->channel = std::make_shared<JobChannel>(record->id, own.kind, own.tag, own.name_space, stream);
   record->submitted = core.runtime().clock().now();
   const auto deadline = [&](Duration timeout) {
     return timeout == Duration{0} ? TimePoint::max() : deadline_after(record->submitted, timeout);

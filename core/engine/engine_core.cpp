@@ -12,7 +12,7 @@ class PostedTask : public EngineTask {
  public:
   explicit PostedTask(std::function<void(StepLoop&)> action) : action_(std::move(action)) {}
   void run(StepLoop& loop) override { action_(loop); }
-  void refuse(ErrorCode, const std::string&) noexcept override {}
+  void refuse(ErrorCode, std::string_view) noexcept override {}
 
  private:
   std::function<void(StepLoop&)> action_;
@@ -34,15 +34,12 @@ class ForkTask : public EngineTask {
       throw Error(ErrorCode::closed, "job {} was over before it could be forked", parent_.value);
     loop.fork(*parent, channel_, options_, max_seq_len_);
   }
-  void refuse(ErrorCode code, const std::string& message) noexcept override {
+  void refuse(ErrorCode code, std::string_view message) noexcept override {
     queue_.leave(*channel_);
     JobResult result;
     result.reason = FinishReason::failed;
     result.error = code;
-    try {
-      result.message = message;
-    } catch (...) {  // the code says enough
-    }
+    set_message(result.message, message);
     channel_->finish(std::move(result));
   }
 
@@ -136,7 +133,7 @@ StepOutcome EngineCore::run_once() {
 }
 
 // One transition for all: from here on every call fails with the same code, and every live job ends with it.
-void EngineCore::fault(ErrorCode code, const std::string& message) noexcept {
+void EngineCore::fault(ErrorCode code, std::string_view message) noexcept {
   runtime_->log()(LogLevel::error, "the engine has failed ({}): {}", error_code_name(code), message);
   queue_.shut(code, message);
   loop_.end_all(code, message);
@@ -152,7 +149,7 @@ void EngineCore::run_watchdog() {
     const int64_t now = runtime_->clock().now().time_since_epoch().count();
     if (started == 0 || now - started < options_.watchdog_timeout.count()) continue;
     lock.native().unlock();
-    const std::string message = "a step did not end within the watchdog's time";
+    constexpr std::string_view message = "a step did not end within the watchdog's time";
     runtime_->log()(LogLevel::error, "{}", message);
     queue_.shut(ErrorCode::device_lost, message);
     queue_.end_all_jobs(ErrorCode::device_lost, message);

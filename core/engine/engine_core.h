@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/base/error.h"
@@ -59,7 +60,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
 
   void run_thread();
   void run_watchdog();
-  void fault(ErrorCode code, const std::string& message) noexcept;
+  void fault(ErrorCode code, std::string_view message) noexcept;
   bool wait_stopped() noexcept;
 
   const std::shared_ptr<Runtime> runtime_;
@@ -94,13 +95,10 @@ class EngineCall {
     value_ = std::move(value);
     condition_.notify_all();
   }
-  void refuse(ErrorCode code, const std::string& message) noexcept {
+  void refuse(ErrorCode code, std::string_view message) noexcept {
     const MutexLock lock(mutex_);
     error_ = code;
-    try {
-      message_ = message;
-    } catch (...) {  // the code says enough
-    }
+    set_message(message_, message);
     condition_.notify_all();
   }
   T wait(const Clock& clock, Duration timeout) {
@@ -126,7 +124,7 @@ class EngineCallTask : public EngineTask {
  public:
   explicit EngineCallTask(std::shared_ptr<EngineCall<T>> call) : call_(std::move(call)) {}
   void run(StepLoop& loop) override { call_->run(loop); }
-  void refuse(ErrorCode code, const std::string& message) noexcept override { call_->refuse(code, message); }
+  void refuse(ErrorCode code, std::string_view message) noexcept override { call_->refuse(code, message); }
 
  private:
   std::shared_ptr<EngineCall<T>> call_;

@@ -87,14 +87,18 @@ void Job::rewind(int32_t num_new_tokens) {
 }
 
 std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
+  if (channel_->kind != JobKind::generate) {
+    throw Error(ErrorCode::invalid_argument, "job {} generates nothing that a fork could go on from",
+                id().value);
+  }
   if (options.max_new_tokens < 0) {
     throw Error(ErrorCode::invalid_argument, "max_new_tokens of the fork is {}", options.max_new_tokens);
   }
   EngineCore& core = cache_->core();
   EventStreamOptions stream = channel_->stream->options();
   stream.queue = options.queue;
-  auto channel =
-      std::make_shared<JobChannel>(core.queue().next_id(), options.tag, channel_->name_space, stream);
+  auto channel = std::make_shared<JobChannel>(core.queue().next_id(), channel_->kind, options.tag,
+                                              channel_->name_space, stream);
   auto child = std::make_shared<Job>(cache_, channel);
   core.queue().enter(channel);
   try {

@@ -83,7 +83,8 @@ class Job {
   void rewind(int32_t num_new_tokens);
   // A second job that goes on from the tokens of this one, with a seed of its own; pages are shared until one
   // of them writes. Takes place between two steps; where this job is over by then, the fork fails with
-  // ErrorCode::closed. Throws like Cache::submit where the queue is full.
+  // ErrorCode::closed, and where it could never fit with ErrorCode::capacity or quota. Throws like
+  // Cache::submit where the queue is full, and ErrorCode::invalid_argument for a job that does not generate.
   std::shared_ptr<Job> fork(const ForkOptions& options);
 
   JobState state() const;

@@ -4,9 +4,10 @@
 
 namespace quire {
 
-JobChannel::JobChannel(JobId job, uint64_t job_tag, std::string job_name_space,
+JobChannel::JobChannel(JobId job, JobKind job_kind, uint64_t job_tag, std::string job_name_space,
                        const EventStreamOptions& options)
     : id(job),
+      kind(job_kind),
       tag(job_tag),
       name_space(std::move(job_name_space)),
       stream(std::make_shared<EventStream>(options)) {}
@@ -19,10 +20,7 @@ bool JobChannel::finish(JobResult&& result) noexcept {
   terminal.tag = tag;
   terminal.reason = result.reason;
   terminal.error = result.error;
-  try {
-    terminal.message = result.message;
-  } catch (...) {  // the code says enough where there is no memory for the words
-  }
+  set_message(terminal.message, result.message);
   {
     const MutexLock lock(mutex_);
     result_ = std::move(result);

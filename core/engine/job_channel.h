@@ -9,6 +9,7 @@
 #include "core/base/mutex.h"
 #include "core/engine/event_stream.h"
 #include "core/engine/job.h"
+#include "core/engine/job_request.h"
 
 namespace quire {
 
@@ -33,9 +34,11 @@ struct JobOutput {
 // Any thread. The engine writes, readers read; whoever ends the job first decides how it ended.
 class JobChannel {
  public:
-  JobChannel(JobId job, uint64_t tag, std::string name_space, const EventStreamOptions& options);
+  JobChannel(JobId job, JobKind kind, uint64_t tag, std::string name_space,
+             const EventStreamOptions& options);
 
   const JobId id;
+  const JobKind kind;
   const uint64_t tag;
   const std::string name_space;
   const std::shared_ptr<EventStream> stream;

@@ -112,16 +112,13 @@ void JobQueue::forget(JobId job) noexcept {
   live_.erase(job);
 }
 
-void JobQueue::shut(ErrorCode code, const std::string& message) noexcept {
+void JobQueue::shut(ErrorCode code, std::string_view message) noexcept {
   std::vector<std::unique_ptr<EngineTask>> tasks;
   {
     const MutexLock lock(mutex_);
     if (shut_code_ == ErrorCode::ok) {
       shut_code_ = code;
-      try {
-        shut_message_ = message;
-      } catch (...) {  // the code says enough
-      }
+      set_message(shut_message_, message);
     }
     tasks.swap(tasks_);
   }
@@ -138,12 +135,14 @@ ErrorCode JobQueue::shut_code() const {
   return shut_code_;
 }
 
-std::string JobQueue::shut_message() const {
+std::string JobQueue::shut_message() const noexcept {
+  std::string message;
   const MutexLock lock(mutex_);
-  return shut_message_;
+  set_message(message, shut_message_);
+  return message;
 }
 
-void JobQueue::end_all_jobs(ErrorCode code, const std::string& message) noexcept {
+void JobQueue::end_all_jobs(ErrorCode code, std::string_view message) noexcept {
   // One at a time, so that nothing has to be allocated and no channel is touched under the lock.
   for (;;) {
     std::shared_ptr<JobChannel> channel;
@@ -156,10 +155,7 @@ void JobQueue::end_all_jobs(ErrorCode code, const std::string& message) noexcept
     JobResult result = channel->result();
     result.reason = FinishReason::failed;
     result.error = code;
-    try {
-      result.message = message;
-    } catch (...) {  // the code says enough
-    }
+    set_message(result.message, message);
     channel->finish(std::move(result));
   }
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -23,7 +24,7 @@ class EngineTask {
  public:
   virtual ~EngineTask() = default;
   virtual void run(StepLoop& loop) = 0;
-  virtual void refuse(ErrorCode code, const std::string& message) noexcept = 0;
+  virtual void refuse(ErrorCode code, std::string_view message) noexcept = 0;
 };
 
 struct Inbox {
@@ -58,12 +59,12 @@ class JobQueue {
   void forget(JobId job) noexcept;
 
   // Everything that comes later fails with this; what is in the inbox is refused. The first call counts.
-  void shut(ErrorCode code, const std::string& message) noexcept;
+  void shut(ErrorCode code, std::string_view message) noexcept;
   bool shut() const;
   ErrorCode shut_code() const;
-  std::string shut_message() const;
+  std::string shut_message() const noexcept;
   // Ends every job that is known, from whatever thread; for an engine that does not answer any more.
-  void end_all_jobs(ErrorCode code, const std::string& message) noexcept;
+  void end_all_jobs(ErrorCode code, std::string_view message) noexcept;
 
   int32_t num_queued() const;
   size_t num_live() const;

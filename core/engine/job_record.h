@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "core/base/clock.h"
+#include "core/base/error.h"
 #include "core/base/ids.h"
 #include "core/engine/job_channel.h"
 #include "core/engine/job_request.h"
@@ -20,6 +22,11 @@ struct JobStep {
   FinishReason finish = FinishReason::unfinished;
   ErrorCode error = ErrorCode::ok;  // not ok: the job fails and nothing of the step stands
   std::string message;
+
+  void fault(ErrorCode code, std::string_view what) noexcept {
+    error = code;
+    set_message(message, what);
+  }
 };
 
 // Made on the caller's thread, then owned by the engine's. All memory that committing a token takes is there

@@ -90,25 +90,6 @@ void check_scheduling(const JobRequest& request) {
   }
 }
 
-void check_fit(const JobRequest& request, const RequestLimits& limits) {
-  const int64_t wanted = static_cast<int64_t>(request.prompt.size()) +
-                         (request.kind == JobKind::generate ? request.max_new_tokens : 0);
-  const auto num_tokens = static_cast<int32_t>(std::min<int64_t>(wanted, limits.max_seq_len));
-  const int32_t needed = pages_of_whole_job(num_tokens, limits.executor.page_tokens);
-  if (needed > limits.executor.num_pages) {
-    throw Error(ErrorCode::capacity, "the job may need {} pages of {} tokens, the cache has {}", needed,
-                limits.executor.page_tokens, limits.executor.num_pages);
-  }
-  NamespaceQuota quota = limits.options.default_quota;
-  for (const NamespaceOptions& entry : limits.options.namespaces) {
-    if (entry.name == request.name_space) quota = entry.quota;
-  }
-  if (quota.max_pages > 0 && needed > quota.max_pages) {
-    throw Error(ErrorCode::quota, "the job may need {} pages, max_pages of its namespace is {}", needed,
-                quota.max_pages);
-  }
-}
-
 void check_quota(const NamespaceQuota& quota) {
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   require_range("max_running_jobs of a namespace", quota.max_running_jobs, 0, kMost);
@@ -123,6 +104,23 @@ void check_quota(const NamespaceQuota& quota) {
 
 }  // namespace
 
+void check_fit(int64_t num_tokens, const std::string& name_space, const RequestLimits& limits) {
+  const auto longest = static_cast<int32_t>(std::min<int64_t>(num_tokens, limits.max_seq_len));
+  const int32_t needed = pages_of_whole_job(longest, limits.executor.page_tokens);
+  if (needed > limits.executor.num_pages) {
+    throw Error(ErrorCode::capacity, "the job may need {} pages of {} tokens, the cache has {}", needed,
+                limits.executor.page_tokens, limits.executor.num_pages);
+  }
+  NamespaceQuota quota = limits.options.default_quota;
+  for (const NamespaceOptions& entry : limits.options.namespaces) {
+    if (entry.name == name_space) quota = entry.quota;
+  }
+  if (quota.max_pages > 0 && needed > quota.max_pages) {
+    throw Error(ErrorCode::quota, "the job may need {} pages, max_pages of its namespace is {}", needed,
+                quota.max_pages);
+  }
+}
+
 void check_request(const JobRequest& request, const RequestLimits& limits) {
   require_range("kind", static_cast<int32_t>(request.kind), 0, static_cast<int32_t>(JobKind::embed));
   require_range("slow_reader", static_cast<int32_t>(request.slow_reader), 0,
@@ -134,7 +132,8 @@ void check_request(const JobRequest& request, const RequestLimits& limits) {
   if (request.kind == JobKind::generate) check_generation(request, limits);
   if (request.kind == JobKind::score) check_raw_logits(request, limits);
   check_scheduling(request);
-  check_fit(request, limits);
+  const int32_t num_new = request.kind == JobKind::generate ? request.max_new_tokens : 0;
+  check_fit(static_cast<int64_t>(request.prompt.size()) + num_new, request.name_space, limits);
 }
 
 void check_options(const CacheOptions& options, const CacheParts& parts) {

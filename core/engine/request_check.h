@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/engine/cache.h"
@@ -19,6 +20,10 @@ struct RequestLimits {
 
 // Throws naming the first field at fault; refuses by the scheduler's own arithmetic what can never fit.
 void check_request(const JobRequest& request, const RequestLimits& limits);
+
+// The part of it that a fork needs as well: throws capacity or quota where a sequence of num_tokens, cut at
+// max_seq_len, can never have its pages.
+void check_fit(int64_t num_tokens, const std::string& name_space, const RequestLimits& limits);
 
 // Throws invalid_argument naming the option.
 void check_options(const CacheOptions& options, const CacheParts& parts);

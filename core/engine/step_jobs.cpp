@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/deadline.h"
+#include "core/engine/request_check.h"
 #include "core/engine/step_loop.h"
 
 namespace quire {
@@ -73,7 +74,7 @@ void StepLoop::end_late() noexcept {
     for (const auto& job : *jobs) {
       const std::string_view missed = missed_deadline(*job, now_);
       if (!missed.empty()) {
-        fail(*job, ErrorCode::deadline, std::string(missed));
+        fail(*job, ErrorCode::deadline, missed);
       } else {
         next_deadline_ = std::min(next_deadline_, job->deadline());
       }
@@ -90,7 +91,7 @@ TimePoint StepLoop::next_event() const {
 
 // Pages and counts first, the terminal event with the next sweep: whoever sees it finds everything given
 // back.
-void StepLoop::end(JobRecord& job, FinishReason reason, ErrorCode code, const std::string& message) noexcept {
+void StepLoop::end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept {
   if (std::exchange(job.ended, true)) return;
   const bool ran = job.sequence.has_value();
   drop_pages(job);
@@ -100,10 +101,7 @@ void StepLoop::end(JobRecord& job, FinishReason reason, ErrorCode code, const st
   const TimePoint end_time = runtime_.clock().now();
   result.reason = reason;
   result.error = code;
-  try {
-    result.message = message;
-  } catch (...) {  // the code says enough
-  }
+  set_message(result.message, message);
   result.new_tokens = job.num_new_tokens();
   if (!job.started) result.time_queued = end_time - job.submitted;
   if (job.started) result.time_prefill = job.first_token.value_or(end_time) - *job.started;
@@ -144,7 +142,7 @@ void StepLoop::sweep() noexcept {
   }
 }
 
-void StepLoop::end_all(ErrorCode code, const std::string& message) noexcept {
+void StepLoop::end_all(ErrorCode code, std::string_view message) noexcept {
   for (Jobs* jobs : {&running_, &waiting_}) {
     for (const auto& job : *jobs) fail(*job, code, message);
   }
@@ -178,19 +176,25 @@ void StepLoop::rewind(JobRecord& job, int32_t num_new_tokens) {
 
 namespace {
 
+int32_t new_tokens_of_fork(const JobRecord& parent, const ForkOptions& options) {
+  return options.max_new_tokens > 0 ? options.max_new_tokens
+                                    : parent.request.max_new_tokens - parent.num_new_tokens();
+}
+
 std::unique_ptr<JobRecord> make_child(const JobRecord& parent, std::shared_ptr<JobChannel> channel,
-                                      const ForkOptions& options) {
+                                      const ForkOptions& options, int32_t max_tokens) {
   auto child = std::make_unique<JobRecord>(parent.request, parent.sampler, parent.text.clone());
-  const int32_t num_left = parent.request.max_new_tokens - parent.num_new_tokens();
   child->id = channel->id;
   child->channel = std::move(channel);
   child->request.tag = options.tag;
-  child->request.max_new_tokens = options.max_new_tokens > 0 ? options.max_new_tokens : num_left;
+  child->request.max_new_tokens = new_tokens_of_fork(parent, options);
   child->request.min_new_tokens = std::max(0, parent.request.min_new_tokens - parent.num_new_tokens());
   child->sampler.reseed(options.seed);
   child->stop_tokens = parent.stop_tokens;
   child->num_prompt_tokens = static_cast<int32_t>(parent.tokens.size());
-  child->tokens.reserve(parent.tokens.size() + static_cast<size_t>(child->request.max_new_tokens));
+  child->max_tokens = max_tokens;
+  child->tokens.reserve(static_cast<size_t>(max_tokens) + 1);
+  child->sampler.reserve(static_cast<size_t>(max_tokens) + 1);
   child->tokens.assign(parent.tokens.begin(), parent.tokens.end());
   child->result.prompt_tokens = child->num_prompt_tokens;
   return child;
@@ -198,17 +202,23 @@ std::unique_ptr<JobRecord> make_child(const JobRecord& parent, std::shared_ptr<J
 
 }  // namespace
 
+bool StepLoop::has_place(int32_t name_space) {
+  const NamespaceView& space = name_spaces_.views()[static_cast<size_t>(name_space)];
+  if (space.max_running_jobs > 0 && space.running_jobs >= space.max_running_jobs) return false;
+  return static_cast<int32_t>(running_.size()) < policy_limits_.max_running_jobs;
+}
+
 // The child takes over pages where there is a place for it; else it waits in the queue like any other and
 // finds most of them through the cache.
 void StepLoop::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
                     int32_t max_seq_len) {
-  auto child = make_child(parent, std::move(channel), options);
+  const int64_t wanted = static_cast<int64_t>(parent.tokens.size()) + new_tokens_of_fork(parent, options);
+  check_fit(wanted, parent.request.name_space, {limits_, parts_.num_tokens, max_seq_len, options_});
+  auto child = make_child(parent, std::move(channel), options,
+                          static_cast<int32_t>(std::min<int64_t>(max_seq_len, wanted)));
   child->submitted = now_;
-  child->max_tokens = static_cast<int32_t>(
-      std::min<int64_t>(max_seq_len, int64_t{child->num_prompt_tokens} + child->request.max_new_tokens));
   JobRecord& forked = *child;
-  const bool shares =
-      parent.sequence && static_cast<int32_t>(running_.size()) < policy_limits_.max_running_jobs;
+  const bool shares = parent.sequence && has_place(parent.name_space);
   accept(std::move(child));
   if (!shares || waiting_.empty() || waiting_.back().get() != &forked) return;
   try {

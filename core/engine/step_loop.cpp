@@ -105,7 +105,7 @@ void StepLoop::measure_step() noexcept {
 }
 
 // A step that failed as a whole is somebody's fault: who took part is run alone until it is found out whose.
-void StepLoop::blame(ErrorCode code, const std::string& message) noexcept {
+void StepLoop::blame(ErrorCode code, std::string_view message) noexcept {
   if (planned_jobs_.size() == 1) {
     fail(*planned_jobs_.front(), code, message);
     return;
@@ -129,15 +129,13 @@ void StepLoop::verify(const Reservation& reservation, const Logits& logits) {
     try {
       verify_job(job, reserved, logits, row, accepted);
     } catch (const Error& error) {
-      job.step.error = error.code();
-      job.step.message = error.what();
+      job.step.fault(error.code(), error.what());
     } catch (const std::bad_alloc&) {
-      job.step.error = ErrorCode::out_of_memory;
+      job.step.fault(ErrorCode::out_of_memory, "no memory for the tokens of a step");
     } catch (const std::exception& error) {
-      job.step.error = ErrorCode::internal;
-      job.step.message = error.what();
+      job.step.fault(ErrorCode::internal, error.what());
     } catch (...) {
-      job.step.error = ErrorCode::internal;
+      job.step.fault(ErrorCode::internal, "a step failed with something that is no exception of ours");
     }
     accepted.faulted = job.step.error != ErrorCode::ok;
     accepted_.sequences.push_back(accepted);

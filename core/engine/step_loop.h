@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/engine/cache.h"
@@ -35,7 +36,7 @@ class StepLoop {
   StepOutcome run_once();
   // When an idle loop has to look again without being told; max() where never.
   TimePoint next_event() const;
-  void end_all(ErrorCode code, const std::string& message) noexcept;
+  void end_all(ErrorCode code, std::string_view message) noexcept;
 
   // As of the last step; any thread.
   CacheStats stats() const { return book_.stats(); }
@@ -69,14 +70,15 @@ class StepLoop {
   void end_cancelled() noexcept;
   void end_late() noexcept;
   void expire_pins() noexcept;
-  void end(JobRecord& job, FinishReason reason, ErrorCode code, const std::string& message) noexcept;
-  void fail(JobRecord& job, ErrorCode code, const std::string& message) noexcept {
+  void end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept;
+  void fail(JobRecord& job, ErrorCode code, std::string_view message) noexcept {
     end(job, FinishReason::failed, code, message);
   }
   void announce_end(JobRecord& job) noexcept;
   void sweep() noexcept;
   void publish_stats() noexcept;
   void begin(JobRecord& job) noexcept;
+  bool has_place(int32_t name_space);
   void drop_pages(JobRecord& job) noexcept;
 
   // Plan.
@@ -110,7 +112,7 @@ class StepLoop {
   void count_tokens(JobRecord& job, const ReservedSequence& reserved, int32_t num_new) noexcept;
   void measure_token(JobRecord& job) noexcept;
   void measure_reuse(const JobRecord& job) noexcept;
-  void blame(ErrorCode code, const std::string& message) noexcept;
+  void blame(ErrorCode code, std::string_view message) noexcept;
   void audit() const;
 
   const Runtime& runtime_;

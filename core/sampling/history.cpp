@@ -29,36 +29,33 @@ TokenHistory::TokenHistory(const SamplingSettings& settings)
                                         : static_cast<size_t>(settings.penalty_range)),
       decay_(static_cast<size_t>(settings.penalty_decay)) {}
 
-void TokenHistory::count(TokenId token) {
-  ++counts_[token];
-}
-
-void TokenHistory::uncount(TokenId token) {
-  const auto entry = counts_.find(token);
-  Expects(entry != counts_.end());
-  if (--entry->second == 0) counts_.erase(entry);
+void TokenHistory::reserve(size_t num_tokens) {
+  if (!enabled_) return;
+  tokens_.reserve(num_tokens);
+  // One token more is counted for as long as it takes to drop the oldest.
+  if (range_ > 0) counts_.reserve(range_ < num_tokens ? range_ + 1 : num_tokens);
 }
 
 void TokenHistory::append(TokenId token) {
   if (!enabled_) return;
   tokens_.push_back(token);
-  if (range_ > 0) count(token);
+  if (range_ > 0) counts_.add(token);
   const size_t num_tokens = tokens_.size();
-  if (range_ > 0 && num_tokens > range_) uncount(tokens_[num_tokens - 1 - range_]);
+  if (range_ > 0 && num_tokens > range_) counts_.remove(tokens_[num_tokens - 1 - range_]);
 }
 
 void TokenHistory::pop() {
   if (!enabled_) return;
   Expects(!tokens_.empty());
   const size_t num_tokens = tokens_.size();
-  if (range_ > 0 && num_tokens > range_) count(tokens_[num_tokens - 1 - range_]);
-  if (range_ > 0) uncount(tokens_.back());
+  if (range_ > 0 && num_tokens > range_) counts_.add(tokens_[num_tokens - 1 - range_]);
+  if (range_ > 0) counts_.remove(tokens_.back());
   tokens_.pop_back();
 }
 
 void TokenHistory::penalise(gsl::span<float> logits, std::vector<bool>& seen) const {
   if (!enabled_) return;
-  for (const auto& [token, count] : counts_) {
+  for (const auto& [token, count] : counts_.entries()) {
     float& logit = logits[static_cast<size_t>(token)];
     const double penalised = repeat(logit, repetition_) - presence_ - static_cast<double>(frequency_) * count;
     logit = to_logit(penalised, logit);
@@ -74,7 +71,7 @@ void TokenHistory::penalise_faded(gsl::span<float> logits, std::vector<bool>& se
     const double strength = 1.0 - static_cast<double>(age - range_) / static_cast<double>(decay_);
     float& logit = logits[static_cast<size_t>(token)];
     double penalised = logit;
-    if (counts_.find(token) == counts_.end() && !seen[static_cast<size_t>(token)]) {
+    if (!counts_.contains(token) && !seen[static_cast<size_t>(token)]) {
       penalised = repeat(penalised, 1.0 + (repetition_ - 1.0) * strength) - presence_ * strength;
     }
     seen[static_cast<size_t>(token)] = true;

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include <gsl/gsl>
 
 #include "core/base/ids.h"
 #include "core/sampling/settings.h"
+#include "core/sampling/token_counts.h"
 
 namespace quire {
 
@@ -17,6 +17,8 @@ class TokenHistory {
  public:
   explicit TokenHistory(const SamplingSettings& settings);
 
+  // Takes the memory for so many tokens; within that, append and pop cannot fail.
+  void reserve(size_t num_tokens);
   void append(TokenId token);
   // Forgets the newest token; there must be one.
   void pop();
@@ -27,8 +29,6 @@ class TokenHistory {
 
  private:
   void penalise_faded(gsl::span<float> logits, std::vector<bool>& seen) const;
-  void count(TokenId token);
-  void uncount(TokenId token);
 
   bool enabled_;
   float repetition_;
@@ -36,8 +36,8 @@ class TokenHistory {
   float presence_;
   size_t range_;  // SIZE_MAX is all
   size_t decay_;
-  std::vector<TokenId> tokens_;                  // oldest first
-  std::unordered_map<TokenId, int32_t> counts_;  // of the newest range_ tokens; no zero entries
+  std::vector<TokenId> tokens_;  // oldest first
+  TokenCounts counts_;           // of the newest range_ tokens
 };
 
 }  // namespace quire

@@ -29,6 +29,9 @@ class SamplerState {
   // this position, so a text sent again as the prompt of a new job is continued by the same draws.
   uint64_t num_tokens() const { return num_tokens_; }
 
+  // Takes the memory for a history of so many tokens; within that, append and rewind cannot fail. A copy has
+  // to be told again.
+  void reserve(size_t num_tokens) { history_.reserve(num_tokens); }
   // Tokens of the prompt, or accepted ones. Every id must be in the vocabulary.
   void append(TokenId token);
   void append(gsl::span<const TokenId> tokens);

@@ -274,6 +274,66 @@ TEST(GenerationTest, AForkGoesOnFromTheTokensOfItsParent) {
   EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
 }
 
+TEST(GenerationTest, OnlyAGeneratingJobCanBeForked) {
+  FakeEngineOptions options = threadless();
+  options.cache.max_chunk_tokens = 4;
+  FakeEngine engine(options);
+  JobRequest request;
+  request.kind = JobKind::score;
+  request.prompt = counting(0, 20);
+  const auto job = engine.cache->submit(request);
+  engine.cache->core().run_once();
+  try {
+    job->fork({});
+    ADD_FAILURE() << "there is nothing to go on from";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  }
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*job).terminal.reason, FinishReason::completed);
+}
+
+// 2^29 new tokens are a request like any other: what fits into max_seq_len is what it gets.
+TEST(GenerationTest, AForkOfAJobWithoutLimitTakesNoMoreMemoryThanItCanUse) {
+  FakeEngine engine(threadless());
+  const TokenIds prompt = counting(0, 20);
+  const auto parent = engine.cache->submit(greedy(prompt, 1 << 29));
+  for (int32_t i = 0; i < 3; ++i) engine.cache->core().run_once();
+  const auto child = parent->fork({});
+  engine.cache->core().run_once();
+  ASSERT_NE(engine.cache->core().loop().find(child->id()), nullptr);
+  EXPECT_LE(engine.cache->core().loop().find(child->id())->tokens.capacity(), 201U);
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*child).terminal.reason, FinishReason::max_seq_len);
+}
+
+TEST(GenerationTest, AForkThatCanNeverFitIsRefused) {
+  FakeEngineOptions options = threadless();
+  options.limits.num_pages = 10;
+  FakeEngine engine(options);
+  const auto parent = engine.cache->submit(greedy(counting(0, 20), 8));
+  engine.cache->core().run_once();
+  ForkOptions fork;
+  fork.max_new_tokens = 30;
+  const auto child = parent->fork(fork);
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*child).terminal.error, ErrorCode::capacity);
+  EXPECT_EQ(read_all(*parent).tokens, fake_greedy(counting(0, 20), 8, kVocab));
+}
+
+TEST(GenerationTest, AForkKeepsToTheQuotaOfItsNamespace) {
+  FakeEngineOptions options = threadless();
+  options.cache.default_quota.max_running_jobs = 1;
+  FakeEngine engine(options);
+  const auto parent = engine.cache->submit(greedy(counting(0, 20), 8));
+  engine.cache->core().run_once();
+  const auto child = parent->fork({});
+  engine.cache->core().run_once();
+  EXPECT_EQ(child->state(), JobState::queued);
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*child).tokens.size(), 7U);
+}
+
 TEST(GenerationTest, ARewoundJobTakesTheSameWayAgain) {
   FakeEngine engine(threadless());
   const TokenIds prompt = counting(4, 9);

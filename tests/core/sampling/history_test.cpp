@@ -5,8 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/allocation_faults.h"
+
 namespace quire {
 namespace {
+
+using testing::AllocationFault;
+using testing::FaultSpan;
 
 constexpr int32_t kVocabSize = 12;
 
@@ -100,6 +105,22 @@ TEST(TokenHistory, IsTheSameByAnyRoad) {
   }
   const std::vector<float> logits(kVocabSize, 1.0F);
   EXPECT_EQ(penalise(direct, logits), penalise(wandering, logits));
+}
+
+// A step appends where nothing may fail any more, and a rewind pops token by token.
+TEST(TokenHistory, TakesNoMemoryWithinWhatWasReserved) {
+  for (const int32_t range : {-1, 0, 1, 5, 100}) {
+    SamplingSettings settings;
+    settings.repetition_penalty = 1.5F;
+    settings.penalty_range = range;
+    TokenHistory history(settings);
+    history.reserve(40);
+    const AllocationFault fault(1, FaultSpan::for_ever);
+    for (TokenId token = 0; token < 40; ++token) history.append(token * 1000003 % 65537);
+    for (int32_t i = 0; i < 40; ++i) history.pop();
+    for (TokenId token = 0; token < 40; ++token) history.append(token);
+    EXPECT_EQ(fault.num_failed(), 0) << "range " << range;
+  }
 }
 
 TEST(TokenHistory, KeepsExtremesFinite) {
