@@ -81,7 +81,9 @@ QUIRE_API int32_t quire_job_rewind(quire_job* job, int32_t num_new_tokens, quire
  * A second job that goes on from the tokens of this one between two steps; both share what is computed so
  * far. Of `request` counts the seed, the user data and the queue, and max_new_tokens where it was set,
  * counted from the fork; all else is as in this job. Where this job is over by then the fork ends with
- * QUIRE_ERROR_CLOSED. Refused as quire_job_submit refuses. The caller owns the new job. NULL on failure.
+ * QUIRE_ERROR_CLOSED, where it could never have its pages with QUIRE_ERROR_CAPACITY or QUIRE_ERROR_QUOTA.
+ * Refused as quire_job_submit refuses, and with QUIRE_ERROR_INVALID_ARGUMENT for a job that generates
+ * nothing. The caller owns the new job. NULL on failure.
  */
 QUIRE_API quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_error** error);
 
