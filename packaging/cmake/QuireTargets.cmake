@@ -15,7 +15,7 @@ function(quire_setup_target target)
   if(QUIRE_SANITIZE)
     string(REPLACE ";" "," sanitizers "${QUIRE_SANITIZE}")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${sanitizers}
-      -fno-sanitize-recover=all -fno-omit-frame-pointer -g>)
+      -fno-sanitize-recover=all -fno-omit-frame-pointer>)
     target_link_options(${target} PRIVATE -fsanitize=${sanitizers})
   endif()
 endfunction()
@@ -28,6 +28,12 @@ function(quire_add_library name)
   target_include_directories(${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
   target_link_libraries(${name} PUBLIC ${arg_LINKS})
 endfunction()
+
+# Absurd sizes are refused by the allocator as they are without a sanitizer; the first report ends the program.
+set(sanitizer_options
+  ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1
+  UBSAN_OPTIONS=print_stacktrace=1
+  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1)
 
 # quire_add_test(NAME SOURCES ... LINKS ... [LABELS ...] [TIMEOUT seconds]): one GoogleTest program,
 # registered whole. Tests find their fixtures through QUIRE_TEST_DATA and the larger models through
@@ -47,6 +53,9 @@ function(quire_add_test name)
     set(arg_TIMEOUT 300)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  if(QUIRE_SANITIZE)
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${sanitizer_options}")
+  endif()
   if("threads" IN_LIST arg_LABELS)
     set_property(GLOBAL APPEND PROPERTY QUIRE_THREAD_TESTS ${name})
   endif()

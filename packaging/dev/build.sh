@@ -3,11 +3,6 @@
 # Checkouts share the compiler cache: paths below the checkout are hashed relative to it.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
-# ThreadSanitizer and AddressSanitizer end the program at their first report.
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1}
-export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1}
-
 num_jobs() { nproc; }
 
 configure() { step "configure $1" cmake --preset "$1"; }
@@ -59,7 +54,7 @@ build_cuda_where_possible() {
     return 0
   fi
   configure cuda
-  build cuda
+  build cuda quire_cuda kernels_cuda_test
 }
 
 run_clang_tidy() {
