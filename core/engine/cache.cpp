@@ -52,6 +52,8 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   stream.engine = core.queue().signal();
   record->channel = std::make_shared<JobChannel>(record->id, own.kind, own.tag, own.name_space, stream);
   record->submitted = core.runtime().clock().now();
+  record->channel->progress.submitted = record->submitted;
+  record->channel->progress.prompt_tokens = record->num_prompt_tokens;
   const auto deadline = [&](Duration timeout) {
     return timeout == Duration{0} ? TimePoint::max() : deadline_after(record->submitted, timeout);
   };

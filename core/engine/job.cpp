@@ -2,13 +2,12 @@
 
 #include <utility>
 
-#include <fmt/core.h>
-
 #include "core/base/error.h"
 #include "core/engine/cache.h"
 #include "core/engine/deadline.h"
 #include "core/engine/engine_core.h"
 #include "core/engine/event_queue.h"
+#include "core/engine/explain.h"
 #include "core/engine/job_channel.h"
 
 namespace quire {
@@ -111,81 +110,28 @@ std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
 }
 
 JobState Job::state() const {
-  return channel_->state;
+  const JobState state = channel_->state;
+  const bool runs = state == JobState::prefill || state == JobState::generating;
+  return runs && channel_->stream->holds_back() ? JobState::paused : state;
 }
 
 JobResult Job::result() const {
   return channel_->result();
 }
 
-namespace {
-
-std::string explain_wait(const WaitReason& reason) {
-  switch (reason.cause) {
-    case WaitCause::pages:
-      return fmt::format(
-          "queued: needs {} pages, {} available; the next release is expected from job {} of {}",
-          reason.needed_pages, reason.available_pages, reason.next_release.value, reason.running_jobs);
-    case WaitCause::slots:
-      return fmt::format("queued: all {} places are taken; the next release is expected from job {}",
-                         reason.running_jobs, reason.next_release.value);
-    default:
-      return "queued: waits for its turn";
-  }
-}
-
-std::string_view reason_name(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::unfinished:
-      return "unfinished";
-    case FinishReason::stop_token:
-      return "a stop token";
-    case FinishReason::stop_string:
-      return "a stop string";
-    case FinishReason::max_new_tokens:
-      return "max_new_tokens";
-    case FinishReason::max_seq_len:
-      return "max_seq_len";
-    case FinishReason::completed:
-      return "completion";
-    case FinishReason::cancelled:
-      return "cancellation";
-    case FinishReason::failed:
-      return "failure";
-  }
-  return "unknown";
-}
-
-std::string explain_end(const JobResult& result) {
-  std::string line = fmt::format(
-      "finished by {}: {} prompt tokens ({} cached), {} new; queued {:.3f} s, prefill {:.3f} s, generating "
-      "{:.3f} s, "
-      "preempted {} times",
-      reason_name(result.reason), result.prompt_tokens, result.cached_tokens, result.new_tokens,
-      in_seconds(result.time_queued), in_seconds(result.time_prefill), in_seconds(result.time_generating),
-      result.preemptions);
-  if (result.reason == FinishReason::failed) {
-    line += fmt::format("; {}: {}", error_code_name(result.error), result.message);
-  }
-  return line;
-}
-
-}  // namespace
-
 std::string Job::explain() const {
-  switch (channel_->state.load()) {
-    case JobState::queued:
-      return explain_wait(channel_->wait_reason());
-    case JobState::prefill:
-      return fmt::format("computing its prompt: {} tokens so far", channel_->computed_tokens.load());
-    case JobState::generating:
-      return fmt::format("generating: {} new tokens so far", channel_->new_tokens.load());
-    case JobState::paused:
-      return fmt::format("paused with {} new tokens", channel_->new_tokens.load());
-    case JobState::finished:
-      return explain_end(channel_->result());
+  JobView view;
+  view.state = state();
+  view.result = result();
+  view.computed_tokens = channel_->progress.computed_tokens;
+  view.company = channel_->progress.company;
+  view.reader_behind = channel_->stream->holds_back();
+  view.wait = channel_->wait_reason();
+  if (view.wait.in_front.value != 0) {
+    const auto in_front = cache_->core().queue().find_live(view.wait.in_front);
+    if (in_front != nullptr) view.wait_in_front = in_front->wait_reason();
   }
-  return {};
+  return quire::explain(view);
 }
 
 std::vector<float> Job::scores() const {

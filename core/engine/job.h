@@ -39,6 +39,7 @@ struct JobResult {
   Duration time_queued{0};      // submit to first step
   Duration time_prefill{0};     // first step to first token
   Duration time_generating{0};  // first token to end
+  Duration time_resting{0};     // of those, paused or waiting for its reader
 };
 
 struct ForkOptions {

@@ -1,5 +1,6 @@
 #include "core/engine/job_channel.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace quire {
@@ -30,11 +31,6 @@ bool JobChannel::finish(JobResult&& result) noexcept {
   return true;
 }
 
-void JobChannel::set_progress(const JobResult& result) {
-  const MutexLock lock(mutex_);
-  if (!over()) result_ = result;
-}
-
 void JobChannel::set_wait_reason(const WaitReason& reason) noexcept {
   const MutexLock lock(mutex_);
   wait_reason_ = reason;
@@ -46,9 +42,27 @@ void JobChannel::set_output(JobOutput&& output) noexcept {
 }
 
 JobResult JobChannel::result() const {
-  const MutexLock lock(mutex_);
-  JobResult result = result_;
-  if (!over()) result.new_tokens = new_tokens;
+  {
+    const MutexLock lock(mutex_);
+    if (result_.has_value()) return *result_;
+  }
+  return result_so_far();
+}
+
+JobResult JobChannel::result_so_far() const {
+  JobResult result;
+  result.prompt_tokens = progress.prompt_tokens;
+  result.cached_tokens = progress.cached_tokens;
+  result.new_tokens = progress.new_tokens;
+  result.preemptions = progress.preemptions;
+  const TimePoint submitted = progress.submitted;
+  const TimePoint started = progress.started;
+  const TimePoint first_token = progress.first_token;
+  if (submitted == TimePoint::max()) return result;
+  const TimePoint now = std::max(submitted, stream->options().clock->now());
+  result.time_queued = std::min(now, started) - submitted;
+  if (started < now) result.time_prefill = std::min(now, first_token) - started;
+  if (first_token < now) result.time_generating = now - first_token;
   return result;
 }
 

@@ -160,6 +160,12 @@ void JobQueue::end_all_jobs(ErrorCode code, std::string_view message) noexcept {
   }
 }
 
+std::shared_ptr<JobChannel> JobQueue::find_live(JobId job) const {
+  const MutexLock lock(mutex_);
+  const auto entry = live_.find(job);
+  return entry == live_.end() ? nullptr : entry->second;
+}
+
 int32_t JobQueue::num_queued() const {
   const MutexLock lock(mutex_);
   return num_queued_;

@@ -66,6 +66,8 @@ class JobQueue {
   // Ends every job that is known, from whatever thread; for an engine that does not answer any more.
   void end_all_jobs(ErrorCode code, std::string_view message) noexcept;
 
+  // The channel of a job that is not over; null where there is none.
+  std::shared_ptr<JobChannel> find_live(JobId job) const;
   int32_t num_queued() const;
   size_t num_live() const;
 

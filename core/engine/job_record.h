@@ -57,6 +57,7 @@ struct JobRecord {
   int32_t book_place = -1;  // in MetricsBook
   int32_t admitted_priority = 0;
   int32_t overtaken = 0;
+  WaitReason wait_reason;  // as its channel has it
   bool paused = false;
   bool suspect = false;
 
@@ -65,8 +66,9 @@ struct JobRecord {
   std::optional<TimePoint> started;
   std::optional<TimePoint> first_token;
   TimePoint last_token;
-  bool announced = false;  // EventKind::started was sent
-  bool ended = false;      // its terminal event comes with the next sweep
+  std::optional<TimePoint> resting_since;  // while it is paused, or its reader is behind
+  bool announced = false;                  // EventKind::started was sent
+  bool ended = false;                      // its terminal event comes with the next sweep
   JobResult result;
   JobStep step;
 

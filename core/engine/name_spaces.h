@@ -27,6 +27,7 @@ class NameSpaces {
   void clear_held_pages();
 
   gsl::span<const NamespaceView> views();
+  const NamespaceView& view(int32_t index) const { return entries_[static_cast<size_t>(index)].view; }
   const NamespaceQuota& quota_of(const std::string& name) const;
 
  private:

@@ -1,7 +1,9 @@
 #include "core/engine/scheduler_policy.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
+#include <utility>
 
 namespace quire {
 
@@ -177,10 +179,11 @@ class StepPlanner {
            static_cast<int32_t>(std::min<int64_t>(job.waited / input_.limits.ageing_interval, 100000));
   }
 
-  auto waiting_rank(int32_t index) const {
+  using WaitingRank = std::tuple<int32_t, TimePoint, double, uint64_t>;
+  WaitingRank waiting_rank(int32_t index) const {
     const WaitingView& job = waiting(index);
     const NamespaceView& space = input_.name_spaces[static_cast<size_t>(job.name_space)];
-    return std::tuple(-aged_priority(job), job.deadline, space.served, job.order);
+    return {-aged_priority(job), job.deadline, space.served, job.order};
   }
 
   // Pages that running jobs will take before their next token: a new job must not push them out at once.
@@ -196,12 +199,14 @@ class StepPlanner {
     if (input_.waiting.empty() || tokens_left_ <= 0 || rows_left_ <= 0) return;
     int32_t spare_pages = input_.available_pages - promised_pages();
     auto num_running = static_cast<int32_t>(input_.running.size());
-    tried_.assign(input_.waiting.size(), false);
     started_.assign(input_.name_spaces.size(), {});
-    for (int32_t index = best_waiting(); index >= 0; index = best_waiting()) {
-      tried_[static_cast<size_t>(index)] = true;
+    rank_waiting();
+    for (int32_t index = next_waiting(); index >= 0; index = next_waiting()) {
       if (tokens_left_ <= 0 || rows_left_ <= 0 || gated()) return;
-      if (over_quota_of_jobs(index)) continue;
+      if (over_quota_of_jobs(index)) {
+        hold_back(index, BlockedJob::Cause::quota_jobs, 0);
+        continue;
+      }
       if (num_running >= input_.limits.max_running_jobs) {
         block(index, BlockedJob::Cause::slots, 0);
         if (!preempt_resting()) preempt_below(index, 1, /*for_slot=*/true);
@@ -209,8 +214,14 @@ class StepPlanner {
       }
       const PageDemand demand = input_.demand_of(index);
       const int32_t needed = pages_to_hold(index, demand);
-      if (over_quota_of_pages(index, needed)) continue;
-      if (waits_for_leader(waiting(index).tokens, demand)) continue;
+      if (over_quota_of_pages(index, needed)) {
+        hold_back(index, BlockedJob::Cause::quota_pages, needed);
+        continue;
+      }
+      if (waits_for_leader(waiting(index).tokens, demand)) {
+        hold_back(index, BlockedJob::Cause::shared_prefix, needed);
+        continue;
+      }
       if (needed > spare_pages) {
         if (preempt_resting() || preempt_below(index, needed - spare_pages, /*for_slot=*/false)) return;
         if (block(index, BlockedJob::Cause::pages, needed)) return;
@@ -227,13 +238,22 @@ class StepPlanner {
                        [&](const Passed& passed) { return passed.overtaken >= input_.limits.max_overtakes; });
   }
 
-  int32_t best_waiting() const {
-    int32_t best = -1;
+  // A heap: of many that wait few are looked at in a step.
+  void rank_waiting() {
+    ranked_.clear();
     for (int32_t i = 0; i < static_cast<int32_t>(input_.waiting.size()); ++i) {
-      if (tried_[static_cast<size_t>(i)] || !waiting(i).runnable) continue;
-      if (best < 0 || waiting_rank(i) < waiting_rank(best)) best = i;
+      if (waiting(i).runnable) ranked_.push_back({waiting_rank(i), i});
     }
-    return best;
+    std::make_heap(ranked_.begin(), ranked_.end(), std::greater<>());
+  }
+
+  // The highest that was not looked at; -1 where there is none.
+  int32_t next_waiting() {
+    if (ranked_.empty()) return -1;
+    std::pop_heap(ranked_.begin(), ranked_.end(), std::greater<>());
+    const int32_t index = ranked_.back().second;
+    ranked_.pop_back();
+    return index;
   }
 
   int32_t pages_to_hold(int32_t index, const PageDemand& demand) const {
@@ -282,10 +302,15 @@ class StepPlanner {
     return lowest >= 0 && releasable >= missing && preempt(lowest);
   }
 
+  void hold_back(int32_t index, BlockedJob::Cause cause, int32_t needed, bool gates = false) {
+    output_.held_back.push_back({index, cause, needed, gates});
+  }
+
   // True where the job that does not fit lets nobody pass.
   bool block(int32_t index, BlockedJob::Cause cause, int32_t needed) {
     const bool gates = waiting(index).overtaken >= input_.limits.max_overtakes;
-    if (!output_.blocked.has_value()) output_.blocked = BlockedJob{index, cause, needed, gates};
+    hold_back(index, cause, needed, gates);
+    if (!output_.blocked.has_value()) output_.blocked = output_.held_back.back();
     if (cause == BlockedJob::Cause::pages) passed_.push_back({index, waiting(index).overtaken});
     return gates;
   }
@@ -315,7 +340,7 @@ class StepPlanner {
   int32_t pages_left_;
   std::vector<int32_t> order_;  // of running jobs, the highest rank first
   std::vector<Leader> leaders_;
-  std::vector<bool> tried_;
+  std::vector<std::pair<WaitingRank, int32_t>> ranked_;  // waiting jobs that were not looked at, a heap
   std::vector<Started> started_;
   std::vector<Passed> passed_;
 };
@@ -327,6 +352,7 @@ void PolicyOutput::clear() {
   grants.clear();
   overtaken.clear();
   blocked.reset();
+  held_back.clear();
 }
 
 void plan_step(const PolicyInput& input, PolicyOutput& output) {

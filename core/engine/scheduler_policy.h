@@ -79,9 +79,15 @@ struct Grant {
   int32_t priority = 0;  // of an admitted job, with its age; protects it from preemption by younger ones
 };
 
-// The first waiting job that did not fit, and why.
+// A waiting job that was looked at and not admitted, and why.
 struct BlockedJob {
-  enum class Cause : int32_t { pages, slots };
+  enum class Cause : int32_t {
+    pages,          // more than there are
+    slots,          // all places are taken
+    quota_jobs,     // its namespace runs as many as it may
+    quota_pages,    // its namespace would hold more than it may
+    shared_prefix,  // another prompt of this step computes its next page
+  };
   int32_t waiting_idx = -1;
   Cause cause = Cause::pages;
   int32_t needed_pages = 0;
@@ -90,10 +96,11 @@ struct BlockedJob {
 
 struct PolicyOutput {
   // To be preempted before anything else; the rest is empty then, and the function is to be asked again.
-  std::optional<int32_t> preempt;  // into running
-  std::vector<Grant> grants;       // decoding jobs first
-  std::vector<int32_t> overtaken;  // into waiting, once for each admitted job that passed it
-  std::optional<BlockedJob> blocked;
+  std::optional<int32_t> preempt;     // into running
+  std::vector<Grant> grants;          // decoding jobs first
+  std::vector<int32_t> overtaken;     // into waiting, once for each admitted job that passed it
+  std::optional<BlockedJob> blocked;  // the first for want of pages or places
+  std::vector<BlockedJob> held_back;  // by rank; who is in neither list had no turn in this step
 
   void clear();
 };

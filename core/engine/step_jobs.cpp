@@ -106,6 +106,7 @@ void StepLoop::end(JobRecord& job, FinishReason reason, ErrorCode code, std::str
   if (!job.started) result.time_queued = end_time - job.submitted;
   if (job.started) result.time_prefill = job.first_token.value_or(end_time) - *job.started;
   if (job.first_token) result.time_generating = end_time - *job.first_token;
+  note_rest(job, false, end_time);
   book_.count(job.book_place, [&](JobCounts& of) {
     --(ran ? of.running_jobs : of.queued_jobs);
     ++of.finished_jobs;
@@ -171,7 +172,7 @@ void StepLoop::rewind(JobRecord& job, int32_t num_new_tokens) {
   job.tokens.resize(num_kept);
   job.text = std::move(text);
   if (job.sequence) kv_.truncate(*job.sequence, static_cast<int32_t>(num_kept) - 1);
-  job.channel->new_tokens = num_new_tokens;
+  job.channel->progress.new_tokens = num_new_tokens;
 }
 
 namespace {
@@ -217,6 +218,8 @@ void StepLoop::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
   auto child = make_child(parent, std::move(channel), options,
                           static_cast<int32_t>(std::min<int64_t>(max_seq_len, wanted)));
   child->submitted = now_;
+  child->channel->progress.submitted = now_;
+  child->channel->progress.prompt_tokens = child->num_prompt_tokens;
   JobRecord& forked = *child;
   const bool shares = parent.sequence && has_place(parent.name_space);
   accept(std::move(child));
@@ -228,6 +231,7 @@ void StepLoop::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
   }
   forked.admitted_priority = parent.admitted_priority;
   forked.result.cached_tokens = kv_.length(*forked.sequence);
+  forked.channel->progress.cached_tokens = forked.result.cached_tokens;
   begin(forked);
   running_.push_back(std::move(waiting_.back()));
   waiting_.pop_back();
@@ -242,6 +246,7 @@ void StepLoop::begin(JobRecord& job) noexcept {
   });
   if (job.started) return;
   job.started = now_;
+  job.channel->progress.started = now_;
   job.result.time_queued = now_ - job.submitted;
   const double seconds = in_seconds(job.result.time_queued);
   book_.observe(job.book_place, [&](JobHistograms& of) { of.time_queued.observe(seconds); });

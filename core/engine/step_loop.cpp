@@ -270,7 +270,7 @@ void StepLoop::append_job(JobRecord& job, const ReservedSequence& reserved,
   job.tokens.insert(job.tokens.end(), step.new_tokens.begin(), step.new_tokens.end());
   name_spaces_.add_served(job.name_space, reserved.num_tokens);
   if (num_new > 0) {
-    job.channel->new_tokens = job.num_new_tokens();
+    job.channel->progress.new_tokens = job.num_new_tokens();
     job.channel->state = JobState::generating;
     measure_token(job);
   }
@@ -300,9 +300,12 @@ int32_t num_drafts_accepted(const JobRecord& job) {
 // Of a prompt, what was computed and what was found; then what was drawn, and what came of drafts.
 void StepLoop::count_tokens(JobRecord& job, const ReservedSequence& reserved, int32_t num_new) noexcept {
   const bool prefills = !job.first_token || reserved.num_tokens > 1 + job.num_candidates;
-  if (prefills) job.channel->computed_tokens = reserved.start + reserved.num_tokens;
+  JobProgress& progress = job.channel->progress;
+  progress.company = batch_.num_sequences();
+  if (prefills) progress.computed_tokens = reserved.start + reserved.num_tokens;
   // The prompt alone counts; after a preemption only what was never computed before is new.
   if (!job.first_token && job.result.preemptions == 0) job.result.cached_tokens += reserved.num_found_tokens;
+  progress.cached_tokens = job.result.cached_tokens;
   book_.count(job.book_place, [&](JobCounts& of) {
     if (prefills) of.prompt_tokens_computed += static_cast<uint64_t>(reserved.num_tokens);
     if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(reserved.num_found_tokens);
@@ -319,6 +322,7 @@ void StepLoop::measure_token(JobRecord& job) noexcept {
     book_.observe(job.book_place, [&](JobHistograms& of) { of.time_between_tokens.observe(seconds); });
   } else {
     job.first_token = now;
+    job.channel->progress.first_token = now;
     const double seconds = in_seconds(now - job.submitted);
     book_.observe(job.book_place, [&](JobHistograms& of) { of.time_to_first_token.observe(seconds); });
     measure_reuse(job);

@@ -89,7 +89,10 @@ class StepLoop {
   PageDemand demand_of_waiting(const JobRecord& job) const;
   void preempt(JobRecord& job);
   void carry_out(const PolicyOutput& output);
-  void note_blocked(const BlockedJob& blocked);
+  static void note_rest(JobRecord& job, bool rests, TimePoint now) noexcept;
+  void note_waits(const PolicyOutput& policy);
+  JobId find_next_release() const;
+  WaitReason reason_of(const BlockedJob& held, JobId next_release) const;
   void admit(JobRecord& job, const Grant& grant);
   void move_admitted();
 
@@ -141,6 +144,7 @@ class StepLoop {
   std::vector<RunningView> running_views_;
   std::vector<WaitingView> waiting_views_;
   PolicyOutput policy_;
+  std::vector<WaitReason> wait_reasons_;  // as waiting_
   StepPlan plan_;
   std::vector<JobRecord*> planned_jobs_;  // as in plan_
   std::vector<JobRecord*> admitted_;

@@ -57,6 +57,7 @@ void StepLoop::view_jobs() {
   name_spaces_.clear_held_pages();
   for (const auto& job : running_) {
     running_views_.push_back(view_running(*job));
+    note_rest(*job, !running_views_.back().runnable, now_);
     name_spaces_.add_held_pages(job->name_space, running_views_.back().demand.held_pages);
   }
   for (const auto& job : waiting_) waiting_views_.push_back(view_waiting(*job));
@@ -109,7 +110,7 @@ void StepLoop::preempt(JobRecord& job) {
   drop_pages(job);
   waiting_.push_back(std::move(*place));
   running_.erase(place);
-  ++job.result.preemptions;
+  job.channel->progress.preemptions = ++job.result.preemptions;
   book_.count(job.book_place, [](JobCounts& of) {
     --of.running_jobs;
     ++of.queued_jobs;
@@ -120,7 +121,7 @@ void StepLoop::preempt(JobRecord& job) {
 
 void StepLoop::carry_out(const PolicyOutput& policy) {
   for (const int32_t index : policy.overtaken) ++waiting_[static_cast<size_t>(index)]->overtaken;
-  if (policy.blocked.has_value()) note_blocked(*policy.blocked);
+  note_waits(policy);
   for (const Grant& grant : policy.grants) {
     JobRecord& job = *(grant.admits ? waiting_ : running_)[static_cast<size_t>(grant.index)];
     if (grant.admits) admit(job, grant);
@@ -142,20 +143,76 @@ void StepLoop::carry_out(const PolicyOutput& policy) {
   move_admitted();
 }
 
-void StepLoop::note_blocked(const BlockedJob& blocked) {
-  WaitReason reason;
-  reason.cause = blocked.cause == BlockedJob::Cause::slots ? WaitCause::slots : WaitCause::pages;
-  reason.needed_pages = blocked.needed_pages;
-  reason.available_pages = kv_.pool().num_available();
-  reason.running_jobs = static_cast<int32_t>(running_.size());
+// Times in which a running job takes no part in steps.
+void StepLoop::note_rest(JobRecord& job, bool rests, TimePoint now) noexcept {
+  if (rests && !job.resting_since) job.resting_since = now;
+  if (rests || !job.resting_since) return;
+  job.result.time_resting += now - *job.resting_since;
+  job.resting_since.reset();
+}
+
+// Every waiting job knows why it waits, so that whoever asks learns it without waiting for a step.
+void StepLoop::note_waits(const PolicyOutput& policy) {
+  if (waiting_.empty()) return;
+  WaitReason turn;
+  turn.cause = WaitCause::turn;
+  if (policy.blocked.has_value())
+    turn.in_front = waiting_[static_cast<size_t>(policy.blocked->waiting_idx)]->id;
+  wait_reasons_.assign(waiting_.size(), turn);
+  const JobId next_release = find_next_release();
+  for (const BlockedJob& held : policy.held_back) {
+    wait_reasons_[static_cast<size_t>(held.waiting_idx)] = reason_of(held, next_release);
+  }
+  for (size_t i = 0; i < waiting_.size(); ++i) {
+    if (waiting_[i]->wait_reason == wait_reasons_[i]) continue;
+    waiting_[i]->wait_reason = wait_reasons_[i];
+    waiting_[i]->channel->set_wait_reason(wait_reasons_[i]);
+  }
+}
+
+// The running job that is expected to end first.
+JobId StepLoop::find_next_release() const {
+  JobId next;
   int32_t least = 0;
   for (const auto& job : running_) {
     const int32_t left = job->max_tokens - static_cast<int32_t>(job->tokens.size());
-    if (reason.next_release.value != 0 && left >= least) continue;
+    if (next.value != 0 && left >= least) continue;
     least = left;
-    reason.next_release = job->id;
+    next = job->id;
   }
-  waiting_[static_cast<size_t>(blocked.waiting_idx)]->channel->set_wait_reason(reason);
+  return next;
+}
+
+WaitReason StepLoop::reason_of(const BlockedJob& held, JobId next_release) const {
+  WaitReason reason;
+  reason.needed_pages = held.needed_pages;
+  const JobRecord& job = *waiting_[static_cast<size_t>(held.waiting_idx)];
+  const NamespaceView& space = name_spaces_.view(job.name_space);
+  switch (held.cause) {
+    case BlockedJob::Cause::pages:
+      reason.cause = WaitCause::pages;
+      reason.available_pages = kv_.pool().num_available();
+      reason.next_release = next_release;
+      break;
+    case BlockedJob::Cause::slots:
+      reason.cause = WaitCause::slots;
+      reason.running_jobs = static_cast<int32_t>(running_.size());
+      reason.next_release = next_release;
+      break;
+    case BlockedJob::Cause::quota_jobs:
+      reason.cause = WaitCause::quota_jobs;
+      reason.running_jobs = space.max_running_jobs;
+      break;
+    case BlockedJob::Cause::quota_pages:
+      reason.cause = WaitCause::quota_pages;
+      reason.available_pages = std::max(0, space.max_pages - space.held_pages);
+      break;
+    case BlockedJob::Cause::shared_prefix:
+      reason.cause = WaitCause::shared_prefix;
+      reason.needed_pages = 0;
+      break;
+  }
+  return reason;
 }
 
 // The record stays where it is until all grants, which name jobs by place, are carried out.
