@@ -5,7 +5,6 @@
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
 #include "capi/cli/job_batch.h"
-#include "capi/cli/read_bandwidth.h"
 #include "capi/cli/terminal.h"
 
 namespace quire::cli {
@@ -27,15 +26,32 @@ struct Measured {
   double steps_per_second() const { return decode_tokens_per_second / batch; }
 };
 
-// 0 for a model without a tokenizer, such as a synthetic one.
-int32_t tokenizer_size(quire_model* model) {
-  try {
-    return call(quire_model_tokenizer_size, model);
-  } catch (const LibraryError& error) {
-    if (error.code() != QUIRE_ERROR_UNSUPPORTED) throw;
-    return 0;
+// What the model costs and what the device does at best, both measured or counted by the library.
+struct Limits {
+  int64_t step_bytes = 0;
+  int64_t token_ops = 0;
+  int64_t logit_ops = 0;
+  int64_t read_bytes_per_second = 0;  // 0: the device cannot be measured
+  int64_t ops_per_second = 0;
+
+  bool are_known() const { return read_bytes_per_second > 0; }
+  // Steps per second that reading the weights, and multiplying with them, would allow.
+  double steps_by_reads() const {
+    return static_cast<double>(read_bytes_per_second) / static_cast<double>(step_bytes);
   }
-}
+  double steps_by_arithmetic(int32_t batch) const {
+    return static_cast<double>(ops_per_second) / (static_cast<double>(token_ops + logit_ops) * batch);
+  }
+  bool reads_limit(int32_t batch) const { return steps_by_reads() < steps_by_arithmetic(batch); }
+  double share_of_decode(const Measured& result) const {
+    return result.steps_per_second() / std::min(steps_by_reads(), steps_by_arithmetic(result.batch));
+  }
+  // A prompt is computed many tokens at a time, so that arithmetic is its limit.
+  double share_of_prefill(const Measured& result) const {
+    return result.prefill_tokens_per_second * static_cast<double>(token_ops) /
+           static_cast<double>(ops_per_second);
+  }
+};
 
 // Prompts that nobody has seen before, so that no cached prefix helps.
 class PromptMaker {
@@ -69,6 +85,16 @@ class PromptMaker {
   uint64_t state_ = 0;
 };
 
+// The device that a name of the options means; they are checked when the runtime is made.
+int32_t find_device(quire_runtime* runtime, const std::string& name) {
+  const int32_t num_devices = call(quire_runtime_num_devices, runtime);
+  for (int32_t idx = 0; idx < num_devices; ++idx) {
+    const std::string known = text_of(quire_runtime_device_name, runtime, idx);
+    if (known == name || known == name + ":0") return idx;
+  }
+  return 0;  // "" is the CPU
+}
+
 class Bench {
  public:
   Bench(const BenchOptions& options, Interrupt& interrupt)
@@ -95,6 +121,22 @@ class Bench {
   }
 
   int64_t weight_bytes() const { return call(quire_model_weight_bytes, model_.get()); }
+
+  Limits limits() const {
+    Limits limits;
+    limits.step_bytes = call(quire_model_step_bytes, model_.get());
+    limits.token_ops = call(quire_model_token_ops, model_.get());
+    limits.logit_ops = call(quire_model_logit_ops, model_.get());
+    const int32_t device_idx = find_device(runtime_.get(), options_.model.device);
+    try {
+      limits.read_bytes_per_second =
+          call(quire_runtime_measure_read_rate, runtime_.get(), device_idx, limits.step_bytes);
+      limits.ops_per_second = call(quire_runtime_measure_op_rate, runtime_.get(), device_idx);
+    } catch (const LibraryError& error) {
+      if (error.code() != QUIRE_ERROR_UNSUPPORTED) throw;
+    }
+    return limits;
+  }
 
  private:
   Cache open_cache(int32_t batch_size) {
@@ -143,33 +185,25 @@ int64_t peak_resident_bytes() {
 struct Summary {
   int64_t weight_bytes = 0;
   int64_t peak_resident_bytes = 0;
-  double read_bytes_per_second = 0;  // 0: not measured, since the weights are not in memory of the host
-
-  bool has_limit() const { return read_bytes_per_second > 0; }
-  // Of the steps that reading every weight once would allow.
-  double share_of_limit(const Measured& result) const {
-    return result.steps_per_second() * static_cast<double>(weight_bytes) / read_bytes_per_second;
-  }
+  Limits limits;
 };
-
-Summary summarise(const BenchOptions& options, const Bench& bench) {
-  Summary summary{.weight_bytes = bench.weight_bytes(), .peak_resident_bytes = peak_resident_bytes()};
-  if (!options.model.device.empty() && options.model.device != "cpu") return summary;
-  const int num_threads = options.model.num_threads > 0 ? options.model.num_threads : num_available_cpus();
-  summary.read_bytes_per_second =
-      measure_read_bandwidth(static_cast<size_t>(summary.weight_bytes), num_threads);
-  return summary;
-}
 
 void print_as_json(const BenchOptions& options, const Summary& summary,
                    const std::vector<Measured>& results) {
+  const Limits& limits = summary.limits;
   Json json;
   json["model"] = resolve_model_path(options.model);
   json["prompt_tokens"] = options.prompt_tokens;
   json["new_tokens"] = options.new_tokens;
   json["weight_bytes"] = summary.weight_bytes;
   json["peak_resident_bytes"] = summary.peak_resident_bytes;
-  if (summary.has_limit()) json["read_bytes_per_second"] = summary.read_bytes_per_second;
+  json["step_bytes"] = limits.step_bytes;
+  json["token_ops"] = limits.token_ops;
+  json["logit_ops"] = limits.logit_ops;
+  if (limits.are_known()) {
+    json["read_bytes_per_second"] = limits.read_bytes_per_second;
+    json["ops_per_second"] = limits.ops_per_second;
+  }
   json["results"] = Json::array();
   for (const Measured& result : results) {
     Json row = {{"batch", result.batch},
@@ -177,20 +211,46 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
                 {"decode_tokens_per_second", result.decode_tokens_per_second},
                 {"milliseconds_per_step", 1e3 / result.steps_per_second()},
                 {"cache_bytes", result.cache_bytes}};
-    if (summary.has_limit()) row["share_of_read_limit"] = summary.share_of_limit(result);
+    if (limits.are_known()) {
+      row["prefill_share_of_limit"] = limits.share_of_prefill(result);
+      row["decode_share_of_limit"] = limits.share_of_decode(result);
+      row["decode_limit"] = limits.reads_limit(result.batch) ? "reads" : "arithmetic";
+    }
     json["results"].push_back(std::move(row));
   }
   print_json(json);
 }
 
+std::string percent(double share) {
+  return format_number(100.0 * share, 1) + "%";
+}
+
+void print_limits(const Limits& limits) {
+  if (!limits.are_known()) return;
+  const auto giga = [](double value) { return format_number(value * 1e-9, 1); };
+  print_line("limits of the machine: reads " + giga(static_cast<double>(limits.read_bytes_per_second)) +
+             " GB/s from memory as large as the weights of a step (" +
+             format_bytes(static_cast<double>(limits.step_bytes)) + "), arithmetic " +
+             giga(static_cast<double>(limits.ops_per_second)) + " Gop/s of " +
+             format_number(static_cast<double>(limits.token_ops + limits.logit_ops) * 1e-9, 3) +
+             " Gop a token");
+}
+
 void print_as_text(const BenchOptions& options, const Summary& summary,
                    const std::vector<Measured>& results) {
-  Table table({"batch", "prefill tok/s", "decode tok/s", "per job", "ms/step", "of read limit", "cache"});
+  const Limits& limits = summary.limits;
+  Table table({"batch", "prefill tok/s", "of limit", "decode tok/s", "per job", "ms/step", "of limit", "by",
+               "cache"});
   for (const Measured& result : results) {
+    const bool known = limits.are_known();
     table.add({std::to_string(result.batch), format_number(result.prefill_tokens_per_second, 1),
+               known ? percent(limits.share_of_prefill(result)) : "-",
                format_number(result.decode_tokens_per_second, 1), format_number(result.steps_per_second(), 1),
-               format_number(1e3 / result.steps_per_second(), 2),
-               summary.has_limit() ? format_number(100.0 * summary.share_of_limit(result), 1) + "%" : "-",
+               format_number(1e3 / result.steps_per_second(), 3),
+               known ? percent(limits.share_of_decode(result)) : "-",
+               !known                             ? "-"
+               : limits.reads_limit(result.batch) ? "reads"
+                                                  : "arithmetic",
                format_bytes(static_cast<double>(result.cache_bytes))});
   }
   print_line(resolve_model_path(options.model));
@@ -198,10 +258,7 @@ void print_as_text(const BenchOptions& options, const Summary& summary,
              std::to_string(options.new_tokens) + " new tokens, weights " +
              format_bytes(static_cast<double>(summary.weight_bytes)) + ", peak memory of the process " +
              format_bytes(static_cast<double>(summary.peak_resident_bytes)));
-  if (summary.has_limit()) {
-    print_line("read limit " + format_number(summary.read_bytes_per_second * 1e-9, 1) +
-               " GB/s: what the threads read from a buffer as large as the weights");
-  }
+  print_limits(limits);
   print("\n" + table.text());
 }
 
@@ -214,7 +271,11 @@ int run_bench(const BenchOptions& options, Interrupt& interrupt) {
     progress.show("measuring batch size " + std::to_string(batch_size));
     results.push_back(bench.measure(batch_size));
   }
-  const Summary summary = summarise(options, bench);
+  // Memory first: measuring the limits takes some.
+  Summary summary;
+  summary.weight_bytes = bench.weight_bytes();
+  summary.peak_resident_bytes = peak_resident_bytes();
+  summary.limits = bench.limits();
   progress.clear();
   options.model.json ? print_as_json(options, summary, results) : print_as_text(options, summary, results);
   return kExitOk;

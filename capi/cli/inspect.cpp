@@ -120,7 +120,7 @@ Json describe(quire_model* model, const InspectOptions& options) {
   json["num_heads"] = call(quire_model_num_heads, model);
   json["num_kv_heads"] = call(quire_model_num_kv_heads, model);
   json["vocab_size"] = call(quire_model_vocab_size, model);
-  json["tokenizer_size"] = call(quire_model_tokenizer_size, model);
+  if (const int32_t size = tokenizer_size(model); size > 0) json["tokenizer_size"] = size;
   json["max_context"] = call(quire_model_max_context, model);
   json["bits_per_weight"] = call(quire_model_bits_per_weight, model);
   return json;

@@ -18,7 +18,7 @@ sigset_t handled_signals() {
 
 }  // namespace
 
-Interrupt::Interrupt() : cancel_(call(quire_cancel_create)) {
+Interrupt::Interrupt() {
   const sigset_t set = handled_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::thread([this] { wait_for_signals(); });
@@ -28,6 +28,15 @@ Interrupt::~Interrupt() {
   stopping_ = true;
   pthread_kill(thread_.native_handle(), SIGINT);
   thread_.join();
+}
+
+quire_cancel* Interrupt::cancel() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (cancel_ == nullptr) {
+    cancel_ = Cancel(call(quire_cancel_create));
+    if (requested()) quire_cancel_trigger(cancel_.get(), nullptr);
+  }
+  return cancel_.get();
 }
 
 int Interrupt::exit_code() const {
@@ -41,8 +50,9 @@ void Interrupt::wait_for_signals() {
     if (sigwait(&set, &signal) != 0) return;
     if (stopping_) return;
     if (requested()) _exit(kExitSignal + signal);
+    const std::lock_guard<std::mutex> lock(mutex_);
     signal_ = signal;
-    quire_cancel_trigger(cancel_.get(), nullptr);
+    if (cancel_ != nullptr) quire_cancel_trigger(cancel_.get(), nullptr);
   }
 }
 

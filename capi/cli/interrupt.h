@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
 #include <thread>
 
 #include "capi/cli/library.h"
@@ -20,12 +21,13 @@ class Interrupt {
   bool requested() const { return signal_.load() != 0; }
   // The exit code of a process that a signal ended; only after requested().
   int exit_code() const;
-  // Triggered together with requested().
-  quire_cancel* cancel() const { return cancel_.get(); }
+  // Triggered together with requested(). Made when it is first asked for.
+  quire_cancel* cancel();
 
  private:
   void wait_for_signals();
 
+  std::mutex mutex_;  // of cancel_, which two threads make and trigger
   Cancel cancel_;
   std::atomic<int> signal_{0};
   std::atomic<bool> stopping_{false};

@@ -97,6 +97,15 @@ Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scop
   }
 }
 
+int32_t tokenizer_size(quire_model* model) {
+  try {
+    return call(quire_model_tokenizer_size, model);
+  } catch (const LibraryError& error) {
+    if (error.code() != QUIRE_ERROR_UNSUPPORTED) throw;
+    return 0;
+  }
+}
+
 std::vector<int32_t> encode(quire_model* model, const std::string& text, bool add_special,
                             bool parse_special) {
   return elements_of<int32_t>(quire_model_encode, model, text.data(), text.size(), int32_t{add_special},

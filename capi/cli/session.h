@@ -45,6 +45,9 @@ Runtime open_runtime(const ModelChoice& choice);
 // Loads with a progress line. Throws Failure with kExitNoModel where the model cannot be loaded.
 Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scope, Interrupt& interrupt);
 
+// Ids of the model's tokenizer; 0 for a model without one, such as a synthetic one.
+int32_t tokenizer_size(quire_model* model);
+
 // Ids of a text as the model's tokenizer makes them.
 std::vector<int32_t> encode(quire_model* model, const std::string& text, bool add_special,
                             bool parse_special);

@@ -10,12 +10,12 @@ using namespace quire::capi;
 
 namespace {
 
-// A device opened for a look, with as little of it taken as can be.
+// A device opened for a look, as a runtime with no options opens it.
 quire::Json describe_device(const RuntimeShare::KnownDevice& known) {
   quire::Json entry = {{"name", known.name}, {"usable", known.refusal.empty()}};
   try {
     if (!known.refusal.empty()) throw quire::Error(quire::ErrorCode::unsupported, known.refusal);
-    const auto device = quire::Device::open(*known.backend, known.index, {.num_threads = 1});
+    const auto device = quire::Device::open(*known.backend, known.index, {});
     const quire::kernels::DeviceInfo info = device->info();
     entry["description"] = info.name;
     entry["detail"] = info.detail;
@@ -66,11 +66,11 @@ std::string as_text(const quire::Json& report) {
                         device["detail"].get<std::string>(), device["kernels"].get<std::string>(),
                         mebibytes(device["free_bytes"]), mebibytes(device["total_bytes"]));
   }
-  text += "live handles:";
+  std::string handles;
   for (const auto& [name, count] : report["live_handles"].items()) {
-    if (count.get<int64_t>() > 0) text += fmt::format(" {} {}", count.get<int64_t>(), name);
+    if (count.get<int64_t>() > 0) handles += fmt::format(" {} {}", count.get<int64_t>(), name);
   }
-  return text + "\n";
+  return text + "live handles:" + (handles.empty() ? " none" : handles) + "\n";
 }
 
 }  // namespace

@@ -241,6 +241,19 @@ int64_t quire_model_weight_bytes(quire_model* model, quire_error** error) {
              [](const Model& of) { return static_cast<int64_t>(of.weight_bytes()); });
 }
 
+int64_t quire_model_step_bytes(quire_model* model, quire_error** error) {
+  return get(model, error, int64_t{-1},
+             [](const Model& of) { return static_cast<int64_t>(of.transformer()->step_bytes()); });
+}
+
+int64_t quire_model_token_ops(quire_model* model, quire_error** error) {
+  return get(model, error, int64_t{-1}, [](const Model& of) { return of.transformer()->token_ops(); });
+}
+
+int64_t quire_model_logit_ops(quire_model* model, quire_error** error) {
+  return get(model, error, int64_t{-1}, [](const Model& of) { return of.transformer()->logit_ops(); });
+}
+
 int32_t quire_model_num_tensors(quire_model* model, quire_error** error) {
   return get(model, error, -1, [](const Model& of) { return gsl::narrow<int32_t>(of.tensors().size()); });
 }

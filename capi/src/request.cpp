@@ -143,19 +143,19 @@ int32_t quire_job_request_set_seed(quire_job_request* request, uint64_t seed, qu
 int32_t quire_job_request_set_repetition_penalty(quire_job_request* request, double penalty,
                                                  quire_error** error) {
   return set_sampling(request, error, &quire::SamplingSettings::repetition_penalty,
-                      [&] { return number_argument(penalty, 0.01, 100.0, "penalty"); });
+                      [&] { return number_argument(penalty, 0.01, 100.0, "repetition_penalty"); });
 }
 
 int32_t quire_job_request_set_frequency_penalty(quire_job_request* request, double penalty,
                                                 quire_error** error) {
   return set_sampling(request, error, &quire::SamplingSettings::frequency_penalty,
-                      [&] { return number_argument(penalty, -100.0, 100.0, "penalty"); });
+                      [&] { return number_argument(penalty, -100.0, 100.0, "frequency_penalty"); });
 }
 
 int32_t quire_job_request_set_presence_penalty(quire_job_request* request, double penalty,
                                                quire_error** error) {
   return set_sampling(request, error, &quire::SamplingSettings::presence_penalty,
-                      [&] { return number_argument(penalty, -100.0, 100.0, "penalty"); });
+                      [&] { return number_argument(penalty, -100.0, 100.0, "presence_penalty"); });
 }
 
 int32_t quire_job_request_set_penalty_range(quire_job_request* request, int32_t range_tokens,

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include <quire/runtime.h>
 
 #include "capi/src/arguments.h"
@@ -88,6 +90,12 @@ auto with_device_info(quire_runtime* runtime, int32_t device_idx, int64_t otherw
   return read(pinned->share->open_device(known.name)->info());
 }
 
+// Throws where the device cannot be used.
+std::shared_ptr<quire::Device> usable_device(quire_runtime* runtime, int32_t device_idx) {
+  const Pinned pinned(runtime, "runtime");
+  return pinned->share->open_device(pinned->share->device_at(device_idx).name);
+}
+
 }  // namespace
 
 quire_runtime* quire_runtime_create(quire_runtime_options* options, quire_error** error) {
@@ -150,5 +158,22 @@ int64_t quire_runtime_device_free_bytes(quire_runtime* runtime, int32_t device_i
     return with_device_info(runtime, device_idx, 0, [](const quire::kernels::DeviceInfo& info) {
       return static_cast<int64_t>(info.free_bytes);
     });
+  });
+}
+
+int64_t quire_runtime_measure_read_rate(quire_runtime* runtime, int32_t device_idx, int64_t working_set_bytes,
+                                        quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    refuse_in_callback("quire_runtime_measure_read_rate");
+    const auto bytes = static_cast<uint64_t>(range_argument(
+        working_set_bytes, int64_t{1}, std::numeric_limits<int64_t>::max(), "working_set_bytes"));
+    return static_cast<int64_t>(usable_device(runtime, device_idx)->measure_read_rate(bytes));
+  });
+}
+
+int64_t quire_runtime_measure_op_rate(quire_runtime* runtime, int32_t device_idx, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    refuse_in_callback("quire_runtime_measure_op_rate");
+    return static_cast<int64_t>(usable_device(runtime, device_idx)->measure_op_rate());
   });
 }

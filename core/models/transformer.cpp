@@ -24,4 +24,13 @@ uint64_t Transformer::weight_bytes() const {
   return total;
 }
 
+int64_t Transformer::token_ops() const {
+  int64_t products = 0;
+  for (const TransformerLayer& layer : layers) {
+    products += layer.attention.qkv.num_products() + layer.attention.output.num_products();
+    products += layer.mlp.gate_up.num_products() + layer.mlp.down.num_products();
+  }
+  return 2 * products;
+}
+
 }  // namespace quire

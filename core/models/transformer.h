@@ -28,6 +28,12 @@ struct Transformer {
 
   // Device memory of all weights.
   uint64_t weight_bytes() const;
+  // Of them, what a step reads: of the embedding table it reads a row or two.
+  uint64_t step_bytes() const { return weight_bytes() - embedding.table.bytes(); }
+  // Multiplications and additions of the layers' matrices for one token; those of the head for one row of
+  // logits.
+  int64_t token_ops() const;
+  int64_t logit_ops() const { return 2 * head.projection.num_products(); }
 };
 
 }  // namespace quire

@@ -56,6 +56,18 @@ kernels::DeviceInfo Device::info() const {
   return info;
 }
 
+double Device::measure_read_rate(uint64_t working_set_bytes) {
+  double rate = 0.0;
+  check(table_->measure_read_rate(handle_, working_set_bytes, &rate), "measuring reads");
+  return rate;
+}
+
+double Device::measure_op_rate() {
+  double rate = 0.0;
+  check(table_->measure_op_rate(handle_, &rate), "measuring arithmetic");
+  return rate;
+}
+
 void Device::check(kernels::Status status, std::string_view what) const {
   if (status == kernels::Status::ok) return;
   std::array<char, 512> text{};
@@ -97,7 +109,9 @@ PreparedWeight PreparedWeight::matrix(std::shared_ptr<Device> device, gsl::span<
   device->check(device->table().prepare_weight(device->handle(), parts.data(),
                                                gsl::narrow<int32_t>(parts.size()), &weight),
                 what);
-  return PreparedWeight(std::move(device), weight);
+  PreparedWeight prepared(std::move(device), weight);
+  for (const WeightSource& part : parts) prepared.num_products_ += int64_t{part.num_in} * part.num_out;
+  return prepared;
 }
 
 PreparedWeight PreparedWeight::table(std::shared_ptr<Device> device, kernels::DType dtype, const void* data,

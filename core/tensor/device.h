@@ -34,6 +34,11 @@ class Device {
   bool has(kernels::Capability capability) const { return (table_->capabilities & capability) != 0; }
   std::string_view backend_name() const { return backend_.name; }
 
+  // Bytes per second read from a buffer of that size, and multiplications and additions per second: what the
+  // device does at best, measured now. Throw ErrorCode::unsupported where it cannot be.
+  double measure_read_rate(uint64_t working_set_bytes);
+  double measure_op_rate();
+
   // Throws where status is not ok; `what` says what was being done ("allocating the KV cache, 12 MiB").
   void check(kernels::Status status, std::string_view what) const;
 
@@ -76,12 +81,15 @@ class PreparedWeight {
 
   const kernels::Weight* get() const { return weight_.get(); }
   uint64_t bytes() const { return bytes_; }
+  // Elements of the matrix: a row of activations is multiplied with each once. 0 for a table.
+  int64_t num_products() const { return num_products_; }
 
  private:
   PreparedWeight(std::shared_ptr<Device> device, kernels::Weight* weight);
 
   std::shared_ptr<kernels::Weight> weight_;
   uint64_t bytes_ = 0;
+  int64_t num_products_ = 0;
 };
 
 // One ordered stream of work; one thread at a time.

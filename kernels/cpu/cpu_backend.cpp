@@ -53,6 +53,8 @@ constexpr KernelTable make_table(const char* name) {
   table.attention_block = composed_attention_block;
   table.mlp_block = composed_mlp_block;
   table.head = composed_head;
+  table.measure_read_rate = cpu_entries::measure_read_rate;
+  table.measure_op_rate = cpu_entries::measure_op_rate;
   return table;
 }
 

@@ -1,77 +1,83 @@
-#include "kernels/cpu/machine_limits.h"
-
+// What this machine does at best, on the threads of the device: the denominators of every figure of speed.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <cstring>
-#include <unistd.h>
 
 #include "kernels/cpu/device.h"
+#include "kernels/cpu/table_entries.h"
 
-namespace quire::kernels {
+namespace quire::kernels::cpu_entries {
 namespace {
 
-constexpr int kRuns = 5;
+using Clock = std::chrono::steady_clock;
+
+// A measurement is the best of many short runs: on a machine that others use too, some are undisturbed.
+constexpr auto kMeasuringTime = std::chrono::milliseconds(200);
+constexpr int kLeastRuns = 5;
 
 template <typename Work>
 double best_seconds(const Work& work) {
   double best = 1e9;
-  for (int run = 0; run < kRuns; ++run) {
-    const auto start = std::chrono::steady_clock::now();
+  const auto end = Clock::now() + kMeasuringTime;
+  for (int run = 0; run < kLeastRuns || Clock::now() < end; ++run) {
+    const auto start = Clock::now();
     work();
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const std::chrono::duration<double> seconds = Clock::now() - start;
     best = std::min(best, seconds.count());
   }
   return best;
 }
 
-// Several times the last cache, so that a pass finds nothing of the one before.
-size_t buffer_bytes() {
-  constexpr size_t kLeast = size_t{192} << 20;
-  constexpr size_t kMost = size_t{512} << 20;
-  const long cache = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return std::clamp(cache > 0 ? 4 * static_cast<size_t>(cache) : 0, kLeast, kMost);
-}
+// Pieces are as large as those of a matrix, and every pass gives a thread the same ones again: what fits into
+// the caches of its core stays there, as its part of the weights does from step to step.
+constexpr size_t kPieceBytes = size_t{32} << 10;
+constexpr size_t kLeastBytes = size_t{1} << 20;
+constexpr size_t kMostBytes = size_t{512} << 20;  // beyond all caches
 
-double measure_reads(Device* device) {
-  const AlignedBuffer buffer(buffer_bytes());
-  constexpr size_t kUnit = size_t{1} << 20;
-  const auto units = static_cast<int64_t>(buffer.bytes() / kUnit);
-  std::atomic<uint32_t> seen{0};
-  const double seconds = best_seconds([&] {
-    device->pool.share(units, 1, [&](int32_t, int64_t first, int64_t last) {
-      const auto bytes = static_cast<size_t>(last - first) * kUnit;
-      seen.fetch_or(device->isa.read_once(buffer.as<uint8_t>() + static_cast<size_t>(first) * kUnit, bytes));
-    });
-  });
-  return seen == 0 ? static_cast<double>(buffer.bytes()) / seconds : 0.0;
-}
-
-double measure_dots(Device* device) {
-  constexpr int64_t kRounds = 10'000;
-  constexpr int64_t kPieces = 10;  // for each thread
-  const AlignedBuffer activations(static_cast<size_t>(device->isa.max_tile_rows) * kBlockRows *
-                                  sizeof(int16_t));
-  std::atomic<int64_t> ops{0};
-  const double seconds = best_seconds([&] {
-    ops = 0;
-    device->pool.share(kPieces * device->pool.num_threads(), 1, [&](int32_t, int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) {
-        int32_t result = 0;
-        ops.fetch_add(device->isa.dot_rounds(activations.as<int16_t>(), kRounds, &result) + result);
-      }
-    });
-  });
-  return static_cast<double>(ops) / seconds;
+// Passes that make a run long beside handing it out.
+int passes_of_run(size_t bytes) {
+  return static_cast<int>(std::max<size_t>(1, (size_t{8} << 20) / bytes));
 }
 
 }  // namespace
 
-Status measure_machine_limits(Device* device, MachineLimits* limits) {
-  return guarded(device, "measuring the machine", [&] {
-    limits->read_bytes_per_second = measure_reads(device);
-    limits->dot_ops_per_second = measure_dots(device);
+Status measure_read_rate(Device* device, uint64_t working_set_bytes, double* bytes_per_second) {
+  return guarded(device, "measuring reads", [&] {
+    const size_t pieces = std::clamp<uint64_t>(working_set_bytes, kLeastBytes, kMostBytes) / kPieceBytes;
+    const AlignedBuffer buffer(pieces * kPieceBytes);
+    const auto* memory = buffer.as<uint8_t>();
+    const int passes = passes_of_run(buffer.bytes());
+    const double seconds = best_seconds([&] {
+      for (int pass = 0; pass < passes; ++pass) {
+        device->pool.share(static_cast<int64_t>(pieces), 1, [&](int32_t, int64_t first, int64_t last) {
+          const auto bytes = static_cast<size_t>(last - first) * kPieceBytes;
+          device->isa.read_once(memory + static_cast<size_t>(first) * kPieceBytes, bytes);
+        });
+      }
+    });
+    *bytes_per_second = static_cast<double>(buffer.bytes()) * passes / seconds;
     return Status::ok;
   });
 }
 
-}  // namespace quire::kernels
+Status measure_op_rate(Device* device, double* ops_per_second) {
+  return guarded(device, "measuring arithmetic", [&] {
+    constexpr int64_t kRoundsOfPiece = 500;
+    constexpr int64_t kPiecesOfThread = 20;
+    const AlignedBuffer activations(static_cast<size_t>(device->isa.max_tile_rows) * kBlockRows *
+                                    sizeof(int16_t));
+    std::atomic<int64_t> ops{0};
+    const double seconds = best_seconds([&] {
+      ops = 0;
+      device->pool.share(kPiecesOfThread * device->pool.num_threads(), 1, [&](int32_t, int64_t, int64_t) {
+        int32_t result = 0;
+        ops.fetch_add(device->isa.dot_rounds(activations.as<int16_t>(), kRoundsOfPiece, &result),
+                      std::memory_order_relaxed);
+      });
+    });
+    *ops_per_second = static_cast<double>(ops) / seconds;
+    return Status::ok;
+  });
+}
+
+}  // namespace quire::kernels::cpu_entries

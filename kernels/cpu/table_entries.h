@@ -44,6 +44,10 @@ Status sample(Context* context, const SampleParams* params);
 // linear.cpp
 Status linear(Context* context, const LinearParams* params);
 
+// machine_limits.cpp
+Status measure_read_rate(Device* device, uint64_t working_set_bytes, double* bytes_per_second);
+Status measure_op_rate(Device* device, double* ops_per_second);
+
 // attention.cpp
 Status append_kv(Context* context, const AppendKvParams* params);
 Status attention(Context* context, const AttentionParams* params);

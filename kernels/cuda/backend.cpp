@@ -86,6 +86,14 @@ Status fill(Device* device, void* target, uint8_t byte, size_t bytes) {
   return device->check(error, "filling device memory");
 }
 
+Status measure_read_rate(Device* device, uint64_t, double*) {
+  return device->fail(Status::unsupported,
+                      "read bandwidth is not measured here; tests/bench/cuda_probe.cu does");
+}
+Status measure_op_rate(Device* device, double*) {
+  return device->fail(Status::unsupported, "the rate of operations is not measured on this device");
+}
+
 KernelTable make_table(bool deterministic) {
   KernelTable t;
   t.capabilities = kCapabilityDeviceSampling | kCapabilityStepReplay | kCapabilityKvFp8 |
@@ -124,6 +132,8 @@ KernelTable make_table(bool deterministic) {
   t.attention_block = attention_block;
   t.mlp_block = mlp_block;
   t.head = head;
+  t.measure_read_rate = measure_read_rate;
+  t.measure_op_rate = measure_op_rate;
   return t;
 }
 

@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 1;
+inline constexpr uint32_t kBackendAbi = 2;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -119,6 +119,13 @@ struct KernelTable {
   Status (*attention_block)(Context* context, const AttentionBlockParams* params) = nullptr;
   Status (*mlp_block)(Context* context, const MlpBlockParams* params) = nullptr;
   Status (*head)(Context* context, const HeadParams* params) = nullptr;
+
+  // What the device does at best, measured now; work in progress makes it less. For benchmarks: the speed of
+  // a step is told as a share of these. Bytes per second that the whole device reads over and over from a
+  // buffer of working_set_bytes (some hundreds of MiB at most are taken, enough to lie in no cache).
+  Status (*measure_read_rate)(Device* device, uint64_t working_set_bytes, double* bytes_per_second) = nullptr;
+  // Multiplications and additions per second of the kind that quantized products are made of.
+  Status (*measure_op_rate)(Device* device, double* ops_per_second) = nullptr;
 };
 
 // The table a context runs on; every Context of every backend starts with this struct.

@@ -4,7 +4,6 @@ find_package(Threads REQUIRED)
 find_package(Microsoft.GSL REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt REQUIRED)
-find_package(PkgConfig REQUIRED)
 
 # PCRE2 and utf8proc are linked statically, so that the shipped library needs neither at run time.
 find_library(QUIRE_PCRE2_LIBRARY NAMES libpcre2-8.a REQUIRED)

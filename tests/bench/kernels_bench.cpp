@@ -18,7 +18,6 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/device.h"
-#include "kernels/cpu/machine_limits.h"
 #include "kernels/interface/half.h"
 
 namespace quire::kernels {
@@ -35,7 +34,8 @@ struct Bench {
   Device* device = nullptr;
   const KernelTable* table = nullptr;
   Context* context = nullptr;
-  MachineLimits limits;
+  double read_rate = 0.0;
+  double op_rate = 0.0;
 
   Bench() {
     DeviceOptions options;
@@ -51,11 +51,12 @@ struct Bench {
     sizes.max_columns = 16384;
     sizes.head_dim = 128;
     require(table->create_context(device, &sizes, &context), "create_context");
-    require(measure_machine_limits(device, &limits), "measure_machine_limits");
+    require(table->measure_read_rate(device, UINT64_MAX, &read_rate), "measure_read_rate");
+    require(table->measure_op_rate(device, &op_rate), "measure_op_rate");
     DeviceInfo info;
     require(cpu_backend().device_info(device, &info), "device_info");
     std::printf("%s, %d threads: read %.1f GB/s, 16-bit dots %.0f Gop/s\n", info.name, info.num_units,
-                limits.read_bytes_per_second * 1e-9, limits.dot_ops_per_second * 1e-9);
+                read_rate * 1e-9, op_rate * 1e-9);
   }
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
@@ -150,8 +151,8 @@ void report(benchmark::State& state, double bytes, double ops) {
   using benchmark::Counter;
   state.counters["byte/s"] = Counter(bytes * runs, Counter::kIsRate, Counter::kIs1000);
   state.counters["op/s"] = Counter(ops * runs, Counter::kIsRate, Counter::kIs1000);
-  state.counters["of_read"] = Counter(bytes * runs / bench().limits.read_bytes_per_second, Counter::kIsRate);
-  state.counters["of_peak"] = Counter(ops * runs / bench().limits.dot_ops_per_second, Counter::kIsRate);
+  state.counters["of_read"] = Counter(bytes * runs / bench().read_rate, Counter::kIsRate);
+  state.counters["of_peak"] = Counter(ops * runs / bench().op_rate, Counter::kIsRate);
 }
 
 void linear(benchmark::State& state, Kind kind, int32_t num_in, int32_t num_out) {

@@ -66,6 +66,8 @@ TEST_F(ProgressTest, MayReadButNotWaitOrLoad) {
     of.refused.push_back(error.code());
     quire_queue_wait(queue.get(), 0, error.out());
     of.refused.push_back(error.code() == QUIRE_ERROR_OK ? QUIRE_ERROR_REENTRANT : error.code());
+    quire_runtime_measure_op_rate(of.runtime, 0, error.out());
+    of.refused.push_back(error.code());
     of.allowed = quire_runtime_num_devices(of.runtime, nullptr);
   };
   EXPECT_TRUE(load(try_all, &inside)) << report.message();

@@ -203,8 +203,13 @@ TEST_F(JobTest, SettersRefuseWhatNoModelTakes) {
   EXPECT_EQ(quire_job_request_set_top_p(of, 1.1, nullptr), 0);
   EXPECT_EQ(quire_job_request_set_top_k(of, -1, nullptr), 0);
   EXPECT_EQ(quire_job_request_set_min_p(of, INFINITY, nullptr), 0);
-  EXPECT_EQ(quire_job_request_set_repetition_penalty(of, 0.0, nullptr), 0);
-  EXPECT_EQ(quire_job_request_set_frequency_penalty(of, -101.0, nullptr), 0);
+  Report named;
+  EXPECT_EQ(quire_job_request_set_repetition_penalty(of, 0.0, named.out()), 0);
+  EXPECT_EQ(named.message().rfind("repetition_penalty: ", 0), 0U) << named.message();
+  EXPECT_EQ(quire_job_request_set_frequency_penalty(of, -101.0, named.out()), 0);
+  EXPECT_EQ(named.message().rfind("frequency_penalty: ", 0), 0U) << named.message();
+  EXPECT_EQ(quire_job_request_set_presence_penalty(of, 101.0, named.out()), 0);
+  EXPECT_EQ(named.message().rfind("presence_penalty: ", 0), 0U) << named.message();
   EXPECT_EQ(quire_job_request_set_penalty_range(of, -2, nullptr), 0);
   EXPECT_EQ(quire_job_request_add_logit_bias(of, -1, 1.0, nullptr), 0);
   EXPECT_EQ(quire_job_request_set_top_log_probs(of, 65, nullptr), 0);

@@ -27,6 +27,9 @@ TEST_F(ModelTest, DescribesItself) {
   EXPECT_EQ(quire_model_max_context(of, nullptr), 4096);
   EXPECT_EQ(quire_model_bits_per_weight(of, nullptr), 16.0);
   EXPECT_GT(quire_model_weight_bytes(of, nullptr), 0);
+  // Two layers; q, k and v, then o, gate and up, down.
+  EXPECT_EQ(quire_model_token_ops(of, nullptr), 2 * 2 * (64 * 128 + 64 * 64 + 64 * 192 + 96 * 64));
+  EXPECT_EQ(quire_model_logit_ops(of, nullptr), 2 * 64 * 160);
   EXPECT_EQ(quire_model_special_token(of, QUIRE_TOKEN_BOS, nullptr), 1);
   EXPECT_EQ(quire_model_special_token(of, QUIRE_TOKEN_EOS, nullptr), 2);
   EXPECT_EQ(quire_model_special_token(of, QUIRE_TOKEN_PAD, nullptr), 0);
@@ -154,6 +157,12 @@ TEST(Runtime, KnowsItsDevices) {
   EXPECT_GT(quire_runtime_device_free_bytes(runtime.get(), 0, nullptr), 0);
   Report report;
   EXPECT_EQ(quire_runtime_device_memory_bytes(runtime.get(), 1000, report.out()), -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
+  EXPECT_GT(quire_runtime_measure_read_rate(runtime.get(), 0, 1 << 20, nullptr), 0);
+  EXPECT_GT(quire_runtime_measure_op_rate(runtime.get(), 0, nullptr), 0);
+  EXPECT_EQ(quire_runtime_measure_read_rate(runtime.get(), 0, 0, report.out()), -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(quire_runtime_measure_op_rate(runtime.get(), 1000, report.out()), -1);
   EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
   const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
   quire_runtime_options_set_device(options.get(), "cuda:99", 7, nullptr);

@@ -1,5 +1,6 @@
 """quire inspect, diagnose and bench: figures that add up."""
 import json
+import os
 
 import command
 
@@ -43,6 +44,11 @@ class Inspect(command.CommandTest):
             self.assertIn(word, text)
         self.assertNotIn("q_proj", self.succeed("inspect", "--summary").stdout)
 
+    def test_a_model_without_a_tokenizer(self):
+        result = self.json_of("inspect", "--summary", "--model", "synthetic:llama-3.2-1b,format=exl2,bits=4.0")
+        self.assertNotIn("tokenizer_size", result)
+        self.assertEqual(result["num_layers"], 16)
+
     def test_reads_no_weights(self):
         weights = bytearray((command.EMBEDDED / "output.safetensors").read_bytes())
         weights[-1000:] = b"\xff" * 1000
@@ -55,9 +61,15 @@ class Diagnose(command.CommandTest):
         text = json.dumps(self.json_of("diagnose"))
         self.assertIn("cpu", text.lower())
 
+    def test_shows_what_a_program_would_use_and_nothing_of_the_command(self):
+        report = self.json_of("diagnose")
+        self.assertIn(f" {len(os.sched_getaffinity(0))} threads", report["devices"][0]["detail"])
+        self.assertEqual(set(report["live_handles"].values()), {0})
+
     def test_text(self):
         result = self.succeed("diagnose")
         self.assertIn("cpu", result.stdout.lower())
+        self.assertIn("live handles: none", result.stdout)
         self.assertEqual(result.stderr, "")
 
 
@@ -72,6 +84,23 @@ class Bench(command.CommandTest):
             self.assertGreater(row["prefill_tokens_per_second"], 0)
             self.assertGreater(row["decode_tokens_per_second"], 0)
             self.assertGreater(row["cache_bytes"], 0)
+
+    def test_shares_follow_from_the_figures_beside_them(self):
+        result = self.json_of(*self.ARGS)
+        self.assertLess(result["step_bytes"], result["weight_bytes"])
+        weights = sum(t["shape"][0] * t["shape"][1] for t in self.json_of("inspect")["tensors"]
+                      if "layer" in t and len(t["shape"]) == 2)
+        self.assertEqual(result["token_ops"], 2 * weights)
+        self.assertEqual(result["logit_ops"], 2 * CONFIG["hidden_size"] * CONFIG["vocab_size"])
+        for row in result["results"]:
+            steps = {"reads": result["read_bytes_per_second"] / result["step_bytes"],
+                     "arithmetic": result["ops_per_second"] / (result["token_ops"] + result["logit_ops"]) / row["batch"]}
+            self.assertEqual(row["decode_limit"], min(steps, key=steps.get))
+            reached = row["decode_tokens_per_second"] / row["batch"]
+            self.assertAlmostEqual(row["decode_share_of_limit"], reached / min(steps.values()), places=6)
+            self.assertAlmostEqual(row["prefill_share_of_limit"],
+                                   row["prefill_tokens_per_second"] * result["token_ops"] / result["ops_per_second"],
+                                   places=6)
 
     def test_text_is_aligned(self):
         lines = self.succeed(*self.ARGS).stdout.splitlines()

@@ -112,6 +112,24 @@ QUIRE_API double quire_model_bits_per_weight(quire_model* model, quire_error** e
 /** Bytes of all weights, on the device where they are loaded and else on disk; -1 on failure. */
 QUIRE_API int64_t quire_model_weight_bytes(quire_model* model, quire_error** error);
 
+/*
+ * What a step costs at least, for a ratio to what the device does at best (quire_runtime_measure_read_rate,
+ * quire_runtime_measure_op_rate): QUIRE_ERROR_UNSUPPORTED where the weights were not loaded. Attention comes
+ * on top and grows with the context.
+ */
+
+/** Bytes of weights that every step reads once: all but the embedding table. -1 on failure. */
+QUIRE_API int64_t quire_model_step_bytes(quire_model* model, quire_error** error);
+
+/** Multiplications and additions in the matrices of the layers for one token. -1 on failure. */
+QUIRE_API int64_t quire_model_token_ops(quire_model* model, quire_error** error);
+
+/**
+ * Multiplications and additions in the last matrix for the logits of one token: every decoded token, the last
+ * one of a prompt. -1 on failure.
+ */
+QUIRE_API int64_t quire_model_logit_ops(quire_model* model, quire_error** error);
+
 /* Tensors, as the files have them; indices from 0, in an order that does not change. */
 
 /** How many tensors the model has; a quantized matrix is one. -1 on failure. */

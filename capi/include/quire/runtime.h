@@ -62,6 +62,25 @@ QUIRE_API int64_t quire_runtime_device_memory_bytes(quire_runtime* runtime, int3
 QUIRE_API int64_t quire_runtime_device_free_bytes(quire_runtime* runtime, int32_t device_idx,
                                                   quire_error** error);
 
+/**
+ * Measures how many bytes per second the device reads from a buffer of `working_set_bytes` (1 or more), over
+ * and over, with all threads of the runtime: the limit of a decoding step, which reads its weights once. A
+ * buffer as large as they are (quire_model_step_bytes) lies in the same caches. Takes some tenths of a second
+ * and, for that time, the buffer: at most 512 MiB, enough to lie in no cache. Work in progress makes the
+ * result smaller. -1 on failure; QUIRE_ERROR_UNSUPPORTED for a device that cannot be measured or used,
+ * QUIRE_ERROR_OUT_OF_MEMORY where there is no such buffer.
+ */
+QUIRE_API int64_t quire_runtime_measure_read_rate(quire_runtime* runtime, int32_t device_idx,
+                                                  int64_t working_set_bytes, quire_error** error);
+
+/**
+ * Measures how many multiplications and additions per second the device does of the kind that products with
+ * quantized weights are made of, with operands at hand: the limit of a step with many tokens. Otherwise as
+ * above, without a buffer.
+ */
+QUIRE_API int64_t quire_runtime_measure_op_rate(quire_runtime* runtime, int32_t device_idx,
+                                                quire_error** error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -129,7 +129,7 @@ struct IsaKernels {
   void (*attention_merge)(const AttentionTile& tile, int32_t segment, const AttentionState& part,
                           const AttentionState& total);
   void (*attention_finish)(const AttentionTile& tile, const AttentionState& total);
-  // For machine_limits.h; see limits_lanes.h.
+  // For machine_limits.cpp; see limits_lanes.h.
   uint32_t (*read_once)(const void* memory, size_t bytes);
   int64_t (*dot_rounds)(const int16_t* x, int64_t rounds, int32_t* result);
 };

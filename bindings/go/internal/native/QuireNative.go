@@ -45,53 +45,53 @@ typedef _goslice_ swig_type_15;
 typedef long long swig_type_16;
 typedef long long swig_type_17;
 typedef long long swig_type_18;
-typedef _gostring_ swig_type_19;
-typedef _goslice_ swig_type_20;
+typedef long long swig_type_19;
+typedef long long swig_type_20;
 typedef long long swig_type_21;
-typedef _goslice_ swig_type_22;
+typedef _gostring_ swig_type_22;
 typedef _goslice_ swig_type_23;
 typedef long long swig_type_24;
 typedef _goslice_ swig_type_25;
-typedef _gostring_ swig_type_26;
+typedef _goslice_ swig_type_26;
 typedef long long swig_type_27;
 typedef _goslice_ swig_type_28;
-typedef long long swig_type_29;
-typedef _goslice_ swig_type_30;
-typedef long long swig_type_31;
+typedef _gostring_ swig_type_29;
+typedef long long swig_type_30;
+typedef _goslice_ swig_type_31;
 typedef long long swig_type_32;
-typedef long long swig_type_33;
-typedef _goslice_ swig_type_34;
+typedef _goslice_ swig_type_33;
+typedef long long swig_type_34;
 typedef long long swig_type_35;
-typedef _goslice_ swig_type_36;
+typedef long long swig_type_36;
 typedef long long swig_type_37;
-typedef _goslice_ swig_type_38;
+typedef long long swig_type_38;
 typedef long long swig_type_39;
-typedef long long swig_type_40;
+typedef _goslice_ swig_type_40;
 typedef long long swig_type_41;
-typedef long long swig_type_42;
-typedef _gostring_ swig_type_43;
+typedef _goslice_ swig_type_42;
+typedef long long swig_type_43;
 typedef _goslice_ swig_type_44;
 typedef long long swig_type_45;
 typedef long long swig_type_46;
 typedef long long swig_type_47;
 typedef long long swig_type_48;
-typedef long long swig_type_49;
-typedef long long swig_type_50;
+typedef _gostring_ swig_type_49;
+typedef _goslice_ swig_type_50;
 typedef long long swig_type_51;
-typedef _goslice_ swig_type_52;
+typedef long long swig_type_52;
 typedef long long swig_type_53;
 typedef long long swig_type_54;
-typedef _goslice_ swig_type_55;
+typedef long long swig_type_55;
 typedef long long swig_type_56;
-typedef _goslice_ swig_type_57;
-typedef long long swig_type_58;
-typedef _goslice_ swig_type_59;
+typedef long long swig_type_57;
+typedef _goslice_ swig_type_58;
+typedef long long swig_type_59;
 typedef long long swig_type_60;
-typedef long long swig_type_61;
+typedef _goslice_ swig_type_61;
 typedef long long swig_type_62;
-typedef long long swig_type_63;
+typedef _goslice_ swig_type_63;
 typedef long long swig_type_64;
-typedef long long swig_type_65;
+typedef _goslice_ swig_type_65;
 typedef long long swig_type_66;
 typedef long long swig_type_67;
 typedef long long swig_type_68;
@@ -110,56 +110,62 @@ typedef long long swig_type_80;
 typedef long long swig_type_81;
 typedef long long swig_type_82;
 typedef long long swig_type_83;
-typedef _goslice_ swig_type_84;
+typedef long long swig_type_84;
 typedef long long swig_type_85;
-typedef _gostring_ swig_type_86;
-typedef _goslice_ swig_type_87;
-typedef _goslice_ swig_type_88;
-typedef _gostring_ swig_type_89;
-typedef long long swig_type_90;
-typedef _goslice_ swig_type_91;
-typedef long long swig_type_92;
-typedef _gostring_ swig_type_93;
-typedef long long swig_type_94;
-typedef long long swig_type_95;
+typedef long long swig_type_86;
+typedef long long swig_type_87;
+typedef long long swig_type_88;
+typedef long long swig_type_89;
+typedef _goslice_ swig_type_90;
+typedef long long swig_type_91;
+typedef _gostring_ swig_type_92;
+typedef _goslice_ swig_type_93;
+typedef _goslice_ swig_type_94;
+typedef _gostring_ swig_type_95;
 typedef long long swig_type_96;
-typedef long long swig_type_97;
+typedef _goslice_ swig_type_97;
 typedef long long swig_type_98;
-typedef long long swig_type_99;
+typedef _gostring_ swig_type_99;
 typedef long long swig_type_100;
-typedef _goslice_ swig_type_101;
+typedef long long swig_type_101;
 typedef long long swig_type_102;
-typedef _goslice_ swig_type_103;
+typedef long long swig_type_103;
 typedef long long swig_type_104;
 typedef long long swig_type_105;
 typedef long long swig_type_106;
-typedef long long swig_type_107;
+typedef _goslice_ swig_type_107;
 typedef long long swig_type_108;
-typedef long long swig_type_109;
+typedef _goslice_ swig_type_109;
 typedef long long swig_type_110;
 typedef long long swig_type_111;
-typedef _goslice_ swig_type_112;
+typedef long long swig_type_112;
 typedef long long swig_type_113;
-typedef _goslice_ swig_type_114;
+typedef long long swig_type_114;
 typedef long long swig_type_115;
-typedef _goslice_ swig_type_116;
+typedef long long swig_type_116;
 typedef long long swig_type_117;
-typedef long long swig_type_118;
+typedef _goslice_ swig_type_118;
 typedef long long swig_type_119;
-typedef _gostring_ swig_type_120;
+typedef _goslice_ swig_type_120;
 typedef long long swig_type_121;
 typedef _goslice_ swig_type_122;
 typedef long long swig_type_123;
-typedef _goslice_ swig_type_124;
+typedef long long swig_type_124;
 typedef long long swig_type_125;
-typedef _goslice_ swig_type_126;
+typedef _gostring_ swig_type_126;
 typedef long long swig_type_127;
 typedef _goslice_ swig_type_128;
 typedef long long swig_type_129;
-typedef long long swig_type_130;
-typedef _gostring_ swig_type_131;
-typedef long long swig_type_132;
-typedef _goslice_ swig_type_133;
+typedef _goslice_ swig_type_130;
+typedef long long swig_type_131;
+typedef _goslice_ swig_type_132;
+typedef long long swig_type_133;
+typedef _goslice_ swig_type_134;
+typedef long long swig_type_135;
+typedef long long swig_type_136;
+typedef _gostring_ swig_type_137;
+typedef long long swig_type_138;
+typedef _goslice_ swig_type_139;
 extern void _wrap_Swig_free_native_3610cb529b9234a3(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_3610cb529b9234a3(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_3610cb529b9234a3(void);
@@ -198,94 +204,99 @@ extern swig_type_12 _wrap_quire_runtime_device_description_native_3610cb529b9234
 extern swig_type_14 _wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_15 arg3, swig_voidp arg4);
 extern swig_type_16 _wrap_quire_runtime_device_memory_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern swig_type_17 _wrap_quire_runtime_device_free_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_18 _wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_19 arg3, swig_voidp arg4);
+extern swig_type_20 _wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_model_load_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_18 _wrap_quire_model_encode_native_3610cb529b9234a3(uintptr_t arg1, swig_type_19 arg2, int arg3, int arg4, swig_type_20 arg5, swig_voidp arg6);
-extern swig_type_21 _wrap_quire_model_decode_native_3610cb529b9234a3(uintptr_t arg1, swig_type_22 arg2, int arg3, swig_type_23 arg4, swig_voidp arg5);
-extern swig_type_24 _wrap_quire_model_token_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_25 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_3610cb529b9234a3(uintptr_t arg1, swig_type_26 arg2, swig_voidp arg3);
+extern swig_type_21 _wrap_quire_model_encode_native_3610cb529b9234a3(uintptr_t arg1, swig_type_22 arg2, int arg3, int arg4, swig_type_23 arg5, swig_voidp arg6);
+extern swig_type_24 _wrap_quire_model_decode_native_3610cb529b9234a3(uintptr_t arg1, swig_type_25 arg2, int arg3, swig_type_26 arg4, swig_voidp arg5);
+extern swig_type_27 _wrap_quire_model_token_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_28 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_3610cb529b9234a3(uintptr_t arg1, swig_type_29 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_is_special_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_special_token_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_27 _wrap_quire_model_eos_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_28 arg2, swig_voidp arg3);
+extern swig_type_30 _wrap_quire_model_eos_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tokenizer_size_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_vocab_size_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_29 _wrap_quire_model_architecture_native_3610cb529b9234a3(uintptr_t arg1, swig_type_30 arg2, swig_voidp arg3);
+extern swig_type_32 _wrap_quire_model_architecture_native_3610cb529b9234a3(uintptr_t arg1, swig_type_33 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_layers_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_hidden_size_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_heads_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_kv_heads_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_31 _wrap_quire_model_max_context_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_34 _wrap_quire_model_max_context_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern double _wrap_quire_model_bits_per_weight_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_32 _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_35 _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_36 _wrap_quire_model_step_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_37 _wrap_quire_model_token_ops_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_38 _wrap_quire_model_logit_ops_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_tensors_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_33 _wrap_quire_model_tensor_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_34 arg3, swig_voidp arg4);
-extern swig_type_35 _wrap_quire_model_tensor_format_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_36 arg3, swig_voidp arg4);
-extern swig_type_37 _wrap_quire_model_tensor_shape_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_38 arg3, swig_voidp arg4);
-extern swig_type_39 _wrap_quire_model_tensor_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_39 _wrap_quire_model_tensor_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_40 arg3, swig_voidp arg4);
+extern swig_type_41 _wrap_quire_model_tensor_format_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_42 arg3, swig_voidp arg4);
+extern swig_type_43 _wrap_quire_model_tensor_shape_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_44 arg3, swig_voidp arg4);
+extern swig_type_45 _wrap_quire_model_tensor_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tensor_layer_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_create_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_close_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_40 _wrap_quire_cache_required_bytes_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_41 _wrap_quire_cache_max_seq_len_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_46 _wrap_quire_cache_required_bytes_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_47 _wrap_quire_cache_max_seq_len_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_vocab_size_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_stats_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_42 _wrap_quire_cache_metrics_native_3610cb529b9234a3(uintptr_t arg1, swig_type_43 arg2, swig_type_44 arg3, swig_voidp arg4);
-extern swig_type_45 _wrap_quire_cache_query_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_type_46 arg3, swig_voidp arg4);
-extern swig_type_47 _wrap_quire_cache_pin_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_type_48 arg3, swig_type_49 arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_unpin_native_3610cb529b9234a3(uintptr_t arg1, swig_type_50 arg2, swig_voidp arg3);
-extern swig_type_51 _wrap_quire_cache_score_native_3610cb529b9234a3(uintptr_t arg1, swig_type_52 arg2, swig_type_53 arg3, swig_type_54 arg4, uintptr_t arg5, swig_type_55 arg6, swig_voidp arg7);
-extern swig_type_56 _wrap_quire_cache_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_57 arg2, swig_type_58 arg3, uintptr_t arg4, swig_type_59 arg5, swig_voidp arg6);
-extern swig_type_60 _wrap_quire_stats_page_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_61 _wrap_quire_stats_pages_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_62 _wrap_quire_stats_pages_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_63 _wrap_quire_stats_pages_cached_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_64 _wrap_quire_stats_pages_referenced_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_65 _wrap_quire_stats_pages_pinned_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_66 _wrap_quire_stats_pages_evicted_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_67 _wrap_quire_stats_pages_deduplicated_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_68 _wrap_quire_stats_jobs_queued_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_69 _wrap_quire_stats_jobs_running_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_70 _wrap_quire_stats_jobs_submitted_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_71 _wrap_quire_stats_jobs_finished_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_72 _wrap_quire_stats_jobs_failed_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_73 _wrap_quire_stats_jobs_cancelled_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_74 _wrap_quire_stats_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_75 _wrap_quire_stats_steps_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_76 _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_77 _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_78 _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_79 _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_80 _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_81 _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_48 _wrap_quire_cache_metrics_native_3610cb529b9234a3(uintptr_t arg1, swig_type_49 arg2, swig_type_50 arg3, swig_voidp arg4);
+extern swig_type_51 _wrap_quire_cache_query_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_type_52 arg3, swig_voidp arg4);
+extern swig_type_53 _wrap_quire_cache_pin_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_type_54 arg3, swig_type_55 arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_unpin_native_3610cb529b9234a3(uintptr_t arg1, swig_type_56 arg2, swig_voidp arg3);
+extern swig_type_57 _wrap_quire_cache_score_native_3610cb529b9234a3(uintptr_t arg1, swig_type_58 arg2, swig_type_59 arg3, swig_type_60 arg4, uintptr_t arg5, swig_type_61 arg6, swig_voidp arg7);
+extern swig_type_62 _wrap_quire_cache_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_63 arg2, swig_type_64 arg3, uintptr_t arg4, swig_type_65 arg5, swig_voidp arg6);
+extern swig_type_66 _wrap_quire_stats_page_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_67 _wrap_quire_stats_pages_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_68 _wrap_quire_stats_pages_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_69 _wrap_quire_stats_pages_cached_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_70 _wrap_quire_stats_pages_referenced_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_71 _wrap_quire_stats_pages_pinned_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_72 _wrap_quire_stats_pages_evicted_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_73 _wrap_quire_stats_pages_deduplicated_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_74 _wrap_quire_stats_jobs_queued_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_75 _wrap_quire_stats_jobs_running_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_76 _wrap_quire_stats_jobs_submitted_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_77 _wrap_quire_stats_jobs_finished_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_78 _wrap_quire_stats_jobs_failed_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_79 _wrap_quire_stats_jobs_cancelled_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_80 _wrap_quire_stats_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_stats_steps_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_82 _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_83 _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_84 _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_85 _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_86 _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_87 _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_sum_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_quantile_native_3610cb529b9234a3(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_82 _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_83 _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_84 arg3, swig_voidp arg4);
+extern swig_type_88 _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_89 _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_90 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_stats_namespace_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_85 _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_91 _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_stats_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_3610cb529b9234a3(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_86 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_87 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_92 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_93 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_88 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_89 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_94 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_95 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_ignore_eos_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(uintptr_t arg1, swig_type_90 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(uintptr_t arg1, swig_type_96 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_range_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_decay_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_3610cb529b9234a3(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_91 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_97 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_k_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_p_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -296,22 +307,22 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_3610cb529b9234a3(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_type_92 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_type_98 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_prefill_events_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(uintptr_t arg1, swig_type_93 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(uintptr_t arg1, swig_type_99 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_94 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_95 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_96 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_100 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_poll_native_3610cb529b9234a3(uintptr_t arg1, swig_type_97 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_98 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_poll_native_3610cb529b9234a3(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_cancel_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
@@ -319,47 +330,47 @@ extern int _wrap_quire_job_resume_native_3610cb529b9234a3(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_99 _wrap_quire_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_105 _wrap_quire_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_100 _wrap_quire_job_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
+extern swig_type_106 _wrap_quire_job_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_102 _wrap_quire_job_explain_native_3610cb529b9234a3(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
-extern swig_type_104 _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_105 _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_106 _wrap_quire_job_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_107 _wrap_quire_job_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_108 _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_109 _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_110 _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_job_scores_native_3610cb529b9234a3(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
-extern swig_type_113 _wrap_quire_job_raw_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
-extern swig_type_115 _wrap_quire_job_embedding_native_3610cb529b9234a3(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
+extern swig_type_108 _wrap_quire_job_explain_native_3610cb529b9234a3(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
+extern swig_type_110 _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_111 _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_112 _wrap_quire_job_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_113 _wrap_quire_job_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_114 _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_115 _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_116 _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_117 _wrap_quire_job_scores_native_3610cb529b9234a3(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
+extern swig_type_119 _wrap_quire_job_raw_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
+extern swig_type_121 _wrap_quire_job_embedding_native_3610cb529b9234a3(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_queue_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_118 _wrap_quire_event_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_119 _wrap_quire_event_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_120 _wrap_quire_event_text_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_121 _wrap_quire_event_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
-extern swig_type_123 _wrap_quire_event_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
-extern swig_type_125 _wrap_quire_event_top_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
-extern swig_type_127 _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern swig_type_129 _wrap_quire_event_prefill_done_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_130 _wrap_quire_event_prefill_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_124 _wrap_quire_event_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_125 _wrap_quire_event_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_126 _wrap_quire_event_text_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_127 _wrap_quire_event_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern swig_type_129 _wrap_quire_event_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
+extern swig_type_131 _wrap_quire_event_top_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
+extern swig_type_133 _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
+extern swig_type_135 _wrap_quire_event_prefill_done_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_136 _wrap_quire_event_prefill_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_131 _wrap_quire_event_error_message_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_137 _wrap_quire_event_error_message_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_3610cb529b9234a3(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cancel_is_triggered_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cancel_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_132 _wrap_quire_diagnose_native_3610cb529b9234a3(int arg1, swig_type_133 arg2, swig_voidp arg3);
+extern swig_type_138 _wrap_quire_diagnose_native_3610cb529b9234a3(int arg1, swig_type_139 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -866,6 +877,27 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_runtime_measure_read_rate(arg1 RuntimeHandle, arg2 int32, arg3 int64, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_19(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	return swig_r
+}
+
+func Quire_runtime_measure_op_rate(arg1 RuntimeHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 const QUIRE_TOKEN_BOS int32 = 1
 const QUIRE_TOKEN_EOS int32 = 2
 const QUIRE_TOKEN_PAD int32 = 3
@@ -902,7 +934,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_19)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_22)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -920,7 +952,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_22)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_26)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -937,7 +969,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -951,7 +983,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_26)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_29)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -984,7 +1016,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1015,7 +1047,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1085,6 +1117,33 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_model_step_bytes(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_model_step_bytes_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_model_token_ops(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_model_token_ops_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_model_logit_ops(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_model_logit_ops_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
 func Quire_model_num_tensors(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -1101,7 +1160,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1115,7 +1174,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_42)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1129,7 +1188,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_44)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1235,7 +1294,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_44)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1253,7 +1312,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_query_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_46(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_52(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1266,7 +1325,7 @@ _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_48(_swig_i_2), C.swig_type_49(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_54(_swig_i_2), C.swig_type_55(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1276,7 +1335,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_50(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_56(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1291,7 +1350,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_52)(unsafe.Pointer(&_swig_i_1)), C.swig_type_53(_swig_i_2), C.swig_type_54(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_55)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_58)(unsafe.Pointer(&_swig_i_1)), C.swig_type_59(_swig_i_2), C.swig_type_60(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1311,7 +1370,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.swig_type_58(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_59)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_1)), C.swig_type_64(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_65)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1564,7 +1623,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_84)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_90)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1645,7 +1704,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_86)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_92)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1658,7 +1717,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_87)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_93)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1711,7 +1770,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_88)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_94)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1725,7 +1784,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_89)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_95)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1757,7 +1816,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_90(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_96(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1828,7 +1887,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_91)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_97)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1941,7 +2000,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_92(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_98(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1993,7 +2052,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_93)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_99)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2016,7 +2075,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_94(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_100(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2026,7 +2085,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_95(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_101(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2036,7 +2095,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_96(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_102(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2094,7 +2153,7 @@ func Quire_job_poll(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret Ev
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_poll_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_97(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_poll_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_103(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2106,7 +2165,7 @@ func Quire_job_wait(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret in
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_98(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_104(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2221,7 +2280,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_101)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2243,7 +2302,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_109)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2319,7 +2378,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2332,7 +2391,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_120)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2345,7 +2404,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2369,7 +2428,7 @@ func Quire_queue_wait(arg1 QueueHandle, arg2 int64, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_117(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_123(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2460,7 +2519,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2473,7 +2532,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2486,7 +2545,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2499,7 +2558,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2606,7 +2665,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_3610cb529b9234a3(C.int(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_3610cb529b9234a3(C.int(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

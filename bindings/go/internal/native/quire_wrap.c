@@ -793,6 +793,42 @@ long long _wrap_quire_runtime_device_free_bytes_native_3610cb529b9234a3(quire_ru
 }
 
 
+long long _wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  int32_t arg2 ;
+  int64_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (int64_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_runtime_measure_read_rate(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_runtime_measure_op_rate(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 quire_model *_wrap_quire_model_load_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
@@ -1119,6 +1155,51 @@ long long _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(quire_model *_s
   arg2 = (quire_error **)_swig_go_1; 
   
   result = (int64_t)quire_model_weight_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_step_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_model_step_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_token_ops_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_model_token_ops(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_logit_ops_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_model_logit_ops(arg1,arg2);
   _swig_go_result = result; 
   return _swig_go_result;
 }
