@@ -29,8 +29,10 @@ class MayWait {
 };
 
 struct CacheObject final : Object {
-  explicit CacheObject(std::shared_ptr<const CacheShare> the_share) : share(std::move(the_share)) {}
+  explicit CacheObject(std::shared_ptr<const CacheShare> the_share)
+      : share(std::move(the_share)), counted(share->model->runtime->census(), HandleType::cache) {}
   const std::shared_ptr<const CacheShare> share;
+  const CensusEntry counted;
 };
 
 template <>

@@ -11,7 +11,10 @@ namespace quire::capi {
 
 struct JobObject final : Object {
   JobObject(std::shared_ptr<const CacheShare> the_cache, std::shared_ptr<Job> the_job, JobKind the_kind)
-      : cache(std::move(the_cache)), job(std::move(the_job)), kind(the_kind) {}
+      : cache(std::move(the_cache)),
+        job(std::move(the_job)),
+        kind(the_kind),
+        counted(cache->model->runtime->census(), HandleType::job) {}
   // Wakes who waits in the job: it ends within a step.
   void close() noexcept override { job->cancel(); }
 
@@ -19,6 +22,7 @@ struct JobObject final : Object {
   const std::shared_ptr<const CacheShare> cache;
   const std::shared_ptr<Job> job;
   const JobKind kind;
+  const CensusEntry counted;
 };
 
 template <>

@@ -18,8 +18,10 @@ struct ModelShare {
 };
 
 struct ModelObject final : Object {
-  explicit ModelObject(std::shared_ptr<const ModelShare> the_share) : share(std::move(the_share)) {}
+  explicit ModelObject(std::shared_ptr<const ModelShare> the_share)
+      : share(std::move(the_share)), counted(share->runtime->census(), HandleType::model) {}
   const std::shared_ptr<const ModelShare> share;
+  const CensusEntry counted;
 };
 
 template <>

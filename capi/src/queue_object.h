@@ -7,10 +7,12 @@ namespace quire::capi {
 
 struct QueueObject final : Object {
   explicit QueueObject(std::shared_ptr<RuntimeShare> runtime)
-      : share{runtime, std::make_shared<EventQueue>(runtime->runtime()->clock())} {}
+      : share{runtime, std::make_shared<EventQueue>(runtime->runtime()->clock())},
+        counted(runtime->census(), HandleType::queue) {}
   void close() noexcept override { share.events->close(); }
 
   const QueueShare share;
+  const CensusEntry counted;
 };
 
 template <>

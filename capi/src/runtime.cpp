@@ -67,10 +67,15 @@ std::shared_ptr<Device> RuntimeShare::open_device(std::string_view name) {
   return device;
 }
 
-void RuntimeShare::close_log(int64_t num_alive) noexcept {
-  if (num_alive > 0) {
-    runtime_->log()(LogLevel::info, "the runtime is freed; {} models and queues made from it are still alive",
-                    num_alive);
+void RuntimeShare::close_log() noexcept {
+  try {
+    const std::string alive = census_->describe();
+    if (!alive.empty()) {
+      runtime_->log()(LogLevel::warning,
+                      "the runtime is freed before {} made from it; what nobody frees later is a leak",
+                      alive);
+    }
+  } catch (...) {  // no memory for a line of the log
   }
   log_gate_->close();
 }
@@ -109,7 +114,7 @@ quire_runtime* quire_runtime_create(quire_runtime_options* options, quire_error*
 int32_t quire_runtime_free(quire_runtime* handle, quire_error** error) {
   return free_handle(handle, error, [](RuntimeObject& runtime) {
     refuse_in_callback("quire_runtime_free");
-    runtime.share->close_log(runtime.share.use_count() - 1);
+    runtime.share->close_log();
   });
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "capi/src/handle_census.h"
 #include "capi/src/log_gate.h"
 #include "capi/src/options_objects.h"
 #include "core/base/mutex.h"
@@ -33,15 +34,17 @@ class RuntimeShare {
   const KnownDevice& device_at(int32_t device_idx) const;
   // Opens a device, once; "" is the default one, "cuda" is "cuda:0".
   std::shared_ptr<Device> open_device(std::string_view name);
-  // Tells the log how many objects made from the runtime are still alive, and then no more: no call of the
-  // sink is in progress afterwards, and none will come.
-  void close_log(int64_t num_alive) noexcept;
+  const std::shared_ptr<HandleCensus>& census() const { return census_; }
+  // Tells the log which handles made from the runtime are still alive, and then no more: no call of the sink
+  // is in progress afterwards, and none will come.
+  void close_log() noexcept;
 
  private:
   size_t find_device(std::string_view name) const;
 
   std::string default_device_;
   kernels::DeviceOptions device_options_;
+  const std::shared_ptr<HandleCensus> census_ = std::make_shared<HandleCensus>();
   std::shared_ptr<LogGate> log_gate_;
   std::shared_ptr<Runtime> runtime_;
   std::vector<KnownDevice> devices_;

@@ -1,5 +1,6 @@
 // The two callbacks: what they may do, what happens when they misbehave, and when they are called no more.
 #include <atomic>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -99,24 +100,31 @@ TEST_F(ProgressTest, WhatItThrowsEndsTheLoad) {
   EXPECT_TRUE(load(nullptr, nullptr));
 }
 
-// A sink that counts and may be told to misbehave.
+// A sink that keeps the lines and may be told to misbehave.
 struct Sink {
   std::atomic<int> num_lines{0};
   std::atomic<bool> throws{false};
+  std::mutex mutex;
+  std::vector<std::string> lines;
   static void write(void* user_data, int32_t level, const char* text, size_t text_len) {
     auto& of = *static_cast<Sink*>(user_data);
     ++of.num_lines;
     EXPECT_GE(level, QUIRE_LOG_ERROR);
     EXPECT_LE(level, QUIRE_LOG_DEBUG);
-    EXPECT_EQ(std::string(text, text_len).find('\n'), std::string::npos);
+    const std::string line(text, text_len);
+    EXPECT_EQ(line.find('\n'), std::string::npos);
+    {
+      const std::lock_guard<std::mutex> lock(of.mutex);
+      of.lines.push_back(line);
+    }
     if (of.throws) throw std::runtime_error("the sink fails");
   }
 };
 
-OwnedRuntime make_logging_runtime(Sink& sink) {
+OwnedRuntime make_logging_runtime(Sink& sink, int32_t level = QUIRE_LOG_DEBUG) {
   const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
   quire_runtime_options_set_num_threads(options.get(), 1, nullptr);
-  quire_runtime_options_set_log_level(options.get(), QUIRE_LOG_DEBUG, nullptr);
+  quire_runtime_options_set_log_level(options.get(), level, nullptr);
   quire_runtime_options_set_log_sink(options.get(), Sink::write, &sink, nullptr);
   return OwnedRuntime(quire_runtime_create(options.get(), nullptr));
 }
@@ -134,6 +142,90 @@ TEST(LogSink, IsCalledNoMoreOnceTheRuntimeIsFreed) {
     EXPECT_EQ(collect(job.get()).tokens.size(), 300u);
     EXPECT_EQ(sink.num_lines, num_lines);
   }
+}
+
+TEST(LogSink, HearsWhichHandlesAreStillAlive) {
+  Sink sink;
+  OwnedRuntime runtime = make_logging_runtime(sink, QUIRE_LOG_WARNING);
+  const OwnedModel model = load_model(runtime.get());
+  const OwnedCache cache = make_cache(model.get());
+  const OwnedQueue queue(quire_queue_create(runtime.get(), nullptr));
+  std::vector<OwnedJob> jobs;
+  for (int i = 0; i < 3; ++i)
+    jobs.emplace_back(quire_job_submit(cache.get(), make_request("abc", 2).get(), nullptr));
+  jobs.pop_back();
+  runtime.reset();
+  ASSERT_EQ(sink.lines.size(), 1u);
+  EXPECT_NE(sink.lines[0].find("1 quire_model, 1 quire_cache, 2 quire_job, 1 quire_queue"), std::string::npos)
+      << sink.lines[0];
+}
+
+TEST(LogSink, HearsNothingWhereAllWasFreed) {
+  Sink sink;
+  {
+    const OwnedRuntime runtime = make_logging_runtime(sink, QUIRE_LOG_WARNING);
+    const OwnedModel model = load_model(runtime.get());
+    const OwnedCache cache = make_cache(model.get());
+    const OwnedJob job(quire_job_submit(cache.get(), make_request("abc", 2).get(), nullptr));
+    collect(job.get());
+  }
+  EXPECT_TRUE(sink.lines.empty()) << sink.lines[0];
+}
+
+// Whatever goes wrong, at the most detailed level: a word that only prompts, stop texts and results have is
+// in no line of the log, and in no error message either.
+TEST(LogSink, NeverSeesPromptText) {
+  const std::string secret = "xyzzyplugh";
+  Sink sink;
+  std::vector<std::string> messages;
+  {
+    OwnedRuntime runtime = make_logging_runtime(sink);
+    const OwnedModel model = load_model(runtime.get());
+    const OwnedCache cache = make_cache(model.get());
+    Report report;
+    const auto submit = [&](const OwnedRequest& request) {
+      OwnedJob job(quire_job_submit(cache.get(), request.get(), report.out()));
+      messages.push_back(report.message());
+      return job;
+    };
+    const OwnedRequest broken = make_request(secret + "\xff" + secret, 5);
+    EXPECT_FALSE(submit(broken));
+    const OwnedRequest long_one = make_request(secret + std::string(10000, 'x'), 5);
+    EXPECT_FALSE(submit(long_one));
+    const OwnedRequest bad_stop = make_request(secret, 5);
+    quire_job_request_add_stop_text(bad_stop.get(), (secret + "\xff").data(), secret.size() + 1, nullptr);
+    EXPECT_FALSE(submit(bad_stop));
+    // Jobs that end in every way: stopped, cancelled, without any token allowed, behind its reader, too late.
+    const OwnedRequest stopped = make_request(secret, 50);
+    quire_job_request_add_stop_text(stopped.get(), secret.data(), secret.size(), nullptr);
+    const OwnedRequest masked = make_request(secret, 50);
+    std::vector<int32_t> all(static_cast<size_t>(quire_cache_vocab_size(cache.get(), nullptr)));
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
+    quire_job_request_set_banned_tokens(masked.get(), all.data(), all.size(), nullptr);
+    const OwnedRequest unread = make_request(secret, 50);
+    quire_job_request_set_event_policy(unread.get(), QUIRE_EVENTS_END, nullptr);
+    quire_job_request_set_max_unread_events(unread.get(), 2, nullptr);
+    const OwnedRequest late = make_request(secret, 3000);
+    quire_job_request_set_deadline_ns(late.get(), 1000000, nullptr);
+    const OwnedRequest cancelled = make_request(secret, 3000);
+    std::vector<OwnedJob> jobs;
+    for (const OwnedRequest* request : {&stopped, &masked, &unread, &late, &cancelled})
+      jobs.push_back(submit(*request));
+    quire_job_cancel(jobs.back().get(), nullptr);
+    for (const OwnedJob& job : jobs) {
+      if (!job) continue;
+      EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr), 1);
+      std::string line(4096, '\0');
+      const int64_t size = quire_job_explain(job.get(), line.data(), line.size(), nullptr);
+      messages.push_back(line.substr(0, static_cast<size_t>(size)));
+    }
+    OwnedJob live = submit(cancelled);
+    quire_cache_close(cache.get(), nullptr);
+    runtime.reset();
+  }
+  EXPECT_FALSE(sink.lines.empty()) << "nothing was logged: the test proves nothing";
+  messages.insert(messages.end(), sink.lines.begin(), sink.lines.end());
+  for (const std::string& message : messages) EXPECT_EQ(message.find(secret), std::string::npos) << message;
 }
 
 }  // namespace

@@ -22,8 +22,10 @@ QUIRE_API quire_runtime* quire_runtime_create(quire_runtime_options* options, qu
 
 /**
  * Gives the handle back. Models made from it stay usable and keep what they need alive; the log sink is not
- * called any more once this returns, and for that it waits for a call of the sink in progress. NULL does
- * nothing. Returns 1, or 0 on failure; QUIRE_ERROR_REENTRANT inside a callback.
+ * called any more once this returns, and for that it waits for a call of the sink in progress. Its last line,
+ * a warning, tells how many models, caches, jobs and queues made from the runtime are not freed yet: where
+ * nobody is going to, they are leaks. NULL does nothing. Returns 1, or 0 on failure; QUIRE_ERROR_REENTRANT
+ * inside a callback.
  */
 QUIRE_API int32_t quire_runtime_free(quire_runtime* handle, quire_error** error);
 

@@ -1,0 +1,41 @@
+// How many handles made from one runtime are alive, by type.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "capi/src/handle_table.h"
+
+namespace quire::capi {
+
+// Any thread.
+class HandleCensus {
+ public:
+  void add(HandleType type, int64_t change) noexcept { alive_[static_cast<size_t>(type)] += change; }
+  // "1 quire_model, 3 quire_job"; empty where none is alive.
+  std::string describe() const;
+
+ private:
+  std::array<std::atomic<int64_t>, kNumHandleTypes> alive_{};
+};
+
+// Counts one handle for as long as its object lives.
+class CensusEntry {
+ public:
+  CensusEntry(std::shared_ptr<HandleCensus> census, HandleType type)
+      : census_(std::move(census)), type_(type) {
+    census_->add(type_, 1);
+  }
+  CensusEntry(const CensusEntry&) = delete;
+  CensusEntry& operator=(const CensusEntry&) = delete;
+  ~CensusEntry() { census_->add(type_, -1); }
+
+ private:
+  std::shared_ptr<HandleCensus> census_;
+  HandleType type_;
+};
+
+}  // namespace quire::capi
