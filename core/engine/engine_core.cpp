@@ -124,6 +124,8 @@ StepOutcome EngineCore::run_once() {
     return loop_.run_once();
   } catch (const Error& error) {
     fault(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    fault(ErrorCode::out_of_memory, "no memory to go on");
   } catch (const std::exception& error) {
     fault(ErrorCode::internal, error.what());
   } catch (...) {

@@ -1,6 +1,8 @@
 #include "core/engine/event_queue.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <new>
 #include <sys/eventfd.h>
 #include <system_error>
 #include <unistd.h>
@@ -51,10 +53,27 @@ std::shared_ptr<EventStream> EventQueue::take_ready() {
   return stream;
 }
 
+namespace {
+
+// Room for one event more, before it is taken from its job: what is taken and cannot be kept is lost. False
+// where there is no memory, but events to hand out already.
+bool make_room(std::vector<Event>& events, size_t max_events) {
+  if (events.size() < events.capacity()) return true;
+  try {
+    events.reserve(std::min(max_events, std::max<size_t>(8, 2 * events.size())));
+  } catch (const std::bad_alloc&) {
+    if (events.empty()) throw;
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 std::vector<Event> EventQueue::drain(size_t max_events, Duration timeout) {
   std::vector<Event> events;
   const TimePoint deadline = deadline_after(clock_.now(), timeout);
-  while (events.size() < max_events) {
+  while (events.size() < max_events && make_room(events, max_events)) {
     const std::shared_ptr<EventStream> stream = take_ready();
     if (stream != nullptr) {
       if (auto event = stream->try_poll()) events.push_back(std::move(*event));

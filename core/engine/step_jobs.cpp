@@ -165,9 +165,8 @@ JobRecord* StepLoop::find(JobId id) {
 void StepLoop::rewind(JobRecord& job, int32_t num_new_tokens) {
   if (num_new_tokens < 0 || num_new_tokens >= job.num_new_tokens()) return;
   const auto num_kept = static_cast<size_t>(job.num_prompt_tokens + num_new_tokens);
-  const TokenIds kept(job.tokens.begin() + job.num_prompt_tokens,
-                      job.tokens.begin() + static_cast<ptrdiff_t>(num_kept));
-  TextOutput text = job.text.replay(parts_.codec->open(job.request.emit_special_tokens), kept);
+  const auto kept = gsl::span<const TokenId>(job.tokens).first(num_kept);
+  TextOutput text = job.text.rewound(kept.subspan(static_cast<size_t>(job.num_prompt_tokens)));
   job.sampler.rewind(job.tokens.size() - num_kept);
   job.tokens.resize(num_kept);
   job.text = std::move(text);

@@ -7,6 +7,12 @@ namespace quire {
 TextOutput::TextOutput(std::unique_ptr<TextStream> stream, const std::vector<std::string>& stops)
     : TextOutput(std::move(stream), StopMatcher(stops)) {}
 
+TextOutput::TextOutput(std::unique_ptr<TextStream> stream, StopMatcher matcher)
+    : first_stream_(stream->clone()),
+      first_matcher_(matcher),
+      stream_(std::move(stream)),
+      matcher_(std::move(matcher)) {}
+
 std::optional<size_t> TextOutput::push(const SampledToken& token, bool with_log_probs) {
   push_silent(token, with_log_probs);
   piece_.clear();
@@ -30,24 +36,29 @@ void TextOutput::finish() {
 }
 
 Event TextOutput::take() {
+  num_taken_ += pending_.token_ids.size();
   return std::exchange(pending_, Event{});
 }
 
 TextOutput TextOutput::clone() const {
-  TextOutput copy(stream_->clone(), fresh_matcher_);
-  copy.matcher_ = matcher_;
-  return copy;
+  return TextOutput(stream_->clone(), matcher_);
 }
 
-TextOutput TextOutput::replay(std::unique_ptr<TextStream> stream, const TokenIds& tokens) const {
-  TextOutput replayed(std::move(stream), fresh_matcher_);
-  for (const TokenId token : tokens) {
+TextOutput TextOutput::rewound(gsl::span<const TokenId> tokens) const {
+  TextOutput result(first_stream_->clone(), first_matcher_);
+  for (size_t i = 0; i < tokens.size(); ++i) {
     SampledToken again;
-    again.token = token;
-    replayed.push(again, false);
-    replayed.take();
+    again.token = tokens[i];
+    const bool taken = i < num_taken_;
+    const bool with_log_probs = !taken && !pending_.log_probs.empty();
+    if (with_log_probs) {
+      again.log_prob = pending_.log_probs[i - num_taken_];
+      again.top_log_probs = pending_.top_log_probs[i - num_taken_];
+    }
+    result.push(again, with_log_probs);
+    if (taken) result.take();
   }
-  return replayed;
+  return result;
 }
 
 }  // namespace quire

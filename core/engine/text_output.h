@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <gsl/gsl>
+
 #include "core/engine/event.h"
 #include "core/engine/text_codec.h"
 #include "core/sampling/sampler.h"
@@ -33,21 +35,25 @@ class TextOutput {
   bool has_anything() const { return has_text() || !pending_.token_ids.empty(); }
   // Text, ids and log-probabilities so far; they are gone from here.
   Event take();
+  // Tokens that were pushed and not yet taken.
+  size_t num_pending_tokens() const { return pending_.token_ids.size(); }
 
   // A copy for a fork. What is pending goes with the parent alone; what is held back goes with both.
   TextOutput clone() const;
-  // The state behind `tokens`, whose text counts as shown.
-  TextOutput replay(std::unique_ptr<TextStream> stream, const TokenIds& tokens) const;
+  // The state behind `tokens`, the first of those that were pushed here. What was taken is not shown again;
+  // of what is pending the part that belongs to `tokens` stays.
+  TextOutput rewound(gsl::span<const TokenId> tokens) const;
 
  private:
-  TextOutput(std::unique_ptr<TextStream> stream, StopMatcher matcher)
-      : stream_(std::move(stream)), fresh_matcher_(matcher), matcher_(std::move(matcher)) {}
+  TextOutput(std::unique_ptr<TextStream> stream, StopMatcher matcher);
 
+  std::unique_ptr<TextStream> first_stream_;  // as it was before the first token
+  StopMatcher first_matcher_;                 // likewise; shares the automaton
   std::unique_ptr<TextStream> stream_;
-  StopMatcher fresh_matcher_;  // at the beginning of the text; shares the automaton
   StopMatcher matcher_;
   std::string piece_;
   Event pending_;
+  size_t num_taken_ = 0;  // tokens
 };
 
 }  // namespace quire

@@ -1,5 +1,5 @@
 // The real scheduler and step loop on a fake device, a simulated clock and a fault injector, driven by one
-// seed. After every event the contract's invariants are checked against an oracle that runs each job alone.
+// seed. After every event the contract's invariants are checked, against an oracle that runs each job alone.
 #pragma once
 
 #include <cstdint>
@@ -7,29 +7,62 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/engine/event_queue.h"
-#include "core/sampling/sampler.h"
+#include "tests/simulation/faults.h"
+#include "tests/simulation/oracle.h"
+#include "tests/support/allocation_faults.h"
 #include "tests/support/engine_fakes.h"
 
 namespace quire::testing {
 
 struct SimulationStats {
   uint64_t events = 0;
+  uint64_t steps = 0;
   uint64_t jobs = 0;
-  uint64_t finished = 0;
+  uint64_t ended = 0;
   uint64_t cancels = 0;
   uint64_t rejected = 0;
   uint64_t preemptions = 0;
-  uint64_t faults = 0;
+  uint64_t device_faults = 0;
+  uint64_t failed_allocations = 0;
+  uint64_t lost_devices = 0;
+  uint64_t closes = 0;
   uint64_t forks = 0;
   uint64_t rewinds = 0;
   uint64_t deduplicated = 0;
   uint64_t cached_tokens = 0;
+  uint64_t digest = 0;  // of everything that any reader saw, in order
+
+  void add(const SimulationStats& more);
 };
 
-// One life of one engine. Everything that happens is a function of the seed.
+// What is known of a job from outside, and what it must do.
+struct SimulatedJob {
+  std::shared_ptr<Job> job;  // null once its handle is dropped
+  JobId id;
+  JobRequest request;  // the prompt of a fork is all that came before it
+  Expectation expected;
+  std::string held_text;  // of its parent, where it is a fork
+  TimePoint submitted;
+  Transcript seen;
+  // Rewinds: from emitted token `first` on, the position in `expected` is `second`.
+  std::vector<std::pair<size_t, size_t>> jumps;
+  size_t emitted_before = 0;
+  size_t base = 0;
+  bool paused = false;
+  bool cancelled = false;
+  bool forked = false;
+  bool in_queue = false;
+  bool never_fits = false;  // a fork that has to be refused
+  bool ended = false;       // the engine said so, and it was judged
+
+  bool rewound() const { return !jumps.empty(); }
+};
+
+// One life of one engine after the other. Everything that happens is a function of the seed.
 class Simulation {
  public:
   explicit Simulation(uint64_t seed);
@@ -39,54 +72,79 @@ class Simulation {
   const SimulationStats& stats() const { return stats_; }
 
  private:
-  // What is known of a job from outside, and what it must do.
-  struct Model {
-    std::shared_ptr<Job> job;
-    JobRequest request;
-    TokenIds expected;            // new tokens, from the first on, as far as it can get alone
-    bool expect_numeric = false;  // it ends with a numeric fault behind `expected`
-    Transcript seen;
-    // Rewinds: from emitted token `first` on, the position in `expected` is `second`.
-    std::vector<std::pair<size_t, size_t>> jumps;
-    size_t emitted_before = 0;
-    size_t base = 0;
-    bool paused = false;
-    bool may_expire = false;
-    bool cancelled = false;
-    bool dropped = false;
-    bool forked = false;
-    bool announced_to_queue = false;
-  };
+  using Action = void (Simulation::*)();
+  using Jobs = std::map<uint64_t, SimulatedJob>;  // by tag
 
   uint32_t below(uint32_t limit) { return static_cast<uint32_t>(random_() % limit); }
   bool chance(uint32_t one_in) { return below(one_in) == 0; }
+  int32_t int_below(uint32_t limit) { return static_cast<int32_t>(below(limit)); }
+  Duration millis_below(uint32_t limit) { return std::chrono::milliseconds(below(limit)); }
 
+  // simulation.cpp: the world and its course.
+  void choose_world();
+  void choose_habits();
   void make_engine();
+  void end_engine();
+  void begin_event();
   void event();
-  void submit();
-  JobRequest random_request();
-  TokenIds random_prompt();
-  void fill_expected(Model& model);
-  void fork(Model& parent);
-  void rewind(Model& model);
-  void cancel(Model& model);
-  void toggle_pause(Model& model);
-  void read(Model& model, uint32_t max_events);
-  void drain_queue(uint32_t max_events);
-  void take(Model& model, Event event);
   void step();
-  void arm_fault();
-  void pin_or_query();
+  void check_step(StepOutcome outcome);
   void settle();
+  void settle_step();
+  StepLoop& loop() { return engine_->cache->core().loop(); }
+  JobQueue& door() { return engine_->cache->core().queue(); }
 
-  Model* any_model();
-  void check_terminal(Model& model);
-  void check_tokens(Model& model);
-  std::string describe(const Model& model) const;
+  // actions.cpp: what callers do.
+  void submit();
+  void submit_many();
+  void fork();
+  void rewind();
+  void cancel();
+  void cancel_within_step();
+  void toggle_pause();
+  void change_priority();
+  void drop();
+  void read_some();
+  void drain_some();
+  void pass_time();
+  void arm_fault();
+  void fail_allocation_of_step();
+  void pin();
+  void query();
+  void close();
+  TokenIds random_prompt();
+  JobRequest random_request();
+  void random_limits(JobRequest& request);
+  void refuse(const JobRequest& request, ErrorCode code);
+  SimulatedJob& add_job(std::shared_ptr<Job> job, JobRequest request, std::string held_text);
+  SimulatedJob* any_job();
+  void fork_from(SimulatedJob& parent);
+  void read(SimulatedJob& model, uint32_t max_events);
+  void drain(uint32_t max_events);
+  void take(SimulatedJob& model, Event event);
+  // Runs `call`, now and then with an allocation that fails; the code it threw.
+  template <typename Call>
+  ErrorCode attempt(Call&& call);
+  ErrorCode must_refuse(const JobRequest& request) const;
+
+  // invariants.cpp: what has to hold behind every event.
+  void check_all();
+  void judge_endings();
+  void judge(SimulatedJob& model, const JobResult& result);
+  void judge_failure(SimulatedJob& model, const JobResult& result);
+  bool missed_deadline(const SimulatedJob& model, const JobResult& result) const;
+  void check_transcript(const SimulatedJob& model);
+  void check_output(const SimulatedJob& model);
   void check_pages();
-  void check_sequences();
-  void check_cancelled();
-  void forget_finished();
+  void check_counts();
+  void check_running(SimulatedJob& model);
+  void check_progress(StepOutcome outcome);
+  bool held_up_by_quota(const JobRecord& waiting);
+  uint64_t owner_of(const Batch& batch, int32_t sequence);
+  void before_step(const Batch& batch);
+  void check_name_space(const Batch& batch, int32_t sequence, int8_t space);
+  void forget_ended();
+  std::string describe(const SimulatedJob& model) const;
   void violation(const std::string& what);
 
   const uint64_t seed_;
@@ -95,16 +153,29 @@ class Simulation {
   ExecutorLimits limits_;
   CacheOptions cache_options_;
   TokenIds end_tokens_;
+  std::vector<TokenIds> prefixes_;
+  std::vector<std::pair<uint32_t, Action>> habits_;  // weights add up
+  bool allocations_fail_ = false;
+
+  std::unique_ptr<Oracle> oracle_;
+  std::unique_ptr<FaultInjector> faults_;
   std::unique_ptr<FakeEngine> engine_;
   std::shared_ptr<EventQueue> queue_;
-  std::unique_ptr<Sampler> sampler_;
-  std::vector<TokenIds> prefixes_;
-  std::map<uint64_t, Model> models_;  // by tag
-  uint64_t last_tag_ = 0;
-  bool device_lost_ = false;
-  uint64_t faults_armed_ = 0;
-  bool lose_device_ = false;
+  Jobs jobs_;
+  std::vector<JobId> dropped_;     // to be gone with the next step
+  Job* cancel_in_step_ = nullptr;  // to be cancelled while the device computes
   std::vector<PinId> pins_;
+  std::vector<int8_t> space_of_page_;  // who wrote it: -1 nobody, else the place of a namespace
+  uint64_t last_tag_ = 0;
+
+  // Of the current event.
+  ErrorCode engine_ended_ = ErrorCode::ok;  // with this every live job has to end
+  int64_t failed_allocations_ = 0;
+  bool all_allocations_failed_ = false;
+  int32_t ended_for_memory_ = 0;
+
+  uint64_t steps_without_progress_ = 0;
+  uint64_t progress_mark_ = 0;
   SimulationStats stats_;
   std::string violation_;
 };

@@ -61,9 +61,15 @@ inline std::string fake_text(const TokenIds& tokens) {
   return text;
 }
 
+inline CacheOptions audited_cache() {
+  CacheOptions options;
+  options.check_invariants = true;
+  return options;
+}
+
 struct FakeEngineOptions {
   ExecutorLimits limits{64, 8, 64, 64, 64, 4, 64};  // tokens, sequences, rows, table, pages, page, vocabulary
-  CacheOptions cache;
+  CacheOptions cache = audited_cache();
   int32_t max_seq_len = 200;
   TokenIds end_tokens;
   const Clock* clock = &steady_clock();
@@ -88,7 +94,6 @@ struct FakeEngine {
     parts.end_tokens = options.end_tokens;
     parts.num_tokens = options.limits.vocab_size;
     parts.max_seq_len = options.max_seq_len;
-    options.cache.check_invariants = true;
     cache = Cache::create(Runtime::create(std::move(runtime)), std::move(parts), options.cache);
   }
 

@@ -106,6 +106,9 @@ void FakeExecutor::forward(const Batch& batch) {
     compute_row(batch, row,
                 gsl::span<float>(logits_).subspan(static_cast<size_t>(row) * vocab_size, vocab_size));
   }
+  if (change_logits) {
+    change_logits(batch, gsl::span<float>(logits_).first(static_cast<size_t>(num_rows_) * vocab_size));
+  }
   ++num_steps_;
   num_tokens_computed_ += batch.num_tokens();
 }

@@ -30,6 +30,8 @@ class FakeExecutor final : public Executor {
 
   // Called before each step; may throw what a device would.
   std::function<void(const Batch&)> before_step;
+  // Called with the rows of each step once they are computed.
+  std::function<void(const Batch&, gsl::span<float>)> change_logits;
   // Called when logits are fetched; may throw.
   std::function<void()> before_logits;
   // A sequence that holds this token has NaN in every row behind it. -1: none.

@@ -2,12 +2,15 @@
 #include "core/engine/event_queue.h"
 
 #include <atomic>
+#include <new>
 #include <poll.h>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "core/engine/event_stream.h"
+#include "tests/support/allocation_faults.h"
 
 namespace quire {
 namespace {
@@ -75,6 +78,32 @@ TEST(EventStreamTest, EndRefusesWhatDoesNotFit) {
   EXPECT_TRUE(stream->push(text_event("a")));
   EXPECT_TRUE(stream->push(text_event("b")));
   EXPECT_FALSE(stream->push(text_event("c")));
+}
+
+// What was taken from its job and could not be handed over would be lost, the last event of a job with it.
+TEST(EventQueueTest, WithoutMemoryNoEventIsLost) {
+  for (int64_t nth = 1; nth <= 6; ++nth) {
+    const auto queue = std::make_shared<EventQueue>();
+    std::vector<std::shared_ptr<EventStream>> streams;
+    for (TokenId i = 0; i < 30; ++i) {
+      streams.push_back(make_stream(SlowReaderPolicy::coalesce, queue));
+      streams.back()->push(text_event("a", i));
+    }
+    std::set<TokenId> seen;
+    const auto drain = [&] {
+      for (const Event& event : queue->drain(100, Duration{0})) seen.insert(event.token_ids[0]);
+    };
+    try {
+      const testing::AllocationFault fault(nth, testing::FaultSpan::once);
+      const std::vector<Event> events = queue->drain(100, Duration{0});
+      const testing::AllocationFaultsOff off;
+      for (const Event& event : events) seen.insert(event.token_ids[0]);
+    } catch (const std::bad_alloc&) {
+      EXPECT_TRUE(seen.empty());
+    }
+    drain();
+    EXPECT_EQ(seen.size(), 30U) << "allocation " << nth;
+  }
 }
 
 TEST(EventStreamTest, OnlyTheFirstTerminalEventCounts) {

@@ -1,0 +1,84 @@
+#include "tests/simulation/faults.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "core/base/error.h"
+#include "tests/support/allocation_faults.h"
+
+namespace quire::testing {
+
+void FaultInjector::disarm() {
+  step_fault_in_ = 0;
+  row_armed_ = device_armed_ = false;
+  fails_logits_.reset();
+}
+
+// All that a component may throw comes down to two codes.
+void FaultInjector::fail_step(ErrorCode code) {
+  const AllocationFaultsOff off;
+  record_.step_failed = true;
+  if (code == ErrorCode::device_lost) throw Error(code, "injected: the device is gone");
+  const bool second = random_() % 2 == 0;
+  if (code == ErrorCode::out_of_memory) {
+    if (second) throw std::bad_alloc();
+    throw Error(code, "injected: no memory on the device");
+  }
+  if (second) throw 42;
+  throw std::runtime_error("injected: a component is broken");
+}
+
+// A step of one job is that job's fault; of several it is nobody's until they are run alone.
+void FaultInjector::note_culprit(const Batch& batch, ErrorCode code) {
+  if (batch.num_sequences() != 1) return;
+  record_.culprit = owner_of_(batch, 0);
+  record_.code = code;
+}
+
+void FaultInjector::before_step(const Batch& batch) {
+  std::optional<ErrorCode> code;
+  {
+    const AllocationFaultsOff off;
+    fails_logits_.reset();
+    const bool cursed =
+        std::find(batch.token_ids.begin(), batch.token_ids.end(), special_.curse) != batch.token_ids.end();
+    if (cursed) code = special_.curse_code;
+    if (step_fault_in_ > 0 && --step_fault_in_ == 0) {
+      code = random_() % 2 == 0 ? ErrorCode::out_of_memory : ErrorCode::internal;
+      ++num_struck_;
+    }
+    if (std::exchange(device_armed_, false)) {
+      code = ErrorCode::device_lost;
+      record_.device_lost = true;
+      ++num_struck_;
+    }
+    if (code) note_culprit(batch, *code);
+  }
+  if (!code) return;
+  if (random_() % 3 != 0) fail_step(*code);
+  fails_logits_ = code;
+}
+
+void FaultInjector::before_logits() {
+  if (fails_logits_) fail_step(*std::exchange(fails_logits_, std::nullopt));
+}
+
+void FaultInjector::change_logits(const Batch& batch, gsl::span<float> logits) {
+  const AllocationFaultsOff off;
+  if (fails_logits_ || !std::exchange(row_armed_, false)) return;
+  constexpr std::array kSpoilt{std::numeric_limits<float>::quiet_NaN(),
+                               std::numeric_limits<float>::infinity()};
+  const auto num_rows = static_cast<size_t>(batch.num_logit_rows());
+  const size_t row = random_() % num_rows;
+  const size_t width = logits.size() / num_rows;
+  logits[row * width + random_() % width] = kSpoilt[random_() % kSpoilt.size()];
+  const auto token = static_cast<size_t>(batch.logit_rows[row]);
+  record_.spoiled = owner_of_(batch, batch.sequence_of_token[token]);
+  ++num_struck_;
+}
+
+}  // namespace quire::testing

@@ -1,0 +1,64 @@
+// What goes wrong on the fake device, when, and whose fault that is.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include <gsl/gsl>
+
+#include "core/step/batch.h"
+#include "tests/simulation/oracle.h"
+
+namespace quire::testing {
+
+// Armed faults strike once, at a step to come; a cursed token strikes whenever it is computed.
+class FaultInjector {
+ public:
+  // `owner_of` names the job behind a sequence of a batch.
+  FaultInjector(SpecialTokens special, uint64_t seed, std::function<uint64_t(const Batch&, int32_t)> owner_of)
+      : special_(special), random_(seed), owner_of_(std::move(owner_of)) {}
+
+  // For the hooks of the executor.
+  void before_step(const Batch& batch);
+  void before_logits();
+  void change_logits(const Batch& batch, gsl::span<float> logits);
+
+  // The whole step in so many steps fails, in forward or when its logits are fetched.
+  void arm_step(int32_t in_steps) { step_fault_in_ = in_steps; }
+  // A row of the next step is not finite.
+  void arm_row() { row_armed_ = true; }
+  void arm_device() { device_armed_ = true; }
+  void disarm();
+
+  // What came of it since the last clear.
+  struct Record {
+    bool device_lost = false;
+    bool step_failed = false;
+    // Jobs that may end for it: the one of a step that failed alone, and the one of the row.
+    std::optional<uint64_t> culprit;
+    ErrorCode code = ErrorCode::ok;
+    std::optional<uint64_t> spoiled;
+  };
+  const Record& record() const { return record_; }
+  void clear_record() { record_ = {}; }
+  uint64_t num_struck() const { return num_struck_; }
+
+ private:
+  [[noreturn]] void fail_step(ErrorCode code);
+  void note_culprit(const Batch& batch, ErrorCode code);
+
+  SpecialTokens special_;
+  std::mt19937_64 random_;
+  std::function<uint64_t(const Batch&, int32_t)> owner_of_;
+  int32_t step_fault_in_ = 0;
+  bool row_armed_ = false;
+  bool device_armed_ = false;
+  std::optional<ErrorCode> fails_logits_;
+  Record record_;
+  uint64_t num_struck_ = 0;
+};
+
+}  // namespace quire::testing

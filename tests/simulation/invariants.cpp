@@ -1,0 +1,317 @@
+// What has to hold behind every event. I3 to I11 are the names of the promises in docs/testing.md.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+#include "tests/simulation/simulation.h"
+#include "tests/simulation/world.h"
+
+namespace quire::testing {
+
+namespace {
+
+constexpr uint64_t kDigestPrime = 1099511628211U;  // FNV-1a
+
+void digest(uint64_t& state, uint64_t value) {
+  state = (state ^ value) * kDigestPrime;
+}
+
+int8_t place_of(const std::string& name_space) {
+  return name_space.empty() ? kFirstSpace : kSecondSpace;
+}
+
+}  // namespace
+
+void Simulation::check_all() {
+  judge_endings();
+  check_pages();
+  check_counts();
+  for (auto& [tag, model] : jobs_) check_running(model);
+}
+
+std::string Simulation::describe(const SimulatedJob& model) const {
+  return fmt::format(
+      "job {}: kind {}, prompt {}, {} new expected, temperature {}, reuse {}, publish {}, {} jumps{}, {}",
+      model.request.tag, static_cast<int32_t>(model.request.kind), model.request.prompt.size(),
+      model.expected.tokens.size(), model.request.sampling.temperature, model.request.reuse_prefix,
+      model.request.publish_pages, model.jumps.size(), model.forked ? ", fork" : "", model.job->explain());
+}
+
+// Each ending is judged at the event that brought it, while it is known what went wrong in it.
+void Simulation::judge_endings() {
+  for (auto& [tag, model] : jobs_) {
+    if (model.ended) continue;
+    if (model.job->state() == JobState::finished) {
+      model.ended = true;
+      ++stats_.ended;
+      judge(model, model.job->result());
+    } else if (engine_ended_ != ErrorCode::ok) {
+      violation(fmt::format("I6: alive behind the end of the engine: {}", describe(model)));
+    }
+  }
+  if (ended_for_memory_ > failed_allocations_ && !all_allocations_failed_) {
+    violation("I5: one failed allocation ended several jobs");
+  }
+}
+
+void Simulation::judge(SimulatedJob& model, const JobResult& result) {
+  const bool spoiled = faults_->record().spoiled == model.request.tag;
+  // Without memory for the words of one fault the other may come first.
+  if (spoiled && result.error != ErrorCode::numeric && failed_allocations_ == 0) {
+    violation("I5: a row that is not finite came through: " + describe(model));
+  }
+  if (result.reason == FinishReason::cancelled) {
+    if (!model.cancelled) violation("cancelled by nobody: " + describe(model));
+    return;
+  }
+  if (result.reason == FinishReason::failed) return judge_failure(model, result);
+  if (model.never_fits) violation("I7: a fork that can never fit was taken: " + describe(model));
+  if (result.reason != model.expected.reason) violation("it ends otherwise than alone: " + describe(model));
+  if (result.new_tokens != static_cast<int32_t>(model.expected.tokens.size())) {
+    violation("it ends with another number of tokens than alone: " + describe(model));
+  }
+  if (result.reason == FinishReason::completed) check_output(model);
+}
+
+// A failure is the job's own (by its tokens, deadline or reader), or one that struck in this very event.
+void Simulation::judge_failure(SimulatedJob& model, const JobResult& result) {
+  const ErrorCode code = result.error;
+  if (engine_ended_ == code || model.expected.may_fail_with(code)) return;
+  const FaultInjector::Record& faults = faults_->record();
+  if (faults.culprit == model.request.tag && faults.code == code) return;
+  if (faults.spoiled == model.request.tag && code == ErrorCode::numeric) return;
+  if (code == ErrorCode::out_of_memory && failed_allocations_ > 0) {
+    ++ended_for_memory_;
+    return;
+  }
+  // Its parent may have been refused by the same step.
+  if (code == ErrorCode::closed && model.forked && failed_allocations_ > 0) return;
+  if (code == ErrorCode::deadline && missed_deadline(model, result)) return;
+  if (code == ErrorCode::capacity && model.request.slow_reader == SlowReaderPolicy::end) return;
+  if (model.never_fits && (code == ErrorCode::capacity || code == ErrorCode::quota)) return;
+  violation(fmt::format("I5: failed with {} ({}) for no fault of its own: {}", error_code_name(code),
+                        result.message, describe(model)));
+}
+
+bool Simulation::missed_deadline(const SimulatedJob& model, const JobResult& result) const {
+  const Duration age = clock_.now() - model.submitted;
+  const auto missed = [&](Duration deadline) { return deadline > Duration{0} && age >= deadline; };
+  const JobRequest& request = model.request;
+  if (result.message == "queue_deadline passed") return missed(request.queue_deadline);
+  if (result.message == "first_token_deadline passed") return missed(request.first_token_deadline);
+  if (result.message == "total_deadline passed") return missed(request.total_deadline);
+  const bool any = missed(request.queue_deadline) || missed(request.first_token_deadline) ||
+                   missed(request.total_deadline);
+  return any && failed_allocations_ > 0;  // there was no memory for the words
+}
+
+void Simulation::check_output(const SimulatedJob& model) {
+  if (model.request.kind != JobKind::score) return;
+  const std::vector<float> expected = oracle_->scores(model.request.prompt);
+  const std::vector<float> scores = model.job->scores();
+  bool same = scores.size() == expected.size();
+  // Both sum in double; what is left is the rounding to float.
+  for (size_t i = 0; same && i < scores.size(); ++i) same = std::abs(scores[i] - expected[i]) < 1e-4F;
+  if (!same) violation("it scores otherwise than alone: " + describe(model));
+}
+
+void Simulation::take(SimulatedJob& model, Event event) {
+  digest(stats_.digest, model.request.tag * 8 + static_cast<uint64_t>(event.kind));
+  for (const TokenId token : event.token_ids) digest(stats_.digest, static_cast<uint64_t>(token));
+  digest(stats_.digest, event.text.size() * 64 + static_cast<uint64_t>(event.error));
+  if (event.kind == EventKind::text && event.token_ids.empty()) violation("a text event without tokens");
+  if (event.kind == EventKind::started && model.seen.num_started > 0) violation("it started twice");
+  if (event.kind == EventKind::progress && event.done_tokens > event.total_tokens)
+    violation("progress beyond the end");
+  const size_t num_log_probs = model.request.want_log_probs ? event.token_ids.size() : 0;
+  if (event.log_probs.size() != num_log_probs) violation("log_probs per token");
+  const bool terminal = event.terminal();
+  add_event(model.seen, std::move(event));
+  if (model.seen.num_terminal > 1 || model.seen.num_after_terminal > 0)
+    violation("I3: an event behind the last one");
+  if (terminal) check_transcript(model);
+}
+
+// Whatever company it had, a job says what it says alone.
+void Simulation::check_transcript(const SimulatedJob& model) {
+  const Transcript& seen = model.seen;
+  const TokenIds& expected = model.expected.tokens;
+  if (!model.ended) violation("I3: a terminal event of a job that is not over");
+  const JobResult result = model.job->result();
+  if (seen.terminal.reason != result.reason || seen.terminal.error != result.error) {
+    violation("the terminal event and the result differ: " + describe(model));
+  }
+  size_t position = 0;
+  size_t jump = 0;
+  for (size_t i = 0; i <= seen.tokens.size(); ++i) {
+    while (jump < model.jumps.size() && model.jumps[jump].first == i) position = model.jumps[jump++].second;
+    if (i == seen.tokens.size()) break;
+    const bool same =
+        position < expected.size() && seen.tokens[i] == expected[position] &&
+        (!model.request.want_log_probs || seen.log_probs[i] == model.expected.log_probs[position]);
+    if (!same) {
+      return violation(fmt::format("I5: token {} is not what it is alone: {}; saw {}, expected {}", i,
+                                   describe(model), fmt::join(seen.tokens, " "), fmt::join(expected, " ")));
+    }
+    ++position;
+  }
+  const bool whole = result.reason != FinishReason::failed && result.reason != FinishReason::cancelled;
+  if (whole && position != expected.size()) violation("tokens are missing: " + describe(model));
+  if (model.rewound()) return;  // what was shown is not taken back
+  const bool text_fits = whole ? seen.text == model.expected.text
+                               : model.expected.text.compare(0, seen.text.size(), seen.text) == 0;
+  if (!text_fits)
+    violation(fmt::format("I14: the text is \"{}\", alone \"{}\": {}", seen.text, model.expected.text,
+                          describe(model)));
+}
+
+void Simulation::check_pages() {
+  const KvCache& kv = loop().kv();
+  if (engine_->executor->num_bad_reads() > 0) violation("I9: a sequence was read from a wrong place");
+  const std::string problem = kv.audit();
+  if (!problem.empty()) violation("I4: " + problem);
+  for (int32_t slot = 0; slot < limits_.num_pages; ++slot) {
+    const PageId page{slot};
+    if (kv.pool().is_free(page)) {
+      engine_->executor->poison(page);
+      space_of_page_[static_cast<size_t>(slot)] = kNobody;
+    }
+    const auto tokens = kv.pool().tokens(page);
+    if (!engine_->executor->holds(page, tokens)) violation("I9: a page does not hold what is on record");
+    if (!kv.pool().is_cached(page)) continue;
+    const TokenId poison = oracle_->special().poison;
+    if (std::find(tokens.begin(), tokens.end(), poison) != tokens.end())
+      violation("I5: a poisoned page is shared");
+  }
+}
+
+void Simulation::check_counts() {
+  const CacheStats stats = engine_->cache->stats();
+  const PageStats& pages = stats.pages;
+  if (pages.free + pages.cached + pages.referenced != pages.total) violation("I4: pages do not add up");
+  size_t num_live = dropped_.size();
+  for (const auto& [tag, model] : jobs_) num_live += model.ended ? 0 : 1;
+  if (door().num_live() != num_live) {
+    std::string names;
+    for (const auto& [tag, model] : jobs_) names += model.ended ? "" : "; " + describe(model);
+    violation(fmt::format("I3: the engine knows of {} jobs, {} are alive, {} of them dropped{}",
+                          door().num_live(), num_live, dropped_.size(), names));
+  }
+  const auto known = static_cast<uint64_t>(stats.queued_jobs + stats.running_jobs) + stats.finished_jobs;
+  if (stats.submitted_jobs != known) violation("jobs do not add up");
+  const bool idle = num_live == 0 && pins_.empty() && pages.pinned == 0;
+  if (idle && loop().kv().pool().num_referenced() != 0) violation("I4: pages are held when no job lives");
+}
+
+// What a running job has in the cache is its own tokens, and the rules of the queue were kept.
+void Simulation::check_running(SimulatedJob& model) {
+  if (model.ended) return;
+  const JobRecord* const record = loop().find(model.id);
+  if (record == nullptr) return;
+  if (record->overtaken > cache_options_.max_overtakes)
+    violation("I11: overtaken too often: " + describe(model));
+  if (!model.forked && !model.request.reuse_prefix && record->result.cached_tokens != 0) {
+    violation("I9: found what it must not look for: " + describe(model));
+  }
+  if (!record->sequence) return;
+  const auto length = static_cast<size_t>(loop().kv().length(*record->sequence));
+  const auto tokens = gsl::span<const TokenId>(record->tokens).first(length);
+  if (!engine_->executor->holds_sequence(loop().kv().pages(*record->sequence), tokens)) {
+    violation(fmt::format("I9: the pages do not hold its {} tokens: {}", length, describe(model)));
+  }
+}
+
+// The device is healthy here: with somebody who can run a step is never idle, and steps get somewhere.
+void Simulation::check_progress(StepOutcome outcome) {
+  if (engine_ended_ != ErrorCode::ok || failed_allocations_ > 0) return;
+  const CacheStats stats = engine_->cache->stats();
+  const uint64_t mark = stats.new_tokens + stats.finished_jobs;
+  const bool excused = faults_->record().step_failed || stats.running_jobs == 0;
+  steps_without_progress_ = excused || mark != progress_mark_ ? 0 : steps_without_progress_ + 1;
+  progress_mark_ = mark;
+  const auto bound = static_cast<uint64_t>((limits_.max_sequences + 1) * kMaxSeqLen);
+  if (outcome == StepOutcome::advanced) {
+    if (steps_without_progress_ > bound) violation("I11: steps without progress");
+    return;
+  }
+  steps_without_progress_ = 0;
+  for (const auto& [tag, model] : jobs_) {
+    const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
+    if (record == nullptr || record->paused || record->channel->stream->holds_back()) continue;
+    if (record->sequence || !held_up_by_quota(*record))
+      violation("I11: nothing runs, but could: " + describe(model));
+  }
+}
+
+// Where others of its namespace, who rest, use up what it may have.
+bool Simulation::held_up_by_quota(const JobRecord& waiting) {
+  NamespaceQuota quota;
+  for (const NamespaceOptions& space : cache_options_.namespaces) {
+    if (space.name == waiting.request.name_space) quota = space.quota;
+  }
+  int32_t running = 0;
+  for (const auto& [tag, model] : jobs_) {
+    const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
+    const bool counts = record != nullptr && record->sequence && record->name_space == waiting.name_space;
+    running += counts ? 1 : 0;
+  }
+  return running > 0 &&
+         (quota.max_pages > 0 || (quota.max_running_jobs > 0 && running >= quota.max_running_jobs));
+}
+
+// The pages that a sequence writes on are its own, so the last one tells whose it is.
+uint64_t Simulation::owner_of(const Batch& batch, int32_t sequence) {
+  const int32_t end = batch.kv_lengths[static_cast<size_t>(sequence)];
+  const int32_t page_idx = (end - 1) / limits_.page_tokens;
+  const int32_t page = batch.page_table[static_cast<size_t>(sequence * batch.page_table_stride + page_idx)];
+  for (const auto& [tag, model] : jobs_) {
+    const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
+    if (record == nullptr || !record->sequence) continue;
+    const auto pages = loop().kv().pages(*record->sequence);
+    if (static_cast<size_t>(page_idx) < pages.size() && pages[static_cast<size_t>(page_idx)].value == page)
+      return tag;
+  }
+  return 0;
+}
+
+void Simulation::before_step(const Batch& batch) {
+  const AllocationFaultsOff off;
+  for (const PageCopy& copy : batch.copies) {
+    space_of_page_[static_cast<size_t>(copy.target.value)] =
+        space_of_page_[static_cast<size_t>(copy.source.value)];
+  }
+  for (int32_t sequence = 0; sequence < batch.num_sequences(); ++sequence) {
+    const auto entry = jobs_.find(owner_of(batch, sequence));
+    if (entry == jobs_.end()) {
+      violation("somebody unknown takes part in a step");
+      continue;
+    }
+    const SimulatedJob& model = entry->second;
+    if (model.cancelled) violation("a cancelled job takes part in a step: " + describe(model));
+    if (model.paused) violation("a paused job takes part in a step: " + describe(model));
+    check_name_space(batch, sequence, place_of(model.request.name_space));
+  }
+  if (cancel_in_step_ != nullptr) std::exchange(cancel_in_step_, nullptr)->cancel();
+}
+
+// I9: what a sequence reads was written within its namespace.
+void Simulation::check_name_space(const Batch& batch, int32_t sequence, int8_t space) {
+  const auto s = static_cast<size_t>(sequence);
+  const int32_t end = batch.kv_lengths[s];
+  const int32_t start = end - (batch.sequence_starts[s + 1] - batch.sequence_starts[s]);
+  const int32_t page_tokens = limits_.page_tokens;
+  for (int32_t page_idx = 0; page_idx * page_tokens < end; ++page_idx) {
+    const size_t entry = s * static_cast<size_t>(batch.page_table_stride) + static_cast<size_t>(page_idx);
+    int8_t& written_by = space_of_page_[static_cast<size_t>(batch.page_table[entry])];
+    const bool reads = page_idx * page_tokens < start;
+    if (reads && written_by != space) violation("I9: a page of another namespace is read");
+    if ((page_idx + 1) * page_tokens > start) written_by = space;
+  }
+}
+
+void Simulation::forget_ended() {
+  std::erase_if(jobs_, [](const auto& entry) { return entry.second.seen.num_terminal > 0; });
+}
+
+}  // namespace quire::testing

@@ -1,0 +1,137 @@
+#include "tests/simulation/oracle.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tests/support/engine_fakes.h"
+
+namespace quire::testing {
+
+namespace {
+
+bool holds(const TokenIds& tokens, TokenId token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
+}
+
+// The stop string that ends first in `text`, the longest of several; the place where it begins, or npos.
+size_t find_stop(const std::string& text, const std::vector<std::string>& stops) {
+  for (size_t end = 1; end <= text.size(); ++end) {
+    size_t longest = 0;
+    for (const std::string& stop : stops) {
+      const bool ends_here = stop.size() <= end && text.compare(end - stop.size(), stop.size(), stop) == 0;
+      if (ends_here) longest = std::max(longest, stop.size());
+    }
+    if (longest > 0) return end - longest;
+  }
+  return std::string::npos;
+}
+
+}  // namespace
+
+bool Expectation::may_fail_with(ErrorCode code) const {
+  return std::find(errors.begin(), errors.end(), code) != errors.end();
+}
+
+Oracle::Oracle(int32_t vocab_size, int32_t max_seq_len, TokenIds end_tokens, SpecialTokens special)
+    : vocab_size_(vocab_size),
+      max_seq_len_(max_seq_len),
+      end_tokens_(std::move(end_tokens)),
+      special_(special),
+      sampler_(vocab_size) {}
+
+Expectation Oracle::expect(const JobRequest& request, std::string held_text) {
+  Expectation expected;
+  expected.text = std::move(held_text);
+  std::vector<ErrorCode> errors;
+  if (holds(request.prompt, special_.poison)) errors.push_back(ErrorCode::numeric);
+  if (holds(request.prompt, special_.curse)) errors.push_back(special_.curse_code);
+  if (!errors.empty()) {
+    fail(expected, errors);
+  } else if (request.kind == JobKind::generate) {
+    generate(request, expected);
+  } else {
+    expected.reason = FinishReason::completed;
+  }
+  return expected;
+}
+
+void Oracle::fail(Expectation& expected, std::vector<ErrorCode> codes) const {
+  expected.reason = FinishReason::failed;
+  expected.errors = std::move(codes);
+}
+
+void Oracle::generate(const JobRequest& request, Expectation& expected) {
+  TokenIds tokens = request.prompt;
+  SamplerState state(request.sampling, vocab_size_);
+  state.append(tokens);
+  TokenIds stops = request.stop_tokens;
+  if (!request.ignore_end_tokens) stops.insert(stops.end(), end_tokens_.begin(), end_tokens_.end());
+  std::vector<float> logits(static_cast<size_t>(vocab_size_));
+  for (;;) {
+    fake_logits(tokens, logits);
+    SampleRequest draw{logits, &state};
+    if (static_cast<int32_t>(expected.tokens.size()) < request.min_new_tokens) draw.banned = stops;
+    draw.want_log_prob = request.want_log_probs;
+    const SampledToken sampled = sampler_.sample(draw);
+    if (sampled.fault != SampleFault::none) return fail(expected, {ErrorCode::numeric});
+    tokens.push_back(sampled.token);
+    state.append(sampled.token);
+    if (take(request, stops, sampled, expected)) return;
+    // The next step computes it.
+    if (sampled.token == special_.poison) return fail(expected, {ErrorCode::numeric});
+    if (sampled.token == special_.curse) return fail(expected, {special_.curse_code});
+  }
+}
+
+// True where the job is over with this token.
+bool Oracle::take(const JobRequest& request, const TokenIds& stops, const SampledToken& sampled,
+                  Expectation& expected) const {
+  const bool stops_here = holds(stops, sampled.token);
+  if (sampled.token == special_.broken && !stops_here) {
+    fail(expected, {ErrorCode::internal});
+    return true;
+  }
+  expected.tokens.push_back(sampled.token);
+  if (request.want_log_probs) expected.log_probs.push_back(sampled.log_prob);
+  if (stops_here) {
+    expected.reason = FinishReason::stop_token;
+    return true;
+  }
+  expected.text += fake_text({sampled.token});
+  const size_t cut = find_stop(expected.text, request.stop_strings);
+  const size_t length = request.prompt.size() + expected.tokens.size();
+  if (cut != std::string::npos) {
+    expected.text.resize(cut);
+    expected.reason = FinishReason::stop_string;
+  } else if (static_cast<int32_t>(expected.tokens.size()) >= request.max_new_tokens) {
+    expected.reason = FinishReason::max_new_tokens;
+  } else if (static_cast<int32_t>(length) >= max_seq_len_) {
+    expected.reason = FinishReason::max_seq_len;
+  }
+  return expected.reason != FinishReason::unfinished;
+}
+
+std::string Oracle::held_back(const std::string& text, const std::vector<std::string>& stops) {
+  size_t longest = 0;
+  for (const std::string& stop : stops) {
+    for (size_t size = std::min(stop.size() - 1, text.size()); size > longest; --size) {
+      if (text.compare(text.size() - size, size, stop, 0, size) == 0) longest = size;
+    }
+  }
+  return text.substr(text.size() - longest);
+}
+
+std::vector<float> Oracle::scores(const TokenIds& prompt) const {
+  std::vector<float> scores;
+  std::vector<float> logits(static_cast<size_t>(vocab_size_));
+  for (size_t i = 0; i + 1 < prompt.size(); ++i) {
+    fake_logits(gsl::span<const TokenId>(prompt).first(i + 1), logits);
+    double sum = 0.0;
+    for (const float logit : logits) sum += std::exp(static_cast<double>(logit));
+    scores.push_back(static_cast<float>(logits[static_cast<size_t>(prompt[i + 1])] - std::log(sum)));
+  }
+  return scores;
+}
+
+}  // namespace quire::testing

@@ -1,0 +1,57 @@
+// What a job must say: found by running it alone, token by token, through the same sampler.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/engine/job_request.h"
+#include "core/sampling/sampler.h"
+
+namespace quire::testing {
+
+// Tokens with which something goes wrong; -1 is none.
+struct SpecialTokens {
+  TokenId poison = -1;  // a sequence that holds it has NaN in every row behind it
+  TokenId curse = -1;   // the device fails whenever it computes it
+  TokenId broken = -1;  // its text cannot be made
+  ErrorCode curse_code = ErrorCode::out_of_memory;
+};
+
+// How a job ends where nothing comes between.
+struct Expectation {
+  TokenIds tokens;  // new ones, as far as it gets
+  std::vector<float> log_probs;
+  std::string text;  // of the tokens, less the stop cut
+  FinishReason reason = FinishReason::unfinished;
+  std::vector<ErrorCode> errors;  // with FinishReason::failed: any of these
+
+  bool may_fail_with(ErrorCode code) const;
+};
+
+class Oracle {
+ public:
+  Oracle(int32_t vocab_size, int32_t max_seq_len, TokenIds end_tokens, SpecialTokens special);
+
+  // `held_text` is what a fork takes over: text that was held back because it may begin a stop string.
+  Expectation expect(const JobRequest& request, std::string held_text = {});
+  // The end of `text` that may begin a stop string.
+  static std::string held_back(const std::string& text, const std::vector<std::string>& stops);
+  // Log-probabilities of the prompt.
+  std::vector<float> scores(const TokenIds& prompt) const;
+
+  const SpecialTokens& special() const { return special_; }
+
+ private:
+  void generate(const JobRequest& request, Expectation& expected);
+  bool take(const JobRequest& request, const TokenIds& stops, const SampledToken& sampled,
+            Expectation& expected) const;
+  void fail(Expectation& expected, std::vector<ErrorCode> codes) const;
+
+  int32_t vocab_size_;
+  int32_t max_seq_len_;
+  TokenIds end_tokens_;
+  SpecialTokens special_;
+  Sampler sampler_;
+};
+
+}  // namespace quire::testing

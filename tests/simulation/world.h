@@ -1,0 +1,20 @@
+// Sizes that every simulated world shares.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/ids.h"
+
+namespace quire::testing {
+
+inline constexpr int32_t kVocab = 32;
+inline constexpr TokenId kFirstSpecial = kVocab - 3;  // from here on something may be wrong with a token
+inline constexpr int32_t kMaxSeqLen = 72;
+inline constexpr const char* kOtherSpace = "b";  // beside the namespace without a name
+
+// Who wrote a page.
+inline constexpr int8_t kNobody = -1;
+inline constexpr int8_t kFirstSpace = 0;
+inline constexpr int8_t kSecondSpace = 1;
+
+}  // namespace quire::testing
