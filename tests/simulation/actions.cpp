@@ -41,6 +41,14 @@ SimulatedJob* Simulation::any_job() {
   return &entry->second;
 }
 
+SimulatedJob* Simulation::any_live_job() {
+  SimulatedJob* const first = any_job();
+  if (first == nullptr || !first->ended) return first;
+  const auto live =
+      std::find_if(jobs_.begin(), jobs_.end(), [](const auto& entry) { return !entry.second.ended; });
+  return live == jobs_.end() ? nullptr : &live->second;
+}
+
 TokenIds Simulation::random_prompt() {
   TokenIds prompt = prefixes_[below(static_cast<uint32_t>(prefixes_.size()))];
   prompt.resize(prompt.size() - below(static_cast<uint32_t>(prompt.size()) + 1) / 2);
@@ -220,21 +228,22 @@ void Simulation::rewind() {
 }
 
 void Simulation::cancel() {
-  SimulatedJob* const model = any_job();
+  SimulatedJob* const model = chance(10) ? any_job() : any_live_job();
   if (model == nullptr) return;
+  ++stats_.cancels[static_cast<size_t>(model->job->state())];
   model->job->cancel();
   model->cancelled = !model->ended;
-  ++stats_.cancels;
 }
 
 // As from another thread while a step runs.
 void Simulation::cancel_within_step() {
-  SimulatedJob* const model = any_job();
+  SimulatedJob* const model = any_live_job();
   if (model == nullptr) return;
+  const JobState state = model->job->state();
   cancel_in_step_ = model->job.get();
   step();
   if (std::exchange(cancel_in_step_, nullptr) != nullptr) return;  // there was no step to cancel it in
-  ++stats_.cancels;
+  ++stats_.cancels[static_cast<size_t>(state)];
   model->cancelled = !model->ended;
 }
 
@@ -298,6 +307,7 @@ void Simulation::fail_allocation_of_step() {
   if (!allocations_fail_) return;
   all_allocations_failed_ = chance(4);
   const int64_t nth = 1 + int_below(60);
+  step_may_lack_memory_ = true;
   StepOutcome outcome = StepOutcome::idle;
   {
     const AllocationFault fault(nth, all_allocations_failed_ ? FaultSpan::for_ever : FaultSpan::once);

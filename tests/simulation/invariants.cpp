@@ -310,6 +310,13 @@ void Simulation::check_name_space(const Batch& batch, int32_t sequence, int8_t s
   }
 }
 
+// A step that fails as a whole recovers by itself, so it shows here alone.
+void Simulation::note_warning(std::string_view line) {
+  const AllocationFaultsOff off;
+  if (faults_->record().step_failed || step_may_lack_memory_) return;
+  violation(fmt::format("I5: nothing went wrong, yet: {}", line));
+}
+
 void Simulation::forget_ended() {
   std::erase_if(jobs_, [](const auto& entry) { return entry.second.seen.num_terminal > 0; });
 }

@@ -14,7 +14,7 @@ void SimulationStats::add(const SimulationStats& more) {
   steps += more.steps;
   jobs += more.jobs;
   ended += more.ended;
-  cancels += more.cancels;
+  for (size_t i = 0; i < cancels.size(); ++i) cancels[i] += more.cancels[i];
   rejected += more.rejected;
   preemptions += more.preemptions;
   device_faults += more.device_faults;
@@ -28,9 +28,9 @@ void SimulationStats::add(const SimulationStats& more) {
   digest = digest * 31 + more.digest;
 }
 
-Simulation::Simulation(uint64_t seed) : seed_(seed), random_(seed) {
+Simulation::Simulation(uint64_t seed, Mixture mixture) : seed_(seed), random_(seed) {
   choose_world();
-  choose_habits();
+  choose_habits(mixture);
   make_engine();
 }
 
@@ -78,7 +78,7 @@ void Simulation::choose_world() {
 
 // Each seed does some things more often than others and some not at all: what hides behind a mixture of
 // everything shows in a mixture of little.
-void Simulation::choose_habits() {
+void Simulation::choose_habits(Mixture mixture) {
   const std::pair<uint32_t, Action> base[] = {
       {90, &Simulation::submit},       {10, &Simulation::submit_many},
       {15, &Simulation::fork},         {15, &Simulation::rewind},
@@ -99,6 +99,12 @@ void Simulation::choose_habits() {
   add(300, &Simulation::submit);
   add(2000, &Simulation::step);
   add(2, &Simulation::close);
+  if (mixture == Mixture::cancels) {
+    add(1500, &Simulation::submit);
+    add(1000, &Simulation::cancel);
+    add(300, &Simulation::cancel_within_step);
+    add(300, &Simulation::toggle_pause);
+  }
 }
 
 void Simulation::make_engine() {
@@ -108,6 +114,7 @@ void Simulation::make_engine() {
   options.max_seq_len = kMaxSeqLen;
   options.end_tokens = end_tokens_;
   options.clock = &clock_;
+  options.log = Log(LogLevel::warning, [this](LogLevel, std::string_view line) { note_warning(line); });
   engine_ = std::make_unique<FakeEngine>(options);
   engine_->codec->broken_token = oracle_->special().broken;
   FakeExecutor& executor = *engine_->executor;
@@ -150,7 +157,7 @@ std::string Simulation::run(uint64_t num_events) {
 void Simulation::begin_event() {
   faults_->clear_record();
   failed_allocations_ = 0;
-  all_allocations_failed_ = false;
+  all_allocations_failed_ = step_may_lack_memory_ = false;
   ended_for_memory_ = 0;
 }
 

@@ -2,6 +2,7 @@
 // seed. After every event the contract's invariants are checked, against an oracle that runs each job alone.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,7 +24,7 @@ struct SimulationStats {
   uint64_t steps = 0;
   uint64_t jobs = 0;
   uint64_t ended = 0;
-  uint64_t cancels = 0;
+  std::array<uint64_t, 5> cancels{};  // by JobState
   uint64_t rejected = 0;
   uint64_t preemptions = 0;
   uint64_t device_faults = 0;
@@ -62,10 +63,15 @@ struct SimulatedJob {
   bool rewound() const { return !jumps.empty(); }
 };
 
-// One life of one engine after the other. Everything that happens is a function of the seed.
+enum class Mixture : int32_t {
+  varied,   // everything, and each seed in another proportion
+  cancels,  // mostly cancels, in every state that a job can be in
+};
+
+// One life of one engine after the other. Everything that happens is a function of mixture and seed.
 class Simulation {
  public:
-  explicit Simulation(uint64_t seed);
+  explicit Simulation(uint64_t seed, Mixture mixture = Mixture::varied);
 
   // Runs num_events events, then lets every job come to its end. The first violation, or nothing.
   std::string run(uint64_t num_events);
@@ -82,7 +88,7 @@ class Simulation {
 
   // simulation.cpp: the world and its course.
   void choose_world();
-  void choose_habits();
+  void choose_habits(Mixture mixture);
   void make_engine();
   void end_engine();
   void begin_event();
@@ -118,6 +124,7 @@ class Simulation {
   void refuse(const JobRequest& request, ErrorCode code);
   SimulatedJob& add_job(std::shared_ptr<Job> job, JobRequest request, std::string held_text);
   SimulatedJob* any_job();
+  SimulatedJob* any_live_job();
   void fork_from(SimulatedJob& parent);
   void read(SimulatedJob& model, uint32_t max_events);
   void drain(uint32_t max_events);
@@ -143,6 +150,7 @@ class Simulation {
   uint64_t owner_of(const Batch& batch, int32_t sequence);
   void before_step(const Batch& batch);
   void check_name_space(const Batch& batch, int32_t sequence, int8_t space);
+  void note_warning(std::string_view line);
   void forget_ended();
   std::string describe(const SimulatedJob& model) const;
   void violation(const std::string& what);
@@ -172,6 +180,7 @@ class Simulation {
   ErrorCode engine_ended_ = ErrorCode::ok;  // with this every live job has to end
   int64_t failed_allocations_ = 0;
   bool all_allocations_failed_ = false;
+  bool step_may_lack_memory_ = false;
   int32_t ended_for_memory_ = 0;
 
   uint64_t steps_without_progress_ = 0;

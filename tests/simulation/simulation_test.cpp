@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
@@ -17,13 +18,17 @@ uint64_t from_environment(const char* name, uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
+uint64_t num_cancels(const SimulationStats& stats) {
+  return std::accumulate(stats.cancels.begin(), stats.cancels.end(), uint64_t{0});
+}
+
 void print(const SimulationStats& total) {
   std::cout << total.events << " events, " << total.steps << " steps, " << total.jobs << " jobs, "
-            << total.ended << " ended, " << total.cancels << " cancels, " << total.rejected << " refused, "
-            << total.preemptions << " preemptions, " << total.device_faults << " device faults, "
-            << total.failed_allocations << " failed allocations, " << total.lost_devices << " lost devices, "
-            << total.closes << " closes, " << total.forks << " forks, " << total.rewinds << " rewinds, "
-            << total.deduplicated << " pages deduplicated, " << total.cached_tokens
+            << total.ended << " ended, " << num_cancels(total) << " cancels, " << total.rejected
+            << " refused, " << total.preemptions << " preemptions, " << total.device_faults
+            << " device faults, " << total.failed_allocations << " failed allocations, " << total.lost_devices
+            << " lost devices, " << total.closes << " closes, " << total.forks << " forks, " << total.rewinds
+            << " rewinds, " << total.deduplicated << " pages deduplicated, " << total.cached_tokens
             << " tokens from the cache\n";
 }
 
@@ -34,7 +39,7 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.failed_allocations, 100U);
   EXPECT_GT(total.lost_devices, 10U);
   EXPECT_GT(total.closes, 10U);
-  EXPECT_GT(total.cancels, 100U);
+  EXPECT_GT(num_cancels(total), 100U);
   EXPECT_GT(total.forks, 100U);
   EXPECT_GT(total.rewinds, 100U);
   EXPECT_GT(total.deduplicated, 10U);
@@ -55,6 +60,23 @@ TEST(SimulationTest, EveryInvariantHoldsBehindEveryEvent) {
   }
   print(total);
   if (only_seed == 0 && num_events >= 100'000) expect_hard_cases(total);
+}
+
+// A cancelled job takes part in no step that starts behind the call, and its end and its pages come with the
+// next: counted, not timed.
+TEST(SimulationTest, ACancelTakesEffectWithinOneStep) {
+  SimulationStats total;
+  for (uint64_t seed = 1; num_cancels(total) < 110'000; ++seed) {
+    Simulation simulation(seed, Mixture::cancels);
+    const std::string violation = simulation.run(kEventsPerSeed);
+    ASSERT_EQ(violation, "") << "seed " << seed;
+    total.add(simulation.stats());
+  }
+  print(total);
+  for (const JobState state : {JobState::queued, JobState::prefill, JobState::generating, JobState::paused}) {
+    EXPECT_GT(total.cancels[static_cast<size_t>(state)], 1000U) << "in state " << static_cast<int32_t>(state);
+  }
+  EXPECT_GE(num_cancels(total) - total.cancels[static_cast<size_t>(JobState::finished)], 100'000U);
 }
 
 TEST(SimulationTest, ASeedReplaysToTheLastEvent) {
