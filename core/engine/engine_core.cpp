@@ -210,7 +210,8 @@ void EngineCore::close() noexcept {
   if (!stopped) {
     runtime_->log()(LogLevel::error, "the device hangs: its thread is left behind");
     queue_.end_all_jobs(ErrorCode::closed, kClosedMessage);
-    (void)thread.release();  // joining would wait for ever; it owns what it uses
+    thread->detach();  // joining would wait for ever; it owns what it uses
+    thread = nullptr;
   }
   if (thread != nullptr) thread->join();
   if (watchdog != nullptr) watchdog->join();

@@ -204,6 +204,7 @@ class StepPlanner {
     for (int32_t index = next_waiting(); index >= 0; index = next_waiting()) {
       if (tokens_left_ <= 0 || rows_left_ <= 0 || gated()) return;
       if (over_quota_of_jobs(index)) {
+        if (preempt_resting(waiting(index).name_space)) return;
         hold_back(index, BlockedJob::Cause::quota_jobs, 0);
         continue;
       }
@@ -215,6 +216,7 @@ class StepPlanner {
       const PageDemand demand = input_.demand_of(index);
       const int32_t needed = pages_to_hold(index, demand);
       if (over_quota_of_pages(index, needed)) {
+        if (preempt_resting(waiting(index).name_space)) return;
         hold_back(index, BlockedJob::Cause::quota_pages, needed);
         continue;
       }
@@ -281,10 +283,12 @@ class StepPlanner {
     return space.held_pages + started_[space_idx].pages + needed > space.max_pages;
   }
 
-  // A job that takes part in no step gives its place and its pages to one that could.
-  bool preempt_resting() {
+  // A job that takes part in no step gives its place and its pages to one that could; where a quota is in the
+  // way, one of that namespace.
+  bool preempt_resting(std::optional<int32_t> name_space = {}) {
     for (auto index = order_.rbegin(); index != order_.rend(); ++index) {
-      if (!running(*index).runnable) return preempt(*index);
+      const RunningView& job = running(*index);
+      if (!job.runnable && (!name_space || job.name_space == *name_space)) return preempt(*index);
     }
     return false;
   }

@@ -170,6 +170,32 @@ TEST_F(SchedulerPolicyTest, ARestingJobGoesBeforeAnyOther) {
   EXPECT_EQ(output_.preempt, 0);
 }
 
+// A reader that takes one job's events and leaves another's would else wait for ever.
+TEST_F(SchedulerPolicyTest, ARestingJobGivesUpTheQuotaOfItsNamespace) {
+  for (const bool of_jobs : {true, false}) {
+    spaces_[0] = {};
+    (of_jobs ? spaces_[0].max_running_jobs : spaces_[0].max_pages) = of_jobs ? 1 : 3;
+    spaces_[0].running_jobs = 1;
+    spaces_[0].held_pages = 2;
+    running_.clear();
+    waiting_.clear();
+    demands_.clear();
+    RunningView& other = running(1, 8, 1);
+    other.name_space = 1;
+    other.runnable = false;
+    running(2, 8, 1);
+    waiting(3, 8);
+    plan();
+    EXPECT_FALSE(output_.preempt.has_value()) << "who runs keeps its quota; another namespace's is not asked";
+    ASSERT_EQ(output_.held_back.size(), 1U);
+    EXPECT_EQ(output_.held_back[0].cause,
+              of_jobs ? BlockedJob::Cause::quota_jobs : BlockedJob::Cause::quota_pages);
+    running_[1].runnable = false;
+    plan();
+    EXPECT_EQ(output_.preempt, 1);
+  }
+}
+
 TEST_F(SchedulerPolicyTest, OnlyAHigherPriorityPreemptsForAPlace) {
   input_.limits.max_running_jobs = 1;
   running(1, 8, 1).priority = 1;
