@@ -15,7 +15,9 @@ function(quire_setup_target target)
   if(QUIRE_SANITIZE)
     string(REPLACE ";" "," sanitizers "${QUIRE_SANITIZE}")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${sanitizers}
-      -fno-sanitize-recover=all -fno-omit-frame-pointer>)
+      -fno-sanitize-recover=all -fno-omit-frame-pointer>
+      # Instrumented, the standard library's own headers look uninitialised to GCC.
+      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
     target_link_options(${target} PRIVATE -fsanitize=${sanitizers})
   endif()
 endfunction()

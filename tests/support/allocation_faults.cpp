@@ -93,14 +93,31 @@ void give_back(void* memory) noexcept {
 
 }  // namespace quire::testing
 
-// The forms that are not here (arrays, nothrow) are defined by the standard library in terms of these.
+// The standard library defines the other forms in terms of these, the sanitizers do not: what is allocated
+// here must be freed here, so each form that anything uses is.
 void* operator new(size_t size) {
   return quire::testing::allocate(size, 1);
+}
+void* operator new[](size_t size) {
+  return quire::testing::allocate(size, 1);
+}
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return quire::testing::allocate(size, 1);
+  } catch (...) {
+    return nullptr;
+  }
 }
 void* operator new(size_t size, std::align_val_t alignment) {
   return quire::testing::allocate(size, static_cast<size_t>(alignment));
 }
 void operator delete(void* memory) noexcept {
+  quire::testing::give_back(memory);
+}
+void operator delete[](void* memory) noexcept {
+  quire::testing::give_back(memory);
+}
+void operator delete[](void* memory, size_t) noexcept {
   quire::testing::give_back(memory);
 }
 void operator delete(void* memory, size_t) noexcept {
