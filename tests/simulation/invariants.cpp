@@ -239,25 +239,8 @@ void Simulation::check_progress(StepOutcome outcome) {
   for (const auto& [tag, model] : jobs_) {
     const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
     if (record == nullptr || record->paused || record->channel->stream->holds_back()) continue;
-    if (record->sequence || !held_up_by_quota(*record))
-      violation("I11: nothing runs, but could: " + describe(model));
+    violation("I11: nothing runs, but could: " + describe(model));
   }
-}
-
-// Where others of its namespace, who rest, use up what it may have.
-bool Simulation::held_up_by_quota(const JobRecord& waiting) {
-  NamespaceQuota quota;
-  for (const NamespaceOptions& space : cache_options_.namespaces) {
-    if (space.name == waiting.request.name_space) quota = space.quota;
-  }
-  int32_t running = 0;
-  for (const auto& [tag, model] : jobs_) {
-    const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
-    const bool counts = record != nullptr && record->sequence && record->name_space == waiting.name_space;
-    running += counts ? 1 : 0;
-  }
-  return running > 0 &&
-         (quota.max_pages > 0 || (quota.max_running_jobs > 0 && running >= quota.max_running_jobs));
 }
 
 // The pages that a sequence writes on are its own, so the last one tells whose it is.

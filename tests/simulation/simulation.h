@@ -146,7 +146,6 @@ class Simulation {
   void check_counts();
   void check_running(SimulatedJob& model);
   void check_progress(StepOutcome outcome);
-  bool held_up_by_quota(const JobRecord& waiting);
   uint64_t owner_of(const Batch& batch, int32_t sequence);
   void before_step(const Batch& batch);
   void check_name_space(const Batch& batch, int32_t sequence, int8_t space);
