@@ -1,0 +1,137 @@
+#include "tests/support/random_schedule.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "core/engine/engine_core.h"
+
+namespace quire::testing {
+
+namespace {
+
+template <typename T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+bool same_bits(const std::vector<std::vector<TokenLogProb>>& a,
+               const std::vector<std::vector<TokenLogProb>>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& one, const auto& other) { return same_bits(one, other); });
+}
+
+void read(Job& job, JobOutcome& outcome) {
+  while (auto event = job.poll(Duration{0})) {
+    auto& tops = outcome.top_log_probs;
+    tops.insert(tops.end(), event->top_log_probs.begin(), event->top_log_probs.end());
+    add_event(outcome.said, std::move(*event));
+  }
+  if (outcome.said.num_terminal == 0) return;
+  outcome.scores = job.scores();
+  outcome.raw_logits = job.raw_logits();
+}
+
+class Schedule {
+ public:
+  Schedule(Cache& cache, const std::vector<KnownJob>& known, std::mt19937_64& random)
+      : cache_(cache), known_(known), random_(random), left_(2 + below(2 * known.size())) {}
+
+  std::string run() {
+    while (left_ > 0 || !running_.empty()) {
+      if (left_ > 0 && (running_.empty() || below(3) == 0)) submit();
+      if (!running_.empty()) disturb(running_[below(running_.size())]);
+      cache_.core().run_once();
+      for (Running& running : running_) read(*running.job, running.outcome);
+      const std::string problem = settle();
+      if (!problem.empty()) return problem;
+    }
+    return {};
+  }
+
+ private:
+  struct Running {
+    std::shared_ptr<Job> job;
+    size_t known_idx;
+    bool paused = false;
+    bool victim = false;  // to be cancelled: company, no more
+    JobOutcome outcome{};
+  };
+
+  size_t below(size_t limit) { return static_cast<size_t>(random_() % limit); }
+
+  // With settings that are no business of what it says.
+  void submit() {
+    const size_t known_idx = below(known_.size());
+    JobRequest request = known_[known_idx].request;
+    request.priority = static_cast<int32_t>(below(3));
+    request.reserve_whole = below(5) == 0;
+    request.reuse_prefix = below(5) != 0;
+    request.publish_pages = below(5) != 0;
+    request.name_space = below(4) == 0 ? "other" : "";
+    running_.push_back({cache_.submit(request), known_idx});
+    running_.back().victim = below(5) == 0;
+    --left_;
+  }
+
+  void disturb(Running& running) {
+    if (running.paused || below(20) == 0) {
+      running.paused ? running.job->resume() : running.job->pause();
+      running.paused = !running.paused;
+    }
+    if (running.victim && below(10) == 0) running.job->cancel();
+  }
+
+  // What is over is compared and gone.
+  std::string settle() {
+    std::string problem;
+    std::erase_if(running_, [&](const Running& running) {
+      if (running.outcome.said.num_terminal == 0) return false;
+      const bool cancelled = running.outcome.said.terminal.reason == FinishReason::cancelled;
+      const std::string differs = difference(running.outcome, known_[running.known_idx].alone);
+      if (!differs.empty() && !(running.victim && cancelled) && problem.empty()) {
+        problem = fmt::format("job {}: {}", running.known_idx, differs);
+      }
+      return true;
+    });
+    return problem;
+  }
+
+  Cache& cache_;
+  const std::vector<KnownJob>& known_;
+  std::mt19937_64& random_;
+  size_t left_;
+  std::vector<Running> running_;
+};
+
+}  // namespace
+
+JobOutcome run_alone(Cache& cache, const JobRequest& request) {
+  const auto job = cache.submit(request);
+  JobOutcome outcome;
+  while (outcome.said.num_terminal == 0) {
+    cache.core().run_once();
+    read(*job, outcome);
+  }
+  return outcome;
+}
+
+std::string difference(const JobOutcome& outcome, const JobOutcome& expected) {
+  if (outcome.said.terminal.reason != expected.said.terminal.reason) return "it ends otherwise";
+  if (outcome.said.tokens != expected.said.tokens) return "other tokens";
+  if (outcome.said.text != expected.said.text) return "another text";
+  if (!same_bits(outcome.said.log_probs, expected.said.log_probs)) return "other log-probabilities";
+  if (!same_bits(outcome.top_log_probs, expected.top_log_probs)) return "other top log-probabilities";
+  if (!same_bits(outcome.scores, expected.scores)) return "other scores";
+  if (!same_bits(outcome.raw_logits, expected.raw_logits)) return "other raw logits";
+  return {};
+}
+
+std::string run_random_schedule(Cache& cache, const std::vector<KnownJob>& known, std::mt19937_64& random) {
+  return Schedule(cache, known, random).run();
+}
+
+}  // namespace quire::testing
