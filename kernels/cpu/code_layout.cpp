@@ -11,52 +11,36 @@ constexpr void add_piece(CodeLayout& layout, int row, int word, int shift, int f
                                                   static_cast<uint8_t>((1 << num_bits) - 1)};
 }
 
-// Rows in order fill each word with `pairs` pairs; even rows in the low half, odd rows in the high half.
-constexpr void fill_words(CodeLayout& layout, int bits, int first_row, int first_word, int words, int pairs) {
-  for (int i = 0; i < 2 * words * pairs; ++i) {
-    const int pair_of_word = i / 2 % pairs;
-    add_piece(layout, first_row + i, first_word + i / (2 * pairs), bits * pair_of_word + 16 * (i % 2), 0,
-              bits);
+// Bits from_bit.. of the codes of quad q lie at bit `shift` of each byte of a word: byte b has row 4q + b.
+constexpr void add_quad(CodeLayout& layout, int quad, int word, int shift, int from_bit, int num_bits) {
+  for (int byte = 0; byte < 4; ++byte) {
+    add_piece(layout, 4 * quad + byte, word, 8 * byte + shift, from_bit, num_bits);
   }
 }
 
-// Rows 30 and 31 of the odd widths: one bit in the top of each half of each word.
-constexpr void fill_top_bits(CodeLayout& layout, int bits) {
-  for (int bit = 0; bit < bits; ++bit) {
-    add_piece(layout, 30, bit, 15, bit, 1);
-    add_piece(layout, 31, bit, 31, bit, 1);
-  }
-}
-
-// The last four of 16 rows of 6 bits: four bits in the tops of two words, two in the third.
-constexpr void fill_six_bit_tail(CodeLayout& layout, int first_row, int first_word) {
-  for (int i = 0; i < 4; ++i) {
-    const int half = 16 * (i % 2);
-    add_piece(layout, first_row + i, first_word + i / 2, 12 + half, 0, 4);
-    add_piece(layout, first_row + i, first_word + 2, 12 + 2 * (i / 2) + half, 4, 2);
-  }
-}
-
+// As many whole codes as a byte has room for, from the low bits of each word up; then what is left over in
+// the high bits makes up the last quads.
 constexpr CodeLayout make_layout(int bits) {
   CodeLayout layout{};
-  switch (bits) {
-    case 3:
-      fill_words(layout, 3, 0, 0, 3, 5);
-      fill_top_bits(layout, 3);
-      break;
-    case 5:
-      fill_words(layout, 5, 0, 0, 5, 3);
-      fill_top_bits(layout, 5);
-      break;
-    case 6:
-      for (int half = 0; half < 2; ++half) {
-        fill_words(layout, 6, 16 * half, 3 * half, 3, 2);
-        fill_six_bit_tail(layout, 16 * half + 12, 3 * half);
-      }
-      break;
-    default:  // 2, 4, 8: no code is split
-      fill_words(layout, bits, 0, 0, bits, 16 / bits);
-      break;
+  const int whole = 8 / bits;
+  for (int quad = 0; quad < 8 && quad < bits * whole; ++quad) {
+    add_quad(layout, quad, quad / whole, bits * (quad % whole), 0, bits);
+  }
+  if (bits == 3) {
+    add_quad(layout, 6, 0, 6, 0, 2);
+    add_quad(layout, 6, 2, 6, 2, 1);
+    add_quad(layout, 7, 1, 6, 0, 2);
+    add_quad(layout, 7, 2, 7, 2, 1);
+  } else if (bits == 5) {
+    for (int i = 0; i < 2; ++i) {
+      add_quad(layout, 5 + i, 2 * i, 5, 0, 3);
+      add_quad(layout, 5 + i, 2 * i + 1, 5, 3, 2);
+    }
+    add_quad(layout, 7, 4, 5, 0, 3);
+    add_quad(layout, 7, 1, 7, 3, 1);
+    add_quad(layout, 7, 3, 7, 4, 1);
+  } else if (bits == 6) {
+    for (int i = 0; i < 6; ++i) add_quad(layout, 6 + i / 3, i, 6, 2 * (i % 3), 2);
   }
   return layout;
 }

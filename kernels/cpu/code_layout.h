@@ -1,9 +1,8 @@
 // How the codes of a quantized block lie in memory.
 //
-// A block is 32 rows of 16 columns, `bits` vectors of 16 words: word w of column n is words[16 * w + n]. In
-// the words of a column, rows 2p and 2p + 1 lie 16 bits apart, so that one shift and one mask give both as a
-// pair of 16-bit integers for the multiply-add of pairs. For 2 to 6 bits this is the arrangement that
-// ExLlamaV2 makes in GPU memory; an 8-bit word holds rows 4w, 4w + 2, 4w + 1, 4w + 3 from its low byte up.
+// A block is 32 rows of 16 columns, `bits` vectors of 16 words: word w of column n is words[16 * w + n]. Rows
+// 4q to 4q + 3 are a quad: their codes lie in the four bytes of a word, at the same place of each, so that a
+// shift and a mask give all four as bytes for the product of bytes. isa/code_lanes.h is the way back.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +17,9 @@ struct CodePiece {
   uint8_t mask;
 };
 
-// The pieces of the 32 codes of a column, at most five each.
+// The pieces of the 32 codes of a column, at most three each.
 struct CodeLayout {
-  CodePiece pieces[32][5];
+  CodePiece pieces[32][3];
   uint8_t num_pieces[32];
 };
 

@@ -25,7 +25,7 @@ void size_quantized_scratch(Context& context) {
   const size_t rows = std::min(
       kQuantRows, static_cast<size_t>(std::max(context.limits.max_tokens, context.limits.max_logit_rows)));
   context.quant_capacity = std::max(rows, kWorstPadding) * columns;
-  context.quant_codes = AlignedBuffer(context.quant_capacity * sizeof(int16_t));
+  context.quant_codes = AlignedBuffer(context.quant_capacity * 2);
   context.quant_scales = AlignedBuffer(context.quant_capacity / kBlockRows * sizeof(float));
   context.quant_sums = AlignedBuffer(context.quant_capacity / kBlockRows * sizeof(int32_t));
 }

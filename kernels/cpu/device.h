@@ -45,7 +45,7 @@ struct Context {
   Device* device = nullptr;
   ContextLimits limits;
 
-  // Activations as integers: room for quant_capacity gathered elements.
+  // Activations as integers of two bytes: room for quant_capacity gathered elements.
   size_t quant_capacity = 0;
   AlignedBuffer quant_codes;
   AlignedBuffer quant_scales;

@@ -83,7 +83,7 @@ void dense_part(Context* context, const Weight& weight, const WeightPart& part, 
 
 // Activations of some rows as integers, tile after tile.
 struct QuantRows {
-  int16_t* codes;
+  int8_t* codes;
   float* scales;
   int32_t* sums;
   int32_t num_blocks;
@@ -92,8 +92,18 @@ struct QuantRows {
 
   // The tile that begins at `row`, itself the first row of a tile.
   QuantTile tile(int32_t row) const {
-    const size_t place = static_cast<size_t>(row) * static_cast<size_t>(num_blocks);
-    return {codes + place * kBlockRows, scales + place, sums + place, tile_rows_at(row, rows, max_tile_rows)};
+    return {codes_of(row), scales_of(row), sums_of(row), tile_rows_at(row, rows, max_tile_rows)};
+  }
+  int8_t* codes_of(int32_t row) const { return codes + 2 * kBlockRows * blocks_before(row); }
+  float* scales_of(int32_t row) const {
+    const int32_t num_spans = (num_blocks - 1) / kSpanBlocks + 1;
+    return scales + static_cast<size_t>(row) * static_cast<size_t>(num_spans);
+  }
+  int32_t* sums_of(int32_t row) const { return sums + blocks_before(row); }
+
+ private:
+  size_t blocks_before(int32_t row) const {
+    return static_cast<size_t>(row) * static_cast<size_t>(num_blocks);
   }
 };
 
@@ -110,10 +120,9 @@ void quantize_rows(Context* context, const RowOrder& order, int32_t num_in, cons
         tile_row += tile.rows;
         tile = target.tile(tile_row);
       }
-      const size_t place = static_cast<size_t>(tile_row) * static_cast<size_t>(target.num_blocks);
       isa.quantize_row(input + static_cast<size_t>(row) * static_cast<size_t>(num_in), features, num_in,
-                       target.num_blocks, row - tile_row, tile.rows, target.codes + place * kBlockRows,
-                       target.scales + place, target.sums + place);
+                       target.num_blocks, row - tile_row, tile.rows, target.codes_of(tile_row),
+                       target.scales_of(tile_row), target.sums_of(tile_row));
     }
   });
 }
@@ -138,28 +147,73 @@ QuantPanels panels_of(const WeightPart& part, int32_t first_panel, int32_t num_p
   return out;
 }
 
-void quantized_part(Context* context, const WeightPart& part, const QuantRows& rows, int32_t first_row,
-                    size_t first_column, const Output& output) {
+// The parts whose rows have one order, with the panels that are worked on together and the rows of a unit
+// numbered through: all parts are one operation, since each costs the threads a meeting.
+class QuantUnits {
+ public:
+  QuantUnits(const Weight& weight, int32_t order_idx, int32_t panels_together, int32_t rows)
+      : weight_(weight),
+        order_idx_(order_idx),
+        together_(panels_together),
+        row_units_((rows - 1) / kRowsOfUnit + 1) {}
+
+  struct Place {
+    const WeightPart* part = nullptr;
+    size_t first_column = 0;  // of the part
+    int32_t panel = 0;
+    int32_t num_panels = 0;
+    int32_t row = 0;
+  };
+
+  int64_t count() const {
+    int64_t units = 0;
+    for (const WeightPart& part : weight_.parts) units += units_of(part);
+    return units;
+  }
+  Place at(int64_t unit) const {
+    Place place;
+    for (const WeightPart& part : weight_.parts) {
+      place.part = &part;
+      if (unit < units_of(part)) break;
+      unit -= units_of(part);
+      place.first_column += static_cast<size_t>(part.num_out);
+    }
+    place.panel = static_cast<int32_t>(unit / row_units_) * together_;
+    place.num_panels = std::min(together_, place.part->num_panels - place.panel);
+    place.row = static_cast<int32_t>(unit % row_units_) * kRowsOfUnit;
+    return place;
+  }
+
+ private:
+  int64_t units_of(const WeightPart& part) const {
+    if (part.format == WeightFormat::dense || part.order_idx != order_idx_) return 0;
+    return int64_t{(part.num_panels - 1) / together_ + 1} * row_units_;
+  }
+
+  const Weight& weight_;
+  int32_t order_idx_;
+  int32_t together_;
+  int32_t row_units_;
+};
+
+void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, int32_t first_row,
+              const Output& output) {
   const IsaKernels& isa = context->device->isa;
-  const int32_t together = isa.max_quant_panels;
-  const int32_t panel_units = (part.num_panels - 1) / together + 1;
-  const int32_t row_units = (rows.rows - 1) / kRowsOfUnit + 1;
-  const int64_t work =
-      int64_t{rows.num_blocks} * kBlockRows * kPanelColumns * std::min(rows.rows, kRowsOfUnit);
-  share_work(
-      context->device, int64_t{panel_units} * row_units, work, [&](int32_t, int64_t first, int64_t last) {
-        for (int64_t u = first; u < last; ++u) {
-          const int32_t panel = static_cast<int32_t>(u / row_units) * together;
-          const QuantPanels panels = panels_of(part, panel, std::min(together, part.num_panels - panel));
-          int32_t row = static_cast<int32_t>(u % row_units) * kRowsOfUnit;
-          const int32_t end = std::min(rows.rows, row + kRowsOfUnit);
-          while (row < end) {
-            const QuantTile tile = rows.tile(row);
-            isa.quant_panels(panels, tile, panel_output(output, part, panel, first_column, first_row + row));
-            row += tile.rows;
-          }
-        }
-      });
+  const int64_t work = int64_t{rows.num_blocks} * kBlockRows * kPanelColumns * isa.max_quant_panels *
+                       std::min(rows.rows, kRowsOfUnit);
+  share_work(context->device, units.count(), work, [&](int32_t, int64_t first, int64_t last) {
+    for (int64_t u = first; u < last; ++u) {
+      const QuantUnits::Place at = units.at(u);
+      const QuantPanels panels = panels_of(*at.part, at.panel, at.num_panels);
+      const int32_t end = std::min(rows.rows, at.row + kRowsOfUnit);
+      for (int32_t row = at.row; row < end;) {
+        const QuantTile tile = rows.tile(row);
+        isa.quant_panels(panels, tile,
+                         panel_output(output, *at.part, at.panel, at.first_column, first_row + row));
+        row += tile.rows;
+      }
+    }
+  });
 }
 
 // All parts whose rows have this order: the activations are quantized once for them.
@@ -175,18 +229,13 @@ Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx
   int32_t chunk = static_cast<int32_t>(std::min<size_t>(rows_that_fit, static_cast<size_t>(rows)));
   if (chunk > kRowsOfUnit) chunk = chunk / kRowsOfUnit * kRowsOfUnit;
   for (int32_t row = 0; row < rows; row += chunk) {
-    const QuantRows quantized = {context->quant_codes.as<int16_t>(), context->quant_scales.as<float>(),
-                                 context->quant_sums.as<int32_t>(),  order.num_blocks(),
-                                 std::min(chunk, rows - row),        context->device->isa.max_tile_rows};
+    const QuantRows quantized = {context->quant_codes.as<int8_t>(), context->quant_scales.as<float>(),
+                                 context->quant_sums.as<int32_t>(), order.num_blocks(),
+                                 std::min(chunk, rows - row),       context->device->isa.max_tile_rows};
     const size_t first_input = static_cast<size_t>(row) * static_cast<size_t>(weight.num_in);
     quantize_rows(context, order, weight.num_in, input + first_input, quantized);
-    size_t first_column = 0;
-    for (const WeightPart& part : weight.parts) {
-      if (part.format != WeightFormat::dense && part.order_idx == order_idx) {
-        quantized_part(context, part, quantized, row, first_column, output);
-      }
-      first_column += static_cast<size_t>(part.num_out);
-    }
+    const QuantUnits units(weight, order_idx, context->device->isa.max_quant_panels, quantized.rows);
+    multiply(context, units, quantized, row, output);
   }
   return Status::ok;
 }

@@ -64,14 +64,13 @@ Status measure_op_rate(Device* device, double* ops_per_second) {
   return guarded(device, "measuring arithmetic", [&] {
     constexpr int64_t kRoundsOfPiece = 500;
     constexpr int64_t kPiecesOfThread = 20;
-    const AlignedBuffer activations(static_cast<size_t>(device->isa.max_tile_rows) * kBlockRows *
-                                    sizeof(int16_t));
+    const AlignedBuffer activations(static_cast<size_t>(device->isa.max_tile_rows) * kBlockRows * 2);
     std::atomic<int64_t> ops{0};
     const double seconds = best_seconds([&] {
       ops = 0;
       device->pool.share(kPiecesOfThread * device->pool.num_threads(), 1, [&](int32_t, int64_t, int64_t) {
         int32_t result = 0;
-        ops.fetch_add(device->isa.dot_rounds(activations.as<int16_t>(), kRoundsOfPiece, &result),
+        ops.fetch_add(device->isa.dot_rounds(activations.as<int8_t>(), kRoundsOfPiece, &result),
                       std::memory_order_relaxed);
       });
     });

@@ -15,6 +15,7 @@ namespace quire::kernels {
 
 inline constexpr int32_t kPanelColumns = 16;
 inline constexpr int32_t kBlockRows = 32;      // rows of a quantized block
+inline constexpr int32_t kSpanBlocks = 4;      // blocks of activations that share a scale
 inline constexpr int32_t kAttentionRows = 16;  // query rows of a tile
 inline constexpr int32_t kSegmentKeys = 512;   // keys of a softmax segment, aligned to absolute positions
 inline constexpr int32_t kMaxHeadDim = 256;
@@ -29,12 +30,13 @@ struct PanelOutput {
   bool accumulate = false;
 };
 
-// Activations of up to `max_tile_rows` rows as 16-bit integers: x = code * scale, per block of 32.
+// Activations of up to `max_tile_rows` rows as integers of 16 bits: x = code * scale.
 struct QuantTile {
-  const int16_t* codes = nullptr;  // [blocks, rows, 32]
-  const float* scales = nullptr;   // [blocks, rows]
-  const int32_t* sums = nullptr;   // [blocks, rows] sum of the block's codes
-  int32_t rows = 0;                // a power of two, at most max_tile_rows
+  const int8_t* codes =
+      nullptr;  // [blocks, rows, 64 bytes], their order that of the instruction set's dots_*.h
+  const float* scales = nullptr;  // [spans, rows]
+  const int32_t* sums = nullptr;  // [blocks, rows] sum of the block's codes
+  int32_t rows = 0;               // a power of two, at most max_tile_rows
 };
 
 // Consecutive groups of one width.
@@ -113,7 +115,7 @@ struct IsaKernels {
   // Row blocks of 32 of `input`, gathered by `order` (-1 gives 0; nullptr: in order, num_in a multiple of 32
   // or padded with zeros), into the place of `row` in a tile of `tile_rows` rows.
   void (*quantize_row)(const float* input, const int32_t* order, int32_t num_in, int32_t num_blocks,
-                       int32_t row, int32_t tile_rows, int16_t* codes, float* scales, int32_t* sums);
+                       int32_t row, int32_t tile_rows, int8_t* codes, float* scales, int32_t* sums);
   void (*quant_panels)(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
   void (*dense_panels)(const DensePanels& panels, const float* input, size_t input_stride, int32_t rows,
                        const PanelOutput& output);
@@ -131,7 +133,7 @@ struct IsaKernels {
   void (*attention_finish)(const AttentionTile& tile, const AttentionState& total);
   // For machine_limits.cpp; see limits_lanes.h.
   uint32_t (*read_once)(const void* memory, size_t bytes);
-  int64_t (*dot_rounds)(const int16_t* x, int64_t rounds, int32_t* result);
+  int64_t (*dot_rounds)(const int8_t* x, int64_t rounds, int32_t* result);
 };
 
 const IsaKernels& scalar_kernels();

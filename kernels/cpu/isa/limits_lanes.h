@@ -18,39 +18,32 @@ uint32_t read_once(const void* memory, size_t bytes) {
   return static_cast<uint32_t>(max_lanes(bit_or(bit_or(seen[0], seen[1]), bit_or(seen[2], seen[3]))));
 }
 
-// The inner loop of a quantized product with its weights already unpacked: `rounds` times 16 pairs of codes
-// against kTileRows rows. x: [kTileRows, 32] small numbers. Returns multiplications and additions done.
-int64_t dot_rounds(const int16_t* x, int64_t rounds, int32_t* result) {
-  I32 sum = splat_int(0);
-  I32 pairs[kQuantPanels];
-  for (int i = 0; i < kQuantPanels; ++i) pairs[i] = splat_int(0x10001 + i);
+// The inner loop of a quantized product with its weights already unpacked: `rounds` blocks of codes i + 1 in
+// panel i against kQuantRows rows x, as quantize_row makes them. Returns multiplications and additions done,
+// those of a code and an activation as one each.
+int64_t dot_rounds(const int8_t* x, int64_t rounds, int32_t* result) {
+  // Panels differ, so that the compiler does not take one for the other.
+  uint32_t words[kQuantPanels][kPanelColumns];
+  const uint32_t* codes[kQuantPanels];
+  for (int i = 0; i < kQuantPanels; ++i) {
+    for (uint32_t& word : words[i]) word = 0x01010101U * static_cast<uint32_t>(i + 1);
+    codes[i] = words[i];
+  }
+  I32 seen = splat_int(0);
   for (int64_t round = 0; round < rounds; ++round) {
-    I32 dots[kTileRows][kQuantPanels];
-#pragma GCC unroll 8
-    for (int r = 0; r < kTileRows; ++r) {
-#pragma GCC unroll 2
-      for (int i = 0; i < kQuantPanels; ++i) dots[r][i] = splat_int(0);
+    Dots<kQuantRows, kQuantPanels> dots;
+    dots.clear();
+    dots.add_block<0>(codes, x);
+#pragma GCC unroll 4
+    for (int r = 0; r < kQuantRows; ++r) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kQuantPanels; ++i) seen = bit_or(seen, dots.sum(r, i));
     }
-#pragma GCC unroll 16
-    for (int p = 0; p < 16; ++p) {
-#pragma GCC unroll 8
-      for (int r = 0; r < kTileRows; ++r) {
-        const I32 x_pair = splat_pair(x + r * kBlockRows + 2 * p);
-#pragma GCC unroll 2
-        for (int i = 0; i < kQuantPanels; ++i) dots[r][i] = dot_pairs(dots[r][i], pairs[i], x_pair);
-      }
-    }
-#pragma GCC unroll 8
-    for (int r = 0; r < kTileRows; ++r) {
-#pragma GCC unroll 2
-      for (int i = 0; i < kQuantPanels; ++i) sum = bit_or(sum, dots[r][i]);
-    }
-    keep_in_register(sum);
     // Without it every round would be known to give the same.
     __asm__ volatile("" ::: "memory");
   }
-  *result = sum_lanes(sum);
-  return rounds * 16 * kTileRows * kQuantPanels * 16 * 4;
+  *result = sum_lanes(seen);
+  return rounds * 2 * kBlockRows * kQuantRows * kQuantPanels * kPanelColumns;
 }
 
 }  // namespace

@@ -10,7 +10,10 @@
 #include "kernels/cpu/isa/vector_scalar.h"
 #include "kernels/cpu/isa/math_lanes.h"
 #include "kernels/cpu/isa/elementwise_lanes.h"
-#include "kernels/cpu/isa/linear_lanes.h"
+#include "kernels/cpu/isa/dense_lanes.h"
+#include "kernels/cpu/isa/code_lanes.h"
+#include "kernels/cpu/isa/dots_lanes.h"
+#include "kernels/cpu/isa/quant_lanes.h"
 #include "kernels/cpu/isa/kv_lanes.h"
 #include "kernels/cpu/isa/attention_lanes.h"
 #include "kernels/cpu/isa/limits_lanes.h"
@@ -20,7 +23,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr IsaKernels kKernels = {
-    "scalar",          kTileRows,       kQuantPanels,     quantize_row, quant_panels, dense_panels,
+    "scalar",          kQuantRows,      kQuantPanels,     quantize_row, quant_panels, dense_panels,
     embed_row,         norm_row,        activate,         scale_logits, append_token, attention_begin,
     attention_segment, attention_merge, attention_finish, read_once,    dot_rounds,
 };

@@ -10,10 +10,11 @@
 namespace quire::kernels {
 namespace {
 
-// Four rows of two registers each leave room for a pair of codes in the sixteen there are.
-constexpr int32_t kTileRows = 4;
+// Four rows of two registers each (dense), or of three (dots_avx2.h), leave room for operands in the sixteen
+// there are.
+constexpr int32_t kDenseRows = 4;
+constexpr int32_t kQuantRows = 4;
 constexpr int kQuantPanels = 1;
-constexpr int kDotVectors = 2;
 constexpr int dense_panels_together(int rows) {
   return rows >= 4 ? 1 : rows == 2 ? 2 : 4;
 }
@@ -117,6 +118,10 @@ QUIRE_LANE_INLINE I32 splat_int(int32_t x) {
 QUIRE_LANE_INLINE I32 load_int(const uint32_t* p) {
   return {load_256(p), load_256(p + 8)};
 }
+QUIRE_LANE_INLINE I32 choose(I32 mask, I32 x, I32 y) {
+  return {_mm256_or_si256(_mm256_and_si256(mask.a, x.a), _mm256_andnot_si256(mask.a, y.a)),
+          _mm256_or_si256(_mm256_and_si256(mask.b, x.b), _mm256_andnot_si256(mask.b, y.b))};
+}
 template <int kBits>
 QUIRE_LANE_INLINE I32 shift_right(I32 x) {
   return {_mm256_srli_epi32(x.a, kBits), _mm256_srli_epi32(x.b, kBits)};
@@ -124,14 +129,6 @@ QUIRE_LANE_INLINE I32 shift_right(I32 x) {
 template <int kBits>
 QUIRE_LANE_INLINE I32 shift_left(I32 x) {
   return {_mm256_slli_epi32(x.a, kBits), _mm256_slli_epi32(x.b, kBits)};
-}
-// The sum is pinned: GCC would add up all products of a block in a tree, and with sixteen registers keep them
-// on the stack meanwhile, at less than half the speed.
-QUIRE_LANE_INLINE I32 dot_pairs(I32 sum, I32 x, I32 y) {
-  I32 r = {_mm256_add_epi32(sum.a, _mm256_madd_epi16(x.a, y.a)),
-           _mm256_add_epi32(sum.b, _mm256_madd_epi16(x.b, y.b))};
-  keep_in_register(r);
-  return r;
 }
 
 QUIRE_LANE_INLINE F32 load_half(const uint16_t* p) {
@@ -148,9 +145,6 @@ QUIRE_LANE_INLINE void store_half(uint16_t* p, F32 x) {
 }
 QUIRE_LANE_INLINE __m256i pack_int16(I32 x) {
   return _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
-}
-QUIRE_LANE_INLINE void store_int16(int16_t* p, I32 x) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), pack_int16(x));
 }
 QUIRE_LANE_INLINE void store_bytes(uint8_t* p, I32 x) {
   const __m256i words = pack_int16(x);

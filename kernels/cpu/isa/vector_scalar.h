@@ -14,9 +14,9 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int32_t kTileRows = 2;
+constexpr int32_t kDenseRows = 2;
+constexpr int32_t kQuantRows = 2;
 constexpr int kQuantPanels = 1;
-constexpr int kDotVectors = 1;
 constexpr int dense_panels_together(int) {
   return 1;
 }
@@ -151,15 +151,20 @@ QUIRE_LANE_INLINE I32 shift_left(I32 a) {
   QUIRE_EACH_LANE(i) r.v[i] = static_cast<int32_t>(static_cast<uint32_t>(a.v[i]) << kBits);
   return r;
 }
-// sum + a.low * b.low + a.high * b.high, the halves as signed 16-bit integers.
-QUIRE_LANE_INLINE I32 dot_pairs(I32 sum, I32 a, I32 b) {
+// Bits of a where the mask has ones, of b elsewhere.
+QUIRE_LANE_INLINE I32 choose(I32 mask, I32 a, I32 b) {
   I32 r;
-  QUIRE_EACH_LANE(i) {
-    const int32_t low = static_cast<int16_t>(a.v[i]) * static_cast<int16_t>(b.v[i]);
-    const int32_t high = (a.v[i] >> 16) * (b.v[i] >> 16);
-    r.v[i] = sum.v[i] + low + high;
-  }
+  QUIRE_EACH_LANE(i) r.v[i] = (a.v[i] & mask.v[i]) | (b.v[i] & ~mask.v[i]);
   return r;
+}
+// sum + the products of the four bytes of a lane: of codes without a sign, of x with one.
+QUIRE_LANE_INLINE I32 dot_quads(I32 sum, I32 codes, I32 x) {
+  QUIRE_EACH_LANE(i) {
+    for (int byte = 0; byte < 4; ++byte) {
+      sum.v[i] += static_cast<uint8_t>(codes.v[i] >> (8 * byte)) * static_cast<int8_t>(x.v[i] >> (8 * byte));
+    }
+  }
+  return sum;
 }
 
 QUIRE_LANE_INLINE float half_bits_to_float(uint32_t h) {
@@ -201,10 +206,7 @@ QUIRE_LANE_INLINE F32 load_bfloat(const uint16_t* p) {
 QUIRE_LANE_INLINE void store_half(uint16_t* p, F32 a) {
   QUIRE_EACH_LANE(i) p[i] = float_to_half_bits(a.v[i]);
 }
-// The lanes fit 16 (8) bits.
-QUIRE_LANE_INLINE void store_int16(int16_t* p, I32 a) {
-  QUIRE_EACH_LANE(i) p[i] = static_cast<int16_t>(a.v[i]);
-}
+// The lanes fit 8 bits.
 QUIRE_LANE_INLINE void store_bytes(uint8_t* p, I32 a) {
   QUIRE_EACH_LANE(i) p[i] = static_cast<uint8_t>(a.v[i]);
 }

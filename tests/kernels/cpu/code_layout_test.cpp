@@ -12,35 +12,46 @@ namespace {
 
 using Block = std::array<uint8_t, 32 * 16>;
 
-std::vector<uint32_t> column_of(const std::vector<uint32_t>& words, size_t column) {
-  std::vector<uint32_t> out;
-  for (size_t w = 0; w < words.size() / 16; ++w) out.push_back(words[w * 16 + column]);
-  return out;
+// Each bit of a block belongs to one bit of one code.
+TEST(CodeLayout, EveryBitOfABlockIsUsedOnce) {
+  for (const int32_t bits : {2, 3, 4, 5, 6, 8}) {
+    std::vector<uint32_t> seen(16 * static_cast<size_t>(bits));
+    for (size_t row = 0; row < 32; ++row) {
+      for (int32_t bit = 0; bit < bits; ++bit) {
+        Block codes{};
+        for (size_t column = 0; column < 16; ++column)
+          codes[row * 16 + column] = static_cast<uint8_t>(1 << bit);
+        std::vector<uint32_t> words(seen.size());
+        kernels::pack_block(bits, codes.data(), words.data());
+        for (size_t i = 0; i < words.size(); ++i) {
+          EXPECT_EQ(words[i] & seen[i], 0U) << bits << " bits, row " << row;
+          seen[i] |= words[i];
+        }
+      }
+    }
+    EXPECT_EQ(seen, std::vector<uint32_t>(seen.size(), 0xffffffffU)) << bits << " bits";
+  }
 }
 
-// Codes (7 i + 3) mod 2^bits in one column, and the words that ExLlamaV2 makes of them in GPU memory.
-struct Vector {
-  int32_t bits;
-  std::vector<uint32_t> words;
-};
-
-TEST(CodeLayout, IsThatOfTheGpuLayoutFor2To6Bits) {
-  const Vector vectors[] = {
-      {2, {0x22227777, 0x22227777}},
-      {3, {0x2982bbcb, 0x05301779, 0xe0a6f2ef}},
-      {4, {0x468adf13, 0xce02579b, 0x468adf13, 0xce02579b}},
-      {5, {0x1b0afe23, 0x4054276d, 0xe99eccb7, 0x92c875e1, 0xb8129f2b}},
-      {6, {0xe60a7443, 0xcd265b5f, 0x9402927b, 0xe23a7073, 0xc916574f, 0x40324e6b}},
-  };
-  for (const Vector& vector : vectors) {
-    for (const size_t column : {size_t{0}, size_t{11}}) {
-      Block codes{};
-      for (size_t i = 0; i < 32; ++i) {
-        codes[i * 16 + column] = static_cast<uint8_t>((7 * i + 3) % (1U << vector.bits));
+// The four rows of a quad lie in the four bytes of a word, at the same place.
+TEST(CodeLayout, RowsOfAQuadLieInTheBytesOfAWord) {
+  for (const int32_t bits : {2, 3, 4, 5, 6, 8}) {
+    for (size_t quad = 0; quad < 8; ++quad) {
+      std::vector<uint32_t> first(16 * static_cast<size_t>(bits));
+      for (size_t byte = 0; byte < 4; ++byte) {
+        Block codes{};
+        for (size_t column = 0; column < 16; ++column) {
+          codes[(4 * quad + byte) * 16 + column] = static_cast<uint8_t>((1 << bits) - 1);
+        }
+        std::vector<uint32_t> words(first.size());
+        kernels::pack_block(bits, codes.data(), words.data());
+        for (uint32_t& word : words) {
+          EXPECT_EQ(word & ~(0xffU << (8 * byte)), 0U) << bits << " bits, quad " << quad;
+          word >>= 8 * byte;
+        }
+        if (byte == 0) first = words;
+        EXPECT_EQ(words, first) << bits << " bits, quad " << quad << ", byte " << byte;
       }
-      std::vector<uint32_t> words(16 * static_cast<size_t>(vector.bits));
-      kernels::pack_block(vector.bits, codes.data(), words.data());
-      EXPECT_EQ(column_of(words, column), vector.words) << vector.bits << " bits";
     }
   }
 }

@@ -26,17 +26,25 @@ TEST_P(MachineLimits, ReadingTouchesEveryWord) {
   }
 }
 
-// 16 pairs of codes (1, 1) of the first panel, and (2, 1) of the second where there is one, with rows of
-// ones: a product is 2 * 16 in each lane, or 3 * 16; the rounds are joined by OR.
+// Rows of ones in a block of codes 1 (and 2 in a second panel); rounds are joined by OR.
 TEST_P(MachineLimits, AllOperationsAreDoneAndCounted) {
   CpuDevice device(GetParam());
   const kernels::IsaKernels& isa = device.handle()->isa;
-  const std::vector<int16_t> ones(static_cast<size_t>(isa.max_tile_rows) * kernels::kBlockRows, 1);
+  const std::vector<float> row(kernels::kBlockRows, 1.0f);
+  std::vector<int8_t> x(static_cast<size_t>(isa.max_tile_rows) * kernels::kBlockRows * 2);
+  std::vector<float> scales(static_cast<size_t>(isa.max_tile_rows));
+  std::vector<int32_t> sums(scales.size());
+  for (int32_t r = 0; r < isa.max_tile_rows; ++r) {
+    isa.quantize_row(row.data(), nullptr, kernels::kBlockRows, 1, r, isa.max_tile_rows, x.data(),
+                     scales.data(), sums.data());
+  }
+  const int32_t product = sums[0];
+  EXPECT_EQ(product, kernels::kBlockRows * 32639);
   int32_t result = 0;
-  const int64_t ops = isa.dot_rounds(ones.data(), 3, &result);
+  const int64_t ops = isa.dot_rounds(x.data(), 3, &result);
   EXPECT_EQ(ops, int64_t{3} * 2 * isa.max_tile_rows * kernels::kBlockRows * isa.max_quant_panels *
                      kernels::kPanelColumns);
-  EXPECT_EQ(result, 16 * (isa.max_quant_panels == 2 ? 32 | 48 : 32));
+  EXPECT_EQ(result, kernels::kPanelColumns * (isa.max_quant_panels == 2 ? product | 2 * product : product));
 }
 
 TEST_P(MachineLimits, RatesArePositiveForAWorkingSetOfAnySize) {

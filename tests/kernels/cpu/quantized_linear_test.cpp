@@ -15,9 +15,9 @@ using kernels::WeightSource;
 
 class QuantizedLinear : public EachIsa {};
 
-// Activations are 16-bit integers per block of 32: each is off by at most half a step, amax / 65534, and a
-// block has the features that the weight brings together, so the largest activation of the row bounds them
-// all.
+// Activations are 16-bit integers with a scale for some rows: each is off by at most half a step, amax /
+// 65278, and the rows are the features that the weight brings together, so the largest activation of the row
+// bounds them all.
 void expect_product(const WeightFixture& fixture, const std::vector<float>& input, int32_t rows,
                     const std::vector<float>& output, size_t stride, size_t first_column) {
   const std::vector<float> matrix = dequantize_reference(fixture.source());
@@ -39,7 +39,7 @@ void expect_product(const WeightFixture& fixture, const std::vector<float>& inpu
         magnitude += std::abs(term);
         weights += std::abs(w);
       }
-      const double tolerance = weights * amax / 65534.0 + 4e-6 * magnitude;
+      const double tolerance = weights * amax / 65278.0 + 4e-6 * magnitude;
       ASSERT_NEAR(output[r * stride + first_column + n], sum, tolerance) << "row " << r << " column " << n;
     }
   }

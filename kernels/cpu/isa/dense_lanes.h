@@ -1,0 +1,123 @@
+// Products with dense panels, in f32; and the way of every product to its target.
+#pragma once
+
+namespace quire::kernels {
+namespace {
+
+// y = product * prescale + bias, to `target` or added to it.
+QUIRE_LANE_INLINE void write_panel_row(const PanelOutput& output, int32_t row, F32 product) {
+  float* target = output.target + static_cast<size_t>(row) * output.stride;
+  F32 y = product;
+  if (output.prescale != 1.0f) y = mul(y, splat(output.prescale));
+  if (output.bias != nullptr) y = add(y, load(output.bias));
+  if (output.accumulate) y = add(load_partial(target, output.columns), y);
+  if (output.columns == kPanelColumns) {
+    store(target, y);
+  } else {
+    store_partial(target, y, output.columns);
+  }
+}
+
+template <DType kDtype>
+QUIRE_LANE_INLINE F32 load_weights(const void* panel, int32_t k) {
+  const size_t first = static_cast<size_t>(k) * kPanelColumns;
+  if constexpr (kDtype == DType::f32) return load(static_cast<const float*>(panel) + first);
+  if constexpr (kDtype == DType::f16) return load_half(static_cast<const uint16_t*>(panel) + first);
+  return load_bfloat(static_cast<const uint16_t*>(panel) + first);
+}
+
+QUIRE_LANE_INLINE void prefetch(const void* address) {
+  __builtin_prefetch(address, 0, 3);
+}
+
+// kRows x kPanels sums in registers, from panel `first` on. Every sum runs over k in order, so that its value
+// depends on neither.
+template <DType kDtype, int kRows, int kPanels>
+void dense_tile(const DensePanels& panels, int32_t first, const float* input, size_t input_stride,
+                const PanelOutput& output) {
+  constexpr size_t kStepBytes = kPanelColumns * (kDtype == DType::f32 ? 4 : 2);
+  constexpr size_t kPrefetchBytes = 4096 / kPanels;
+  const char* data = static_cast<const char*>(panels.data) + static_cast<size_t>(first) * panels.panel_bytes;
+  F32 sums[kRows][kPanels];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) sums[r][p] = splat(0.0f);
+  }
+  for (int32_t k = 0; k < panels.num_in; ++k) {
+    F32 weights[kPanels];
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) {
+      const char* panel = data + static_cast<size_t>(p) * panels.panel_bytes;
+      weights[p] = load_weights<kDtype>(panel, k);
+      prefetch(panel + static_cast<size_t>(k) * kStepBytes + kPrefetchBytes);
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const F32 x = splat(input[static_cast<size_t>(r) * input_stride + static_cast<size_t>(k)]);
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p) sums[r][p] = fma(x, weights[p], sums[r][p]);
+    }
+  }
+  for (int p = 0; p < kPanels; ++p) {
+    PanelOutput part = output;
+    part.target += (first + p) * kPanelColumns;
+    if (part.bias != nullptr) part.bias += (first + p) * kPanelColumns;
+    part.columns = first + p == panels.num_panels - 1 ? panels.last_columns : kPanelColumns;
+    for (int r = 0; r < kRows; ++r) write_panel_row(part, r, sums[r][p]);
+  }
+}
+
+// kRows rows of all panels, as many panels at a time as make eight or more independent sums: a fused
+// multiply-add takes four cycles, and two can begin in each.
+template <DType kDtype, int kRows>
+void dense_row_tile(const DensePanels& panels, const float* input, size_t input_stride,
+                    const PanelOutput& output) {
+  constexpr int kTogether = dense_panels_together(kRows);
+  int32_t p = 0;
+  for (; p + kTogether <= panels.num_panels; p += kTogether) {
+    dense_tile<kDtype, kRows, kTogether>(panels, p, input, input_stride, output);
+  }
+  if constexpr (kTogether > 1) {
+    for (; p < panels.num_panels; ++p) dense_tile<kDtype, kRows, 1>(panels, p, input, input_stride, output);
+  }
+}
+
+template <DType kDtype>
+void dense_rows(const DensePanels& panels, const float* input, size_t input_stride, int32_t rows,
+                const PanelOutput& output) {
+  PanelOutput part = output;
+  while (rows > 0) {
+    int32_t done = 1;
+    if (kDenseRows >= 8 && rows >= 8) {
+      done = 8;
+      if constexpr (kDenseRows >= 8) dense_row_tile<kDtype, 8>(panels, input, input_stride, part);
+    } else if (kDenseRows >= 4 && rows >= 4) {
+      done = 4;
+      if constexpr (kDenseRows >= 4) dense_row_tile<kDtype, 4>(panels, input, input_stride, part);
+    } else if (rows >= 2) {
+      done = 2;
+      dense_row_tile<kDtype, 2>(panels, input, input_stride, part);
+    } else {
+      dense_row_tile<kDtype, 1>(panels, input, input_stride, part);
+    }
+    rows -= done;
+    input += static_cast<size_t>(done) * input_stride;
+    part.target += static_cast<size_t>(done) * part.stride;
+  }
+}
+
+void dense_panels(const DensePanels& panels, const float* input, size_t input_stride, int32_t rows,
+                  const PanelOutput& output) {
+  switch (panels.dtype) {
+    case DType::f32:
+      return dense_rows<DType::f32>(panels, input, input_stride, rows, output);
+    case DType::f16:
+      return dense_rows<DType::f16>(panels, input, input_stride, rows, output);
+    default:
+      return dense_rows<DType::bf16>(panels, input, input_stride, rows, output);
+  }
+}
+
+}  // namespace
+}  // namespace quire::kernels

@@ -1,0 +1,108 @@
+// Dot products of bytes, 4 to a lane: codes with the high and the low bytes of activations.
+#pragma once
+
+namespace quire::kernels {
+namespace {
+
+// 16 activations to their bytes; low bytes from 128 up count as negative, and the high ones make up for it.
+QUIRE_LANE_INLINE void store_activations(int8_t* block, int half, I32 codes) {
+  auto* high = reinterpret_cast<uint8_t*>(block) + 16 * half;
+  store_bytes(high, bit_and(shift_right<8>(add(codes, splat_int(128))), splat_int(255)));
+  store_bytes(high + kBlockRows, bit_and(codes, splat_int(255)));
+}
+
+// The same word, or quad of codes, of kPanels panels.
+template <int kPanels>
+struct Panels {
+  I32 of[kPanels];
+};
+
+// A vector like x with that value in every byte.
+template <int kPanels>
+QUIRE_LANE_INLINE Panels<kPanels> every_byte(Panels<kPanels> x, int32_t byte) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kPanels; ++i) x.of[i] = splat_int(byte * 0x01010101);
+  return x;
+}
+template <int kBits, int kPanels>
+QUIRE_LANE_INLINE Panels<kPanels> shift_right(Panels<kPanels> x) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kPanels; ++i) x.of[i] = shift_right<kBits>(x.of[i]);
+  return x;
+}
+template <int kPanels>
+QUIRE_LANE_INLINE Panels<kPanels> bit_and(Panels<kPanels> x, Panels<kPanels> y) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kPanels; ++i) x.of[i] = bit_and(x.of[i], y.of[i]);
+  return x;
+}
+template <int kPanels>
+QUIRE_LANE_INLINE Panels<kPanels> choose(Panels<kPanels> mask, Panels<kPanels> x, Panels<kPanels> y) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kPanels; ++i) x.of[i] = choose(mask.of[i], x.of[i], y.of[i]);
+  return x;
+}
+
+// Sums over some blocks of kRows rows with kPanels panels. A product takes four to five cycles and two can
+// begin in each, so at least ten independent sums are needed: one row has two chains of them.
+template <int kRows, int kPanels>
+struct Dots {
+  static constexpr int kChains = kRows == 1 ? 2 : 1;
+  I32 high[kRows][kPanels][kChains];
+  I32 low[kRows][kPanels][kChains];
+
+  QUIRE_LANE_INLINE void clear() {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kPanels; ++i) {
+#pragma GCC unroll 2
+        for (int c = 0; c < kChains; ++c) high[r][i][c] = low[r][i][c] = splat_int(0);
+      }
+    }
+  }
+
+  QUIRE_LANE_INLINE I32 sum(int r, int i) const {
+    I32 of_high = high[r][i][0];
+    I32 of_low = low[r][i][0];
+    if constexpr (kChains == 2) {
+      of_high = add(of_high, high[r][i][1]);
+      of_low = add(of_low, low[r][i][1]);
+    }
+    return add(shift_left<8>(of_high), of_low);
+  }
+
+  // x: [kRows, kBlockBytes].
+  template <int kBits>
+  QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[kPanels], const int8_t* x) {
+    // Left alone, the compiler loads a word again for every shift, and the loads become the bottleneck.
+    const auto word = [&codes](int w) __attribute__((always_inline)) {
+      Panels<kPanels> words;
+#pragma GCC unroll 4
+      for (int i = 0; i < kPanels; ++i) {
+        words.of[i] = load_int(codes[i] + 16 * w);
+        keep_in_register(words.of[i]);
+      }
+      return words;
+    };
+    for_each_quad<kBits>(
+        word, [&](int q, Panels<kPanels> quads) __attribute__((always_inline)) {
+#pragma GCC unroll 8
+          for (int r = 0; r < kRows; ++r) {
+            const int8_t* row = x + r * kBlockBytes + 4 * q;
+            const I32 high_bytes = splat_int(load_quad(row));
+            const I32 low_bytes = splat_int(load_quad(row + kBlockRows));
+#pragma GCC unroll 4
+            for (int i = 0; i < kPanels; ++i) {
+              I32& to_high = high[r][i][q % kChains];
+              I32& to_low = low[r][i][q % kChains];
+              to_high = dot_quads(to_high, quads.of[i], high_bytes);
+              to_low = dot_quads(to_low, quads.of[i], low_bytes);
+            }
+          }
+        });
+  }
+};
+
+}  // namespace
+}  // namespace quire::kernels
