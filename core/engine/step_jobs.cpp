@@ -84,7 +84,7 @@ void StepLoop::end_late() noexcept {
 }
 
 TimePoint StepLoop::next_event() const {
-  TimePoint next = next_deadline_;
+  TimePoint next = std::min(next_deadline_, plan_again_);
   for (const Pin& pin : pins_) next = std::min(next, pin.expires);
   return next;
 }

@@ -137,6 +137,7 @@ class StepLoop {
   TimePoint now_;
   TimePoint next_deadline_ = TimePoint::max();
   int32_t plan_failures_ = 0;
+  TimePoint plan_again_ = TimePoint::max();  // where there was no memory for a plan
   MetricsBook book_;
   std::atomic<int64_t> step_started_ns_{0};
 

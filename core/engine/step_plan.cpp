@@ -9,15 +9,22 @@ namespace quire {
 
 namespace {
 
-// So many plans in a row may fail for want of memory before the engine gives up.
+// So many plans in a row may fail for want of memory before the engine gives up; a little over a second.
 constexpr int32_t kMaxPlanFailures = 16;
+
+// How long to wait before the next one: 1 ms, 2 ms, and so on to 128 ms.
+Duration pause_behind_failure(int32_t num_failures) {
+  return std::chrono::milliseconds(1 << std::min(num_failures - 1, 7));
+}
 
 }  // namespace
 
-// False where nothing can run. A plan that finds no memory is tried again with the next step.
+// False where nothing can run. A plan that finds no memory is tried again with the next step, or a little
+// later where nothing else wakes the engine.
 bool StepLoop::plan() {
   plan_.sequences.clear();
   planned_jobs_.clear();
+  plan_again_ = TimePoint::max();
   if (running_.empty() && waiting_.empty()) return false;
   try {
     for (;;) {
@@ -47,6 +54,7 @@ bool StepLoop::plan() {
     planned_jobs_.clear();
     if (++plan_failures_ > kMaxPlanFailures)
       throw Error(ErrorCode::out_of_memory, "no memory to plan a step");
+    plan_again_ = now_ + pause_behind_failure(plan_failures_);
   }
   return !plan_.empty();
 }

@@ -224,10 +224,10 @@ void Simulation::check_running(SimulatedJob& model) {
 
 // The device is healthy here: with somebody who can run a step is never idle, and steps get somewhere.
 void Simulation::check_progress(StepOutcome outcome) {
-  if (engine_ended_ != ErrorCode::ok || failed_allocations_ > 0) return;
+  if (engine_ended_ != ErrorCode::ok) return;
   const CacheStats stats = engine_->cache->stats();
   const uint64_t mark = stats.new_tokens + stats.finished_jobs;
-  const bool excused = faults_->record().step_failed || stats.running_jobs == 0;
+  const bool excused = faults_->record().step_failed || failed_allocations_ > 0 || stats.running_jobs == 0;
   steps_without_progress_ = excused || mark != progress_mark_ ? 0 : steps_without_progress_ + 1;
   progress_mark_ = mark;
   const auto bound = static_cast<uint64_t>((limits_.max_sequences + 1) * kMaxSeqLen);
@@ -236,6 +236,8 @@ void Simulation::check_progress(StepOutcome outcome) {
     return;
   }
   steps_without_progress_ = 0;
+  // Where there was no memory for a plan the engine looks again by itself.
+  if (failed_allocations_ > 0 && loop().next_event() != TimePoint::max()) return;
   for (const auto& [tag, model] : jobs_) {
     const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
     if (record == nullptr || record->paused || record->channel->stream->holds_back()) continue;
