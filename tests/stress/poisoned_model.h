@@ -1,0 +1,22 @@
+// A copy of the embedded model in which one token has no numbers: whatever reads it computes NaN.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tests/support/temp_directory.h"
+
+namespace quire::testing {
+
+class PoisonedModel {
+ public:
+  PoisonedModel();
+  const std::string& path() const { return directory_.path(); }
+  // A special token that no text has.
+  static constexpr int32_t kPoison = 3;
+
+ private:
+  TempDirectory directory_;
+};
+
+}  // namespace quire::testing
