@@ -8,6 +8,8 @@
 
 /* source: quire.i */
 
+
+
 #define SWIG_VERSION 0x040100
 #define SWIGGO
 #define SWIGMODULE QuireNative
@@ -18,112 +20,112 @@
 
 /* template workaround for compilers that cannot correctly implement the C++ standard */
 #ifndef SWIGTEMPLATEDISAMBIGUATOR
-#if defined(__SUNPRO_CC) && (__SUNPRO_CC <= 0x560)
-#define SWIGTEMPLATEDISAMBIGUATOR template
-#elif defined(__HP_aCC)
+# if defined(__SUNPRO_CC) && (__SUNPRO_CC <= 0x560)
+#  define SWIGTEMPLATEDISAMBIGUATOR template
+# elif defined(__HP_aCC)
 /* Needed even with `aCC -AA' when `aCC -V' reports HP ANSI C++ B3910B A.03.55 */
 /* If we find a maximum version that requires this, the test would be __HP_aCC <= 35500 for A.03.55 */
-#define SWIGTEMPLATEDISAMBIGUATOR template
-#else
-#define SWIGTEMPLATEDISAMBIGUATOR
-#endif
+#  define SWIGTEMPLATEDISAMBIGUATOR template
+# else
+#  define SWIGTEMPLATEDISAMBIGUATOR
+# endif
 #endif
 
 /* inline attribute */
 #ifndef SWIGINLINE
-#if defined(__cplusplus) || (defined(__GNUC__) && !defined(__STRICT_ANSI__))
-#define SWIGINLINE inline
-#else
-#define SWIGINLINE
-#endif
+# if defined(__cplusplus) || (defined(__GNUC__) && !defined(__STRICT_ANSI__))
+#   define SWIGINLINE inline
+# else
+#   define SWIGINLINE
+# endif
 #endif
 
 /* attribute recognised by some compilers to avoid 'unused' warnings */
 #ifndef SWIGUNUSED
-#if defined(__GNUC__)
-#if !(defined(__cplusplus)) || (__GNUC__ > 3 || (__GNUC__ == 3 && __GNUC_MINOR__ >= 4))
-#define SWIGUNUSED __attribute__((__unused__))
-#else
-#define SWIGUNUSED
-#endif
-#elif defined(__ICC)
-#define SWIGUNUSED __attribute__((__unused__))
-#else
-#define SWIGUNUSED
-#endif
+# if defined(__GNUC__)
+#   if !(defined(__cplusplus)) || (__GNUC__ > 3 || (__GNUC__ == 3 && __GNUC_MINOR__ >= 4))
+#     define SWIGUNUSED __attribute__ ((__unused__))
+#   else
+#     define SWIGUNUSED
+#   endif
+# elif defined(__ICC)
+#   define SWIGUNUSED __attribute__ ((__unused__))
+# else
+#   define SWIGUNUSED
+# endif
 #endif
 
 #ifndef SWIG_MSC_UNSUPPRESS_4505
-#if defined(_MSC_VER)
-#pragma warning(disable : 4505) /* unreferenced local function has been removed */
-#endif
+# if defined(_MSC_VER)
+#   pragma warning(disable : 4505) /* unreferenced local function has been removed */
+# endif
 #endif
 
 #ifndef SWIGUNUSEDPARM
-#ifdef __cplusplus
-#define SWIGUNUSEDPARM(p)
-#else
-#define SWIGUNUSEDPARM(p) p SWIGUNUSED
-#endif
+# ifdef __cplusplus
+#   define SWIGUNUSEDPARM(p)
+# else
+#   define SWIGUNUSEDPARM(p) p SWIGUNUSED
+# endif
 #endif
 
 /* internal SWIG method */
 #ifndef SWIGINTERN
-#define SWIGINTERN static SWIGUNUSED
+# define SWIGINTERN static SWIGUNUSED
 #endif
 
 /* internal inline SWIG method */
 #ifndef SWIGINTERNINLINE
-#define SWIGINTERNINLINE SWIGINTERN SWIGINLINE
+# define SWIGINTERNINLINE SWIGINTERN SWIGINLINE
 #endif
 
 /* exporting methods */
 #if defined(__GNUC__)
-#if (__GNUC__ >= 4) || (__GNUC__ == 3 && __GNUC_MINOR__ >= 4)
-#ifndef GCC_HASCLASSVISIBILITY
-#define GCC_HASCLASSVISIBILITY
-#endif
-#endif
+#  if (__GNUC__ >= 4) || (__GNUC__ == 3 && __GNUC_MINOR__ >= 4)
+#    ifndef GCC_HASCLASSVISIBILITY
+#      define GCC_HASCLASSVISIBILITY
+#    endif
+#  endif
 #endif
 
 #ifndef SWIGEXPORT
-#if defined(_WIN32) || defined(__WIN32__) || defined(__CYGWIN__)
-#if defined(STATIC_LINKED)
-#define SWIGEXPORT
-#else
-#define SWIGEXPORT __declspec(dllexport)
-#endif
-#else
-#if defined(__GNUC__) && defined(GCC_HASCLASSVISIBILITY)
-#define SWIGEXPORT __attribute__((visibility("default")))
-#else
-#define SWIGEXPORT
-#endif
-#endif
+# if defined(_WIN32) || defined(__WIN32__) || defined(__CYGWIN__)
+#   if defined(STATIC_LINKED)
+#     define SWIGEXPORT
+#   else
+#     define SWIGEXPORT __declspec(dllexport)
+#   endif
+# else
+#   if defined(__GNUC__) && defined(GCC_HASCLASSVISIBILITY)
+#     define SWIGEXPORT __attribute__ ((visibility("default")))
+#   else
+#     define SWIGEXPORT
+#   endif
+# endif
 #endif
 
 /* calling conventions for Windows */
 #ifndef SWIGSTDCALL
-#if defined(_WIN32) || defined(__WIN32__) || defined(__CYGWIN__)
-#define SWIGSTDCALL __stdcall
-#else
-#define SWIGSTDCALL
-#endif
+# if defined(_WIN32) || defined(__WIN32__) || defined(__CYGWIN__)
+#   define SWIGSTDCALL __stdcall
+# else
+#   define SWIGSTDCALL
+# endif
 #endif
 
 /* Deal with Microsoft's attempt at deprecating C standard runtime functions */
 #if !defined(SWIG_NO_CRT_SECURE_NO_DEPRECATE) && defined(_MSC_VER) && !defined(_CRT_SECURE_NO_DEPRECATE)
-#define _CRT_SECURE_NO_DEPRECATE
+# define _CRT_SECURE_NO_DEPRECATE
 #endif
 
 /* Deal with Microsoft's attempt at deprecating methods in the standard C++ library */
 #if !defined(SWIG_NO_SCL_SECURE_NO_DEPRECATE) && defined(_MSC_VER) && !defined(_SCL_SECURE_NO_DEPRECATE)
-#define _SCL_SECURE_NO_DEPRECATE
+# define _SCL_SECURE_NO_DEPRECATE
 #endif
 
 /* Deal with Apple's deprecated 'AssertMacros.h' from Carbon-framework */
 #if defined(__APPLE__) && !defined(__ASSERT_MACROS_DEFINE_VERSIONS_WITHOUT_UNDERSCORES)
-#define __ASSERT_MACROS_DEFINE_VERSIONS_WITHOUT_UNDERSCORES 0
+# define __ASSERT_MACROS_DEFINE_VERSIONS_WITHOUT_UNDERSCORES 0
 #endif
 
 /* Intel's compiler complains if a variable which was never initialised is
@@ -132,8 +134,9 @@
  * See: https://github.com/swig/swig/issues/192 for more discussion.
  */
 #ifdef __INTEL_COMPILER
-#pragma warning disable 592
+# pragma warning disable 592
 #endif
+
 
 #include <stddef.h>
 #include <stdio.h>
@@ -141,24 +144,24 @@
 #include <string.h>
 #include <sys/types.h>
 
+
+
 typedef long long intgo;
 typedef unsigned long long uintgo;
 
-#if !defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
-#define SWIGSTRUCTPACKED __attribute__((__packed__, __gcc_struct__))
-#else
-#define SWIGSTRUCTPACKED __attribute__((__packed__))
-#endif
 
-typedef struct {
-  char* p;
-  intgo n;
-} _gostring_;
-typedef struct {
-  void* array;
-  intgo len;
-  intgo cap;
-} _goslice_;
+# if !defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
+#   define SWIGSTRUCTPACKED __attribute__((__packed__, __gcc_struct__))
+# else
+#   define SWIGSTRUCTPACKED __attribute__((__packed__))
+# endif
+
+
+
+typedef struct { char *p; intgo n; } _gostring_;
+typedef struct { void* array; intgo len; intgo cap; } _goslice_;
+
+
 
 static void Swig_free(void* p) {
   free(p);
@@ -168,3494 +171,3434 @@ static void* Swig_malloc(int c) {
   return malloc(c);
 }
 
-#include <string.h>
 
 #include <quire/quire.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-void _wrap_Swig_free_native_3610cb529b9234a3(void* _swig_go_0) {
-  void* arg1 = (void*)0;
-
-  arg1 = *(void**)&_swig_go_0;
-
+void _wrap_Swig_free_native_3610cb529b9234a3(void *_swig_go_0) {
+  void *arg1 = (void *) 0 ;
+  
+  arg1 = *(void **)&_swig_go_0; 
+  
   Swig_free(arg1);
+  
 }
 
-void* _wrap_Swig_malloc_native_3610cb529b9234a3(intgo _swig_go_0) {
-  int arg1;
-  void* result = 0;
-  void* _swig_go_result;
 
-  arg1 = (int)_swig_go_0;
-
-  result = (void*)Swig_malloc(arg1);
-  *(void**)&_swig_go_result = (void*)result;
+void *_wrap_Swig_malloc_native_3610cb529b9234a3(intgo _swig_go_0) {
+  int arg1 ;
+  void *result = 0 ;
+  void *_swig_go_result;
+  
+  arg1 = (int)_swig_go_0; 
+  
+  result = (void *)Swig_malloc(arg1);
+  *(void **)&_swig_go_result = (void *)result; 
   return _swig_go_result;
 }
+
 
 int _wrap_QUIRE_WAIT_FOREVER_native_3610cb529b9234a3() {
   int result;
   int _swig_go_result;
-
+  
+  
   result = (int)((-1));
-  _swig_go_result = result;
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_error_code_native_3610cb529b9234a3(quire_error* _swig_go_0) {
-  quire_error* arg1 = (quire_error*)0;
+
+int _wrap_quire_error_code_native_3610cb529b9234a3(quire_error *_swig_go_0) {
+  quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_error*)(uintptr_t)_swig_go_0;
-
+  
+  arg1 = (quire_error *)(uintptr_t)_swig_go_0; 
+  
   result = (int32_t)quire_error_code(arg1);
-  _swig_go_result = result;
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-_gostring_ _wrap_quire_error_message_native_3610cb529b9234a3(quire_error* _swig_go_0) {
-  quire_error* arg1 = (quire_error*)0;
-  size_t* arg2 = (size_t*)0;
-  size_t length2;
-  char* result = 0;
+
+_gostring_ _wrap_quire_error_message_native_3610cb529b9234a3(quire_error *_swig_go_0) {
+  quire_error *arg1 = (quire_error *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
   _gostring_ _swig_go_result;
-
-  length2 = 0;
-  arg2 = &length2;
-  arg1 = (quire_error*)(uintptr_t)_swig_go_0;
-
-  result = (char*)quire_error_message(arg1, arg2);
-
-  _swig_go_result.p = (char*)result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_error *)(uintptr_t)_swig_go_0; 
+  
+  result = (char *)quire_error_message(arg1,arg2);
+  
+  _swig_go_result.p = (char *)result;
   _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
-
-  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2;
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
   return _swig_go_result;
 }
 
-int _wrap_quire_error_free_native_3610cb529b9234a3(quire_error* _swig_go_0) {
-  quire_error* arg1 = (quire_error*)0;
+
+int _wrap_quire_error_free_native_3610cb529b9234a3(quire_error *_swig_go_0) {
+  quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_error*)(uintptr_t)_swig_go_0;
-
+  
+  arg1 = (quire_error *)(uintptr_t)_swig_go_0; 
+  
   result = (int32_t)quire_error_free(arg1);
-  _swig_go_result = result;
+  _swig_go_result = result; 
   return _swig_go_result;
 }
+
 
 _gostring_ _wrap_quire_error_code_name_native_3610cb529b9234a3(int _swig_go_0) {
-  int32_t arg1;
-  char* result = 0;
+  int32_t arg1 ;
+  char *result = 0 ;
   _gostring_ _swig_go_result;
-
-  arg1 = (int32_t)_swig_go_0;
-
-  result = (char*)quire_error_code_name(arg1);
-
-  _swig_go_result.p = (char*)result;
+  
+  arg1 = (int32_t)_swig_go_0; 
+  
+  result = (char *)quire_error_code_name(arg1);
+  
+  _swig_go_result.p = (char *)result;
   _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
-
+  
   return _swig_go_result;
 }
+
 
 _gostring_ _wrap_quire_version_string_native_3610cb529b9234a3() {
-  char* result = 0;
+  char *result = 0 ;
   _gostring_ _swig_go_result;
-
-  result = (char*)quire_version_string();
-
-  _swig_go_result.p = (char*)result;
+  
+  
+  result = (char *)quire_version_string();
+  
+  _swig_go_result.p = (char *)result;
   _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
-
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_abi_check_native_3610cb529b9234a3(int _swig_go_0, int _swig_go_1, quire_error** _swig_go_2) {
-  int32_t arg1;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_abi_check_native_3610cb529b9234a3(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  int32_t arg1 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (int32_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_abi_check(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (int32_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_abi_check(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_runtime_options* _wrap_quire_runtime_options_create_native_3610cb529b9234a3(quire_error** _swig_go_0) {
-  quire_error** arg1 = (quire_error**)0;
-  quire_runtime_options* result = 0;
-  quire_runtime_options* _swig_go_result;
 
-  arg1 = (quire_error**)_swig_go_0;
-
-  result = (quire_runtime_options*)quire_runtime_options_create(arg1);
-  _swig_go_result = result;
+quire_runtime_options *_wrap_quire_runtime_options_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+  quire_error **arg1 = (quire_error **) 0 ;
+  quire_runtime_options *result = 0 ;
+  quire_runtime_options *_swig_go_result;
+  
+  arg1 = (quire_error **)_swig_go_0; 
+  
+  result = (quire_runtime_options *)quire_runtime_options_create(arg1);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_runtime_options_free_native_3610cb529b9234a3(quire_runtime_options* _swig_go_0,
-                                                             quire_error** _swig_go_1) {
-  quire_runtime_options* arg1 = (quire_runtime_options*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_runtime_options_free_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+  quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_runtime_options*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_runtime_options_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_runtime_options_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_runtime_options_set_num_threads_native_3610cb529b9234a3(quire_runtime_options* _swig_go_0,
-                                                                        int _swig_go_1,
-                                                                        quire_error** _swig_go_2) {
-  quire_runtime_options* arg1 = (quire_runtime_options*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_runtime_options_set_num_threads_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_runtime_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_runtime_options_set_num_threads(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_runtime_options_set_num_threads(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_runtime_options_set_device_native_3610cb529b9234a3(quire_runtime_options* _swig_go_0,
-                                                                   _gostring_ _swig_go_1,
-                                                                   quire_error** _swig_go_2) {
-  quire_runtime_options* arg1 = (quire_runtime_options*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_runtime_options_set_device_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_runtime_options*)(uintptr_t)_swig_go_0;
-  arg2 = _swig_go_1.p;
-  arg3 = (size_t)_swig_go_1.n;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_runtime_options_set_device(arg1, (char const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_runtime_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_runtime_options_set_device(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_runtime_options_set_log_level_native_3610cb529b9234a3(quire_runtime_options* _swig_go_0,
-                                                                      int _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_runtime_options* arg1 = (quire_runtime_options*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_runtime_options_set_log_level_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_runtime_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_runtime_options_set_log_level(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_runtime_options_set_log_level(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_runtime_options_set_memory_budget_native_3610cb529b9234a3(quire_runtime_options* _swig_go_0,
-                                                                          long long _swig_go_1,
-                                                                          quire_error** _swig_go_2) {
-  quire_runtime_options* arg1 = (quire_runtime_options*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_runtime_options_set_memory_budget_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_runtime_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_runtime_options_set_memory_budget(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_runtime_options_set_memory_budget(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_model_options* _wrap_quire_model_options_create_native_3610cb529b9234a3(quire_error** _swig_go_0) {
-  quire_error** arg1 = (quire_error**)0;
-  quire_model_options* result = 0;
-  quire_model_options* _swig_go_result;
 
-  arg1 = (quire_error**)_swig_go_0;
-
-  result = (quire_model_options*)quire_model_options_create(arg1);
-  _swig_go_result = result;
+quire_model_options *_wrap_quire_model_options_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+  quire_error **arg1 = (quire_error **) 0 ;
+  quire_model_options *result = 0 ;
+  quire_model_options *_swig_go_result;
+  
+  arg1 = (quire_error **)_swig_go_0; 
+  
+  result = (quire_model_options *)quire_model_options_create(arg1);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_options_free_native_3610cb529b9234a3(quire_model_options* _swig_go_0,
-                                                           quire_error** _swig_go_1) {
-  quire_model_options* arg1 = (quire_model_options*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_model_options_free_native_3610cb529b9234a3(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model_options*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_model_options_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_options_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_options_set_path_native_3610cb529b9234a3(quire_model_options* _swig_go_0,
-                                                               _gostring_ _swig_go_1,
-                                                               quire_error** _swig_go_2) {
-  quire_model_options* arg1 = (quire_model_options*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_model_options_set_path_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model_options*)(uintptr_t)_swig_go_0;
-  arg2 = _swig_go_1.p;
-  arg3 = (size_t)_swig_go_1.n;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_model_options_set_path(arg1, (char const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_path(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_model_options_set_device_native_3610cb529b9234a3(quire_model_options* _swig_go_0,
-                                                                 _gostring_ _swig_go_1,
-                                                                 quire_error** _swig_go_2) {
-  quire_model_options* arg1 = (quire_model_options*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_model_options_set_device_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model_options*)(uintptr_t)_swig_go_0;
-  arg2 = _swig_go_1.p;
-  arg3 = (size_t)_swig_go_1.n;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_model_options_set_device(arg1, (char const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_device(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_model_options_set_scope_native_3610cb529b9234a3(quire_model_options* _swig_go_0,
-                                                                int _swig_go_1, quire_error** _swig_go_2) {
-  quire_model_options* arg1 = (quire_model_options*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_model_options_set_scope_native_3610cb529b9234a3(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_model_options_set_scope(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_scope(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_options_set_cancel_native_3610cb529b9234a3(quire_model_options* _swig_go_0,
-                                                                 quire_cancel* _swig_go_1,
-                                                                 quire_error** _swig_go_2) {
-  quire_model_options* arg1 = (quire_model_options*)0;
-  quire_cancel* arg2 = (quire_cancel*)0;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_model_options_set_cancel_native_3610cb529b9234a3(quire_model_options *_swig_go_0, quire_cancel *_swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  quire_cancel *arg2 = (quire_cancel *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model_options*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_cancel*)(uintptr_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_model_options_set_cancel(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_cancel *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_cancel(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_cache_options* _wrap_quire_cache_options_create_native_3610cb529b9234a3(quire_error** _swig_go_0) {
-  quire_error** arg1 = (quire_error**)0;
-  quire_cache_options* result = 0;
-  quire_cache_options* _swig_go_result;
 
-  arg1 = (quire_error**)_swig_go_0;
-
-  result = (quire_cache_options*)quire_cache_options_create(arg1);
-  _swig_go_result = result;
+quire_cache_options *_wrap_quire_cache_options_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+  quire_error **arg1 = (quire_error **) 0 ;
+  quire_cache_options *result = 0 ;
+  quire_cache_options *_swig_go_result;
+  
+  arg1 = (quire_error **)_swig_go_0; 
+  
+  result = (quire_cache_options *)quire_cache_options_create(arg1);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_options_free_native_3610cb529b9234a3(quire_cache_options* _swig_go_0,
-                                                           quire_error** _swig_go_1) {
-  quire_cache_options* arg1 = (quire_cache_options*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_cache_options_free_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache_options*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_cache_options_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_cache_options_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_options_set_max_tokens_native_3610cb529b9234a3(quire_cache_options* _swig_go_0,
-                                                                     long long _swig_go_1,
-                                                                     quire_error** _swig_go_2) {
-  quire_cache_options* arg1 = (quire_cache_options*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_cache_options_set_max_tokens_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_cache_options_set_max_tokens(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_max_tokens(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_options_set_page_tokens_native_3610cb529b9234a3(quire_cache_options* _swig_go_0,
-                                                                      int _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_cache_options* arg1 = (quire_cache_options*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_cache_options_set_page_tokens_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_cache_options_set_page_tokens(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_page_tokens(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_options_set_max_batch_size_native_3610cb529b9234a3(quire_cache_options* _swig_go_0,
-                                                                         int _swig_go_1,
-                                                                         quire_error** _swig_go_2) {
-  quire_cache_options* arg1 = (quire_cache_options*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_cache_options_set_max_batch_size_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_cache_options_set_max_batch_size(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_max_batch_size(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_options_set_max_chunk_tokens_native_3610cb529b9234a3(quire_cache_options* _swig_go_0,
-                                                                           int _swig_go_1,
-                                                                           quire_error** _swig_go_2) {
-  quire_cache_options* arg1 = (quire_cache_options*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_cache_options_set_max_chunk_tokens_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_cache_options_set_max_chunk_tokens(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_max_chunk_tokens(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_options_set_max_seq_len_native_3610cb529b9234a3(quire_cache_options* _swig_go_0,
-                                                                      long long _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_cache_options* arg1 = (quire_cache_options*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_cache_options_set_max_seq_len_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_cache_options_set_max_seq_len(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_max_seq_len(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_options_set_max_queue_native_3610cb529b9234a3(quire_cache_options* _swig_go_0,
-                                                                    int _swig_go_1,
-                                                                    quire_error** _swig_go_2) {
-  quire_cache_options* arg1 = (quire_cache_options*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_cache_options_set_max_queue_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_cache_options_set_max_queue(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_max_queue(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_options_set_kv_format_native_3610cb529b9234a3(quire_cache_options* _swig_go_0,
-                                                                    int _swig_go_1,
-                                                                    quire_error** _swig_go_2) {
-  quire_cache_options* arg1 = (quire_cache_options*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_cache_options_set_kv_format_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache_options*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_cache_options_set_kv_format(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_kv_format(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_runtime* _wrap_quire_runtime_create_native_3610cb529b9234a3(quire_runtime_options* _swig_go_0,
-                                                                  quire_error** _swig_go_1) {
-  quire_runtime_options* arg1 = (quire_runtime_options*)0;
-  quire_error** arg2 = (quire_error**)0;
-  quire_runtime* result = 0;
-  quire_runtime* _swig_go_result;
 
-  arg1 = (quire_runtime_options*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (quire_runtime*)quire_runtime_create(arg1, arg2);
-  _swig_go_result = result;
+quire_runtime *_wrap_quire_runtime_create_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+  quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  quire_runtime *result = 0 ;
+  quire_runtime *_swig_go_result;
+  
+  arg1 = (quire_runtime_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (quire_runtime *)quire_runtime_create(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_runtime_free_native_3610cb529b9234a3(quire_runtime* _swig_go_0, quire_error** _swig_go_1) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_runtime_free_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_runtime_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_runtime_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_runtime_num_devices_native_3610cb529b9234a3(quire_runtime* _swig_go_0,
-                                                            quire_error** _swig_go_1) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_runtime_num_devices_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_runtime_num_devices(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_runtime_num_devices(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_runtime_device_name_native_3610cb529b9234a3(quire_runtime* _swig_go_0, int _swig_go_1,
-                                                                  _goslice_ _swig_go_2,
-                                                                  quire_error** _swig_go_3) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  int32_t arg2;
-  char* arg3 = (char*)0;
-  size_t arg4;
-  quire_error** arg5 = (quire_error**)0;
+
+long long _wrap_quire_runtime_device_name_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  int32_t arg2 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (char*)_swig_go_2.array;
-  arg4 = (size_t)_swig_go_2.len;
-  arg5 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_runtime_device_name(arg1, arg2, arg3, arg4, arg5);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_runtime_device_name(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_runtime_device_description_native_3610cb529b9234a3(quire_runtime* _swig_go_0,
-                                                                         int _swig_go_1, _goslice_ _swig_go_2,
-                                                                         quire_error** _swig_go_3) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  int32_t arg2;
-  char* arg3 = (char*)0;
-  size_t arg4;
-  quire_error** arg5 = (quire_error**)0;
+
+long long _wrap_quire_runtime_device_description_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  int32_t arg2 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (char*)_swig_go_2.array;
-  arg4 = (size_t)_swig_go_2.len;
-  arg5 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_runtime_device_description(arg1, arg2, arg3, arg4, arg5);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_runtime_device_description(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(quire_runtime* _swig_go_0,
-                                                                     int _swig_go_1, _goslice_ _swig_go_2,
-                                                                     quire_error** _swig_go_3) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  int32_t arg2;
-  char* arg3 = (char*)0;
-  size_t arg4;
-  quire_error** arg5 = (quire_error**)0;
+
+long long _wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  int32_t arg2 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (char*)_swig_go_2.array;
-  arg4 = (size_t)_swig_go_2.len;
-  arg5 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_runtime_device_refusal(arg1, arg2, arg3, arg4, arg5);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_runtime_device_refusal(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_runtime_device_memory_bytes_native_3610cb529b9234a3(quire_runtime* _swig_go_0,
-                                                                          int _swig_go_1,
-                                                                          quire_error** _swig_go_2) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+long long _wrap_quire_runtime_device_memory_bytes_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_runtime_device_memory_bytes(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_runtime_device_memory_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_runtime_device_free_bytes_native_3610cb529b9234a3(quire_runtime* _swig_go_0,
-                                                                        int _swig_go_1,
-                                                                        quire_error** _swig_go_2) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+long long _wrap_quire_runtime_device_free_bytes_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_runtime_device_free_bytes(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_runtime_device_free_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(quire_runtime* _swig_go_0,
-                                                                        int _swig_go_1, long long _swig_go_2,
-                                                                        quire_error** _swig_go_3) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  int32_t arg2;
-  int64_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  int32_t arg2 ;
+  int64_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (int64_t)_swig_go_2;
-  arg4 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_runtime_measure_read_rate(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (int64_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_runtime_measure_read_rate(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(quire_runtime* _swig_go_0,
-                                                                      int _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+long long _wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_runtime_measure_op_rate(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_runtime_measure_op_rate(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_model* _wrap_quire_model_load_native_3610cb529b9234a3(quire_runtime* _swig_go_0,
-                                                            quire_model_options* _swig_go_1,
-                                                            quire_error** _swig_go_2) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  quire_model_options* arg2 = (quire_model_options*)0;
-  quire_error** arg3 = (quire_error**)0;
-  quire_model* result = 0;
-  quire_model* _swig_go_result;
 
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_model_options*)(uintptr_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (quire_model*)quire_model_load(arg1, arg2, arg3);
-  _swig_go_result = result;
+quire_model *_wrap_quire_model_load_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  quire_model_options *arg2 = (quire_model_options *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_model *result = 0 ;
+  quire_model *_swig_go_result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_model_options *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_model *)quire_model_load(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_free_native_3610cb529b9234a3(quire_model* _swig_go_0, quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_model_free_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_model_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_encode_native_3610cb529b9234a3(quire_model* _swig_go_0, _gostring_ _swig_go_1,
-                                                           int _swig_go_2, int _swig_go_3,
-                                                           _goslice_ _swig_go_4, quire_error** _swig_go_5) {
-  quire_model* arg1 = (quire_model*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  int32_t arg4;
-  int32_t arg5;
-  int32_t* arg6 = (int32_t*)0;
-  size_t arg7;
-  quire_error** arg8 = (quire_error**)0;
+
+long long _wrap_quire_model_encode_native_3610cb529b9234a3(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  int32_t arg4 ;
+  int32_t arg5 ;
+  int32_t *arg6 = (int32_t *) 0 ;
+  size_t arg7 ;
+  quire_error **arg8 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = _swig_go_1.p;
-  arg3 = (size_t)_swig_go_1.n;
-  arg4 = (int32_t)_swig_go_2;
-  arg5 = (int32_t)_swig_go_3;
-  arg6 = (int32_t*)_swig_go_4.array;
-  arg7 = (size_t)_swig_go_4.len;
-  arg8 = (quire_error**)_swig_go_5;
-
-  result = (int64_t)quire_model_encode(arg1, (char const*)arg2, arg3, arg4, arg5, arg6, arg7, arg8);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (int32_t)_swig_go_2; 
+  arg5 = (int32_t)_swig_go_3; 
+  arg6 = (int32_t *)_swig_go_4.array; arg7 = (size_t)_swig_go_4.len; 
+  arg8 = (quire_error **)_swig_go_5; 
+  
+  result = (int64_t)quire_model_encode(arg1,(char const *)arg2,arg3,arg4,arg5,arg6,arg7,arg8);
+  _swig_go_result = result; 
+  
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_decode_native_3610cb529b9234a3(quire_model* _swig_go_0, _goslice_ _swig_go_1,
-                                                           int _swig_go_2, _goslice_ _swig_go_3,
-                                                           quire_error** _swig_go_4) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t* arg2 = (int32_t*)0;
-  size_t arg3;
-  int32_t arg4;
-  char* arg5 = (char*)0;
-  size_t arg6;
-  quire_error** arg7 = (quire_error**)0;
+
+long long _wrap_quire_model_decode_native_3610cb529b9234a3(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  int32_t arg4 ;
+  char *arg5 = (char *) 0 ;
+  size_t arg6 ;
+  quire_error **arg7 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (int32_t)_swig_go_2;
-  arg5 = (char*)_swig_go_3.array;
-  arg6 = (size_t)_swig_go_3.len;
-  arg7 = (quire_error**)_swig_go_4;
-
-  result = (int64_t)quire_model_decode(arg1, (int const*)arg2, arg3, arg4, arg5, arg6, arg7);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (int32_t)_swig_go_2; 
+  arg5 = (char *)_swig_go_3.array; arg6 = (size_t)_swig_go_3.len; 
+  arg7 = (quire_error **)_swig_go_4; 
+  
+  result = (int64_t)quire_model_decode(arg1,(int const *)arg2,arg3,arg4,arg5,arg6,arg7);
+  _swig_go_result = result; 
+  
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_token_bytes_native_3610cb529b9234a3(quire_model* _swig_go_0, int _swig_go_1,
-                                                                _goslice_ _swig_go_2,
-                                                                quire_error** _swig_go_3) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t arg2;
-  uint8_t* arg3 = (uint8_t*)0;
-  size_t arg4;
-  quire_error** arg5 = (quire_error**)0;
+
+long long _wrap_quire_model_token_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  uint8_t *arg3 = (uint8_t *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (uint8_t*)_swig_go_2.array;
-  arg4 = (size_t)_swig_go_2.len;
-  arg5 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_model_token_bytes(arg1, arg2, arg3, arg4, arg5);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (uint8_t *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_model_token_bytes(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_model_find_token_native_3610cb529b9234a3(quire_model* _swig_go_0, _gostring_ _swig_go_1,
-                                                         quire_error** _swig_go_2) {
-  quire_model* arg1 = (quire_model*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_model_find_token_native_3610cb529b9234a3(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = _swig_go_1.p;
-  arg3 = (size_t)_swig_go_1.n;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_model_find_token(arg1, (char const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_find_token(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_model_is_special_native_3610cb529b9234a3(quire_model* _swig_go_0, int _swig_go_1,
-                                                         quire_error** _swig_go_2) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_model_is_special_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_model_is_special(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_is_special(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_special_token_native_3610cb529b9234a3(quire_model* _swig_go_0, int _swig_go_1,
-                                                            quire_error** _swig_go_2) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_model_special_token_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_model_special_token(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_special_token(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_eos_tokens_native_3610cb529b9234a3(quire_model* _swig_go_0, _goslice_ _swig_go_1,
-                                                               quire_error** _swig_go_2) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t* arg2 = (int32_t*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_model_eos_tokens_native_3610cb529b9234a3(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_model_eos_tokens(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_model_eos_tokens(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_model_tokenizer_size_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                             quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_model_tokenizer_size_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_model_tokenizer_size(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_tokenizer_size(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_vocab_size_native_3610cb529b9234a3(quire_model* _swig_go_0, quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_model_vocab_size_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_model_vocab_size(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_vocab_size(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_architecture_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                                 _goslice_ _swig_go_1,
-                                                                 quire_error** _swig_go_2) {
-  quire_model* arg1 = (quire_model*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_model_architecture_native_3610cb529b9234a3(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (char*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_model_architecture(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_model_architecture(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_model_num_layers_native_3610cb529b9234a3(quire_model* _swig_go_0, quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_model_num_layers_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_model_num_layers(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_num_layers(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_hidden_size_native_3610cb529b9234a3(quire_model* _swig_go_0, quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_model_hidden_size_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_model_hidden_size(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_hidden_size(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_num_heads_native_3610cb529b9234a3(quire_model* _swig_go_0, quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_model_num_heads_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_model_num_heads(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_num_heads(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_num_kv_heads_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                           quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_model_num_kv_heads_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_model_num_kv_heads(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_num_kv_heads(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_max_context_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                                quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_model_max_context_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_model_max_context(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_model_max_context(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-double _wrap_quire_model_bits_per_weight_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                                 quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+double _wrap_quire_model_bits_per_weight_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   double result;
   double _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (double)quire_model_bits_per_weight(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (double)quire_model_bits_per_weight(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                                 quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_model_weight_bytes(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_model_weight_bytes(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_step_bytes_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                               quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_model_step_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_model_step_bytes(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_model_step_bytes(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_token_ops_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                              quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_model_token_ops_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_model_token_ops(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_model_token_ops(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_logit_ops_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                              quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_model_logit_ops_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_model_logit_ops(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_model_logit_ops(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_num_tensors_native_3610cb529b9234a3(quire_model* _swig_go_0, quire_error** _swig_go_1) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_model_num_tensors_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_model_num_tensors(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_num_tensors(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_tensor_name_native_3610cb529b9234a3(quire_model* _swig_go_0, int _swig_go_1,
-                                                                _goslice_ _swig_go_2,
-                                                                quire_error** _swig_go_3) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t arg2;
-  char* arg3 = (char*)0;
-  size_t arg4;
-  quire_error** arg5 = (quire_error**)0;
+
+long long _wrap_quire_model_tensor_name_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (char*)_swig_go_2.array;
-  arg4 = (size_t)_swig_go_2.len;
-  arg5 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_model_tensor_name(arg1, arg2, arg3, arg4, arg5);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_model_tensor_name(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_tensor_format_native_3610cb529b9234a3(quire_model* _swig_go_0, int _swig_go_1,
-                                                                  _goslice_ _swig_go_2,
-                                                                  quire_error** _swig_go_3) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t arg2;
-  char* arg3 = (char*)0;
-  size_t arg4;
-  quire_error** arg5 = (quire_error**)0;
+
+long long _wrap_quire_model_tensor_format_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (char*)_swig_go_2.array;
-  arg4 = (size_t)_swig_go_2.len;
-  arg5 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_model_tensor_format(arg1, arg2, arg3, arg4, arg5);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_model_tensor_format(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_tensor_shape_native_3610cb529b9234a3(quire_model* _swig_go_0, int _swig_go_1,
-                                                                 _goslice_ _swig_go_2,
-                                                                 quire_error** _swig_go_3) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t arg2;
-  int64_t* arg3 = (int64_t*)0;
-  size_t arg4;
-  quire_error** arg5 = (quire_error**)0;
+
+long long _wrap_quire_model_tensor_shape_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  int64_t *arg3 = (int64_t *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (int64_t*)_swig_go_2.array;
-  arg4 = (size_t)_swig_go_2.len;
-  arg5 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_model_tensor_shape(arg1, arg2, arg3, arg4, arg5);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (int64_t *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_model_tensor_shape(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_model_tensor_bytes_native_3610cb529b9234a3(quire_model* _swig_go_0, int _swig_go_1,
-                                                                 quire_error** _swig_go_2) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+long long _wrap_quire_model_tensor_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_model_tensor_bytes(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_model_tensor_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_model_tensor_layer_native_3610cb529b9234a3(quire_model* _swig_go_0, int _swig_go_1,
-                                                           quire_error** _swig_go_2) {
-  quire_model* arg1 = (quire_model*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_model_tensor_layer_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_model_tensor_layer(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_tensor_layer(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_cache* _wrap_quire_cache_create_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                              quire_cache_options* _swig_go_1,
-                                                              quire_error** _swig_go_2) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_cache_options* arg2 = (quire_cache_options*)0;
-  quire_error** arg3 = (quire_error**)0;
-  quire_cache* result = 0;
-  quire_cache* _swig_go_result;
 
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_cache_options*)(uintptr_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (quire_cache*)quire_cache_create(arg1, arg2, arg3);
-  _swig_go_result = result;
+quire_cache *_wrap_quire_cache_create_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_cache_options *arg2 = (quire_cache_options *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_cache *result = 0 ;
+  quire_cache *_swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_cache_options *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_cache *)quire_cache_create(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_free_native_3610cb529b9234a3(quire_cache* _swig_go_0, quire_error** _swig_go_1) {
-  quire_cache* arg1 = (quire_cache*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_cache_free_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_cache_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_cache_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_close_native_3610cb529b9234a3(quire_cache* _swig_go_0, quire_error** _swig_go_1) {
-  quire_cache* arg1 = (quire_cache*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_cache_close_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_cache_close(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_cache_close(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_cache_required_bytes_native_3610cb529b9234a3(quire_model* _swig_go_0,
-                                                                   quire_cache_options* _swig_go_1,
-                                                                   quire_error** _swig_go_2) {
-  quire_model* arg1 = (quire_model*)0;
-  quire_cache_options* arg2 = (quire_cache_options*)0;
-  quire_error** arg3 = (quire_error**)0;
+
+long long _wrap_quire_cache_required_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_cache_options *arg2 = (quire_cache_options *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_model*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_cache_options*)(uintptr_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_cache_required_bytes(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_cache_options *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_cache_required_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_cache_max_seq_len_native_3610cb529b9234a3(quire_cache* _swig_go_0,
-                                                                quire_error** _swig_go_1) {
-  quire_cache* arg1 = (quire_cache*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_cache_max_seq_len_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_cache_max_seq_len(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_cache_max_seq_len(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_vocab_size_native_3610cb529b9234a3(quire_cache* _swig_go_0, quire_error** _swig_go_1) {
-  quire_cache* arg1 = (quire_cache*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_cache_vocab_size_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_cache_vocab_size(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_cache_vocab_size(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_stats* _wrap_quire_cache_stats_native_3610cb529b9234a3(quire_cache* _swig_go_0,
-                                                             quire_error** _swig_go_1) {
-  quire_cache* arg1 = (quire_cache*)0;
-  quire_error** arg2 = (quire_error**)0;
-  quire_stats* result = 0;
-  quire_stats* _swig_go_result;
 
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (quire_stats*)quire_cache_stats(arg1, arg2);
-  _swig_go_result = result;
+quire_stats *_wrap_quire_cache_stats_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  quire_stats *result = 0 ;
+  quire_stats *_swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (quire_stats *)quire_cache_stats(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_cache_metrics_native_3610cb529b9234a3(quire_cache* _swig_go_0, _gostring_ _swig_go_1,
-                                                            _goslice_ _swig_go_2, quire_error** _swig_go_3) {
-  quire_cache* arg1 = (quire_cache*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  char* arg4 = (char*)0;
-  size_t arg5;
-  quire_error** arg6 = (quire_error**)0;
+
+long long _wrap_quire_cache_metrics_native_3610cb529b9234a3(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  char *arg4 = (char *) 0 ;
+  size_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = _swig_go_1.p;
-  arg3 = (size_t)_swig_go_1.n;
-  arg4 = (char*)_swig_go_2.array;
-  arg5 = (size_t)_swig_go_2.len;
-  arg6 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_cache_metrics(arg1, (char const*)arg2, arg3, arg4, arg5, arg6);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (char *)_swig_go_2.array; arg5 = (size_t)_swig_go_2.len; 
+  arg6 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_cache_metrics(arg1,(char const *)arg2,arg3,arg4,arg5,arg6);
+  _swig_go_result = result; 
+  
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_cache_query_native_3610cb529b9234a3(quire_cache* _swig_go_0,
-                                                          quire_job_request* _swig_go_1, long long _swig_go_2,
-                                                          quire_error** _swig_go_3) {
-  quire_cache* arg1 = (quire_cache*)0;
-  quire_job_request* arg2 = (quire_job_request*)0;
-  int64_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_cache_query_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  int64_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_job_request*)(uintptr_t)_swig_go_1;
-  arg3 = (int64_t)_swig_go_2;
-  arg4 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_cache_query(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (int64_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_cache_query(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_cache_pin_native_3610cb529b9234a3(quire_cache* _swig_go_0,
-                                                        quire_job_request* _swig_go_1, long long _swig_go_2,
-                                                        long long _swig_go_3, quire_error** _swig_go_4) {
-  quire_cache* arg1 = (quire_cache*)0;
-  quire_job_request* arg2 = (quire_job_request*)0;
-  int64_t arg3;
-  int64_t arg4;
-  quire_error** arg5 = (quire_error**)0;
+
+long long _wrap_quire_cache_pin_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  int64_t arg3 ;
+  int64_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_job_request*)(uintptr_t)_swig_go_1;
-  arg3 = (int64_t)_swig_go_2;
-  arg4 = (int64_t)_swig_go_3;
-  arg5 = (quire_error**)_swig_go_4;
-
-  result = (int64_t)quire_cache_pin(arg1, arg2, arg3, arg4, arg5);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (int64_t)_swig_go_2; 
+  arg4 = (int64_t)_swig_go_3; 
+  arg5 = (quire_error **)_swig_go_4; 
+  
+  result = (int64_t)quire_cache_pin(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cache_unpin_native_3610cb529b9234a3(quire_cache* _swig_go_0, long long _swig_go_1,
-                                                    quire_error** _swig_go_2) {
-  quire_cache* arg1 = (quire_cache*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_cache_unpin_native_3610cb529b9234a3(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_cache_unpin(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_unpin(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_cache_score_native_3610cb529b9234a3(quire_cache* _swig_go_0, _goslice_ _swig_go_1,
-                                                          long long _swig_go_2, long long _swig_go_3,
-                                                          quire_cancel* _swig_go_4, _goslice_ _swig_go_5,
-                                                          quire_error** _swig_go_6) {
-  quire_cache* arg1 = (quire_cache*)0;
-  int32_t* arg2 = (int32_t*)0;
-  size_t arg3;
-  int64_t arg4;
-  int64_t arg5;
-  quire_cancel* arg6 = (quire_cancel*)0;
-  float* arg7 = (float*)0;
-  size_t arg8;
-  quire_error** arg9 = (quire_error**)0;
+
+long long _wrap_quire_cache_score_native_3610cb529b9234a3(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  int64_t arg4 ;
+  int64_t arg5 ;
+  quire_cancel *arg6 = (quire_cancel *) 0 ;
+  float *arg7 = (float *) 0 ;
+  size_t arg8 ;
+  quire_error **arg9 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (int64_t)_swig_go_2;
-  arg5 = (int64_t)_swig_go_3;
-  arg6 = (quire_cancel*)(uintptr_t)_swig_go_4;
-  arg7 = (float*)_swig_go_5.array;
-  arg8 = (size_t)_swig_go_5.len;
-  arg9 = (quire_error**)_swig_go_6;
-
-  result = (int64_t)quire_cache_score(arg1, (int const*)arg2, arg3, arg4, arg5, arg6, arg7, arg8, arg9);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (int64_t)_swig_go_2; 
+  arg5 = (int64_t)_swig_go_3; 
+  arg6 = (quire_cancel *)(uintptr_t)_swig_go_4; 
+  arg7 = (float *)_swig_go_5.array; arg8 = (size_t)_swig_go_5.len; 
+  arg9 = (quire_error **)_swig_go_6; 
+  
+  result = (int64_t)quire_cache_score(arg1,(int const *)arg2,arg3,arg4,arg5,arg6,arg7,arg8,arg9);
+  _swig_go_result = result; 
+  
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_cache_logits_native_3610cb529b9234a3(quire_cache* _swig_go_0, _goslice_ _swig_go_1,
-                                                           long long _swig_go_2, quire_cancel* _swig_go_3,
-                                                           _goslice_ _swig_go_4, quire_error** _swig_go_5) {
-  quire_cache* arg1 = (quire_cache*)0;
-  int32_t* arg2 = (int32_t*)0;
-  size_t arg3;
-  int64_t arg4;
-  quire_cancel* arg5 = (quire_cancel*)0;
-  float* arg6 = (float*)0;
-  size_t arg7;
-  quire_error** arg8 = (quire_error**)0;
+
+long long _wrap_quire_cache_logits_native_3610cb529b9234a3(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  int64_t arg4 ;
+  quire_cancel *arg5 = (quire_cancel *) 0 ;
+  float *arg6 = (float *) 0 ;
+  size_t arg7 ;
+  quire_error **arg8 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (int64_t)_swig_go_2;
-  arg5 = (quire_cancel*)(uintptr_t)_swig_go_3;
-  arg6 = (float*)_swig_go_4.array;
-  arg7 = (size_t)_swig_go_4.len;
-  arg8 = (quire_error**)_swig_go_5;
-
-  result = (int64_t)quire_cache_logits(arg1, (int const*)arg2, arg3, arg4, arg5, arg6, arg7, arg8);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (int64_t)_swig_go_2; 
+  arg5 = (quire_cancel *)(uintptr_t)_swig_go_3; 
+  arg6 = (float *)_swig_go_4.array; arg7 = (size_t)_swig_go_4.len; 
+  arg8 = (quire_error **)_swig_go_5; 
+  
+  result = (int64_t)quire_cache_logits(arg1,(int const *)arg2,arg3,arg4,arg5,arg6,arg7,arg8);
+  _swig_go_result = result; 
+  
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_page_tokens_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_page_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_page_tokens(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_page_tokens(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_pages_total_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_pages_total_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_pages_total(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_pages_total(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_pages_free_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                               quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_pages_free_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_pages_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_pages_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_pages_cached_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                 quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_pages_cached_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_pages_cached(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_pages_cached(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_pages_referenced_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                     quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_pages_referenced_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_pages_referenced(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_pages_referenced(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_pages_pinned_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                 quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_pages_pinned_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_pages_pinned(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_pages_pinned(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_pages_evicted_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                  quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_pages_evicted_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_pages_evicted(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_pages_evicted(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_pages_deduplicated_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                       quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_pages_deduplicated_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_pages_deduplicated(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_pages_deduplicated(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_jobs_queued_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_jobs_queued_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_jobs_queued(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_jobs_queued(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_jobs_running_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                 quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_jobs_running_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_jobs_running(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_jobs_running(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_jobs_submitted_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                   quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_jobs_submitted_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_jobs_submitted(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_jobs_submitted(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_jobs_finished_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                  quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_jobs_finished_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_jobs_finished(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_jobs_finished(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_jobs_failed_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_jobs_failed_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_jobs_failed(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_jobs_failed(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_jobs_cancelled_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                   quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_jobs_cancelled_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_jobs_cancelled(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_jobs_cancelled(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_preemptions_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_preemptions_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_preemptions(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_preemptions(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_steps_native_3610cb529b9234a3(quire_stats* _swig_go_0, quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_steps_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_steps(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_steps(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                  quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_prompt_tokens(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_prompt_tokens(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                  quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_cached_tokens(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_cached_tokens(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                               quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_new_tokens(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_new_tokens(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                 quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_draft_tokens(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_draft_tokens(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                          quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_accepted_draft_tokens(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_accepted_draft_tokens(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(quire_stats* _swig_go_0, int _swig_go_1,
-                                                                    quire_error** _swig_go_2) {
-  quire_stats* arg1 = (quire_stats*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+long long _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_stats_histogram_count(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_stats_histogram_count(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-double _wrap_quire_stats_histogram_sum_native_3610cb529b9234a3(quire_stats* _swig_go_0, int _swig_go_1,
-                                                               quire_error** _swig_go_2) {
-  quire_stats* arg1 = (quire_stats*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+double _wrap_quire_stats_histogram_sum_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   double result;
   double _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (double)quire_stats_histogram_sum(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (double)quire_stats_histogram_sum(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-double _wrap_quire_stats_histogram_quantile_native_3610cb529b9234a3(quire_stats* _swig_go_0, int _swig_go_1,
-                                                                    double _swig_go_2,
-                                                                    quire_error** _swig_go_3) {
-  quire_stats* arg1 = (quire_stats*)0;
-  int32_t arg2;
-  double arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+double _wrap_quire_stats_histogram_quantile_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  int32_t arg2 ;
+  double arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   double result;
   double _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (double)_swig_go_2;
-  arg4 = (quire_error**)_swig_go_3;
-
-  result = (double)quire_stats_histogram_quantile(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (double)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (double)quire_stats_histogram_quantile(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                   quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_num_namespaces(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_num_namespaces(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(quire_stats* _swig_go_0, int _swig_go_1,
-                                                                   _goslice_ _swig_go_2,
-                                                                   quire_error** _swig_go_3) {
-  quire_stats* arg1 = (quire_stats*)0;
-  int32_t arg2;
-  char* arg3 = (char*)0;
-  size_t arg4;
-  quire_error** arg5 = (quire_error**)0;
+
+long long _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  int32_t arg2 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (char*)_swig_go_2.array;
-  arg4 = (size_t)_swig_go_2.len;
-  arg5 = (quire_error**)_swig_go_3;
-
-  result = (int64_t)quire_stats_namespace_name(arg1, arg2, arg3, arg4, arg5);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_stats_namespace_name(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-quire_stats* _wrap_quire_stats_namespace_native_3610cb529b9234a3(quire_stats* _swig_go_0, int _swig_go_1,
-                                                                 quire_error** _swig_go_2) {
-  quire_stats* arg1 = (quire_stats*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
-  quire_stats* result = 0;
-  quire_stats* _swig_go_result;
 
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (quire_stats*)quire_stats_namespace(arg1, arg2, arg3);
-  _swig_go_result = result;
+quire_stats *_wrap_quire_stats_namespace_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_stats *result = 0 ;
+  quire_stats *_swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_stats *)quire_stats_namespace(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(quire_stats* _swig_go_0,
-                                                                 quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_stats_device_bytes(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_device_bytes(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_stats_free_native_3610cb529b9234a3(quire_stats* _swig_go_0, quire_error** _swig_go_1) {
-  quire_stats* arg1 = (quire_stats*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_stats_free_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_stats*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_stats_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_stats_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_job_request* _wrap_quire_job_request_create_native_3610cb529b9234a3(quire_error** _swig_go_0) {
-  quire_error** arg1 = (quire_error**)0;
-  quire_job_request* result = 0;
-  quire_job_request* _swig_go_result;
 
-  arg1 = (quire_error**)_swig_go_0;
-
-  result = (quire_job_request*)quire_job_request_create(arg1);
-  _swig_go_result = result;
+quire_job_request *_wrap_quire_job_request_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+  quire_error **arg1 = (quire_error **) 0 ;
+  quire_job_request *result = 0 ;
+  quire_job_request *_swig_go_result;
+  
+  arg1 = (quire_error **)_swig_go_0; 
+  
+  result = (quire_job_request *)quire_job_request_create(arg1);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_free_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                         quire_error** _swig_go_1) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_request_free_native_3610cb529b9234a3(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_request_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_request_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_kind_native_3610cb529b9234a3(quire_job_request* _swig_go_0, int _swig_go_1,
-                                                             quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_kind_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_kind(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_kind(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                    _gostring_ _swig_go_1,
-                                                                    quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = _swig_go_1.p;
-  arg3 = (size_t)_swig_go_1.n;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_prompt_text(arg1, (char const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_prompt_text(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                      _goslice_ _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t* arg2 = (int32_t*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_prompt_tokens(arg1, (int const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_prompt_tokens(arg1,(int const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_add_special_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                    int _swig_go_1,
-                                                                    quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_add_special_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_add_special(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_add_special(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_parse_special_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                      int _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_parse_special_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_parse_special(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_parse_special(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_max_new_tokens_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                       int _swig_go_1,
-                                                                       quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_max_new_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_max_new_tokens(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_max_new_tokens(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_min_new_tokens_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                       int _swig_go_1,
-                                                                       quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_min_new_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_min_new_tokens(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_min_new_tokens(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                    _goslice_ _swig_go_1,
-                                                                    quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t* arg2 = (int32_t*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_stop_tokens(arg1, (int const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_stop_tokens(arg1,(int const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                  _gostring_ _swig_go_1,
-                                                                  quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = _swig_go_1.p;
-  arg3 = (size_t)_swig_go_1.n;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_add_stop_text(arg1, (char const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_add_stop_text(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_clear_stop_texts_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                     quire_error** _swig_go_1) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_request_clear_stop_texts_native_3610cb529b9234a3(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_request_clear_stop_texts(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_request_clear_stop_texts(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_ignore_eos_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                   int _swig_go_1, quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_ignore_eos_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_ignore_eos(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_ignore_eos(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                             long long _swig_go_1, quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  uint64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  uint64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (uint64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_seed(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (uint64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_seed(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_repetition_penalty_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                           double _swig_go_1,
-                                                                           quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  double arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_repetition_penalty_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (double)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_repetition_penalty(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_repetition_penalty(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_frequency_penalty_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                          double _swig_go_1,
-                                                                          quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  double arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_frequency_penalty_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (double)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_frequency_penalty(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_frequency_penalty(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_presence_penalty_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                         double _swig_go_1,
-                                                                         quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  double arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_presence_penalty_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (double)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_presence_penalty(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_presence_penalty(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_penalty_range_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                      int _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_penalty_range_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_penalty_range(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_penalty_range(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_penalty_decay_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                      int _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_penalty_decay_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_penalty_decay(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_penalty_decay(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_add_logit_bias_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                   int _swig_go_1, double _swig_go_2,
-                                                                   quire_error** _swig_go_3) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  double arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_job_request_add_logit_bias_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  double arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (double)_swig_go_2;
-  arg4 = (quire_error**)_swig_go_3;
-
-  result = (int32_t)quire_job_request_add_logit_bias(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (double)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_job_request_add_logit_bias(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                      _goslice_ _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t* arg2 = (int32_t*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_banned_tokens(arg1, (int const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_banned_tokens(arg1,(int const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_temperature_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                    double _swig_go_1,
-                                                                    quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  double arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_temperature_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (double)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_temperature(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_temperature(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_top_k_native_3610cb529b9234a3(quire_job_request* _swig_go_0, int _swig_go_1,
-                                                              quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_top_k_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_top_k(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_top_k(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_top_p_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                              double _swig_go_1, quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  double arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_top_p_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (double)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_top_p(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_top_p(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_min_p_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                              double _swig_go_1, quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  double arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_min_p_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (double)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_min_p(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_min_p(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_emit_special_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                     int _swig_go_1,
-                                                                     quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_emit_special_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_emit_special(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_emit_special(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_log_probs_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                  int _swig_go_1, quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_log_probs_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_log_probs(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_log_probs(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_top_log_probs_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                      int _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_top_log_probs_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_top_log_probs(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_top_log_probs(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_raw_logits_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                   int _swig_go_1, quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_raw_logits_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_raw_logits(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_raw_logits(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_pooling_native_3610cb529b9234a3(quire_job_request* _swig_go_0, int _swig_go_1,
-                                                                quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_pooling_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_pooling(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_pooling(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_normalize_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                  int _swig_go_1, quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_normalize_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_normalize(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_normalize(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                  long long _swig_go_1,
-                                                                  quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  uint64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  uint64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (uint64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_user_data(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (uint64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_user_data(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_queue_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                              quire_queue* _swig_go_1,
-                                                              quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  quire_queue* arg2 = (quire_queue*)0;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_queue_native_3610cb529b9234a3(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  quire_queue *arg2 = (quire_queue *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_queue*)(uintptr_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_queue(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_queue *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_queue(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_event_policy_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                     int _swig_go_1,
-                                                                     quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_event_policy_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_event_policy(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_event_policy(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_max_unread_events_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                          int _swig_go_1,
-                                                                          quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_max_unread_events_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_max_unread_events(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_max_unread_events(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_prefill_events_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                       int _swig_go_1,
-                                                                       quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_prefill_events_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_prefill_events(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_prefill_events(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                  _gostring_ _swig_go_1,
-                                                                  quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = _swig_go_1.p;
-  arg3 = (size_t)_swig_go_1.n;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_namespace(arg1, (char const*)arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_namespace(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_priority_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                 int _swig_go_1, quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_priority_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_priority(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_priority(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                          long long _swig_go_1,
-                                                                          quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_queue_deadline_ns(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_queue_deadline_ns(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                                long long _swig_go_1,
-                                                                                quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_first_token_deadline_ns(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_first_token_deadline_ns(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                    long long _swig_go_1,
-                                                                    quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_deadline_ns(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_deadline_ns(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_reserve_whole_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                      int _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_reserve_whole_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_reserve_whole(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_reserve_whole(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_reuse_prefix_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                     int _swig_go_1,
-                                                                     quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_reuse_prefix_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_reuse_prefix(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_reuse_prefix(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_request_set_publish_pages_native_3610cb529b9234a3(quire_job_request* _swig_go_0,
-                                                                      int _swig_go_1,
-                                                                      quire_error** _swig_go_2) {
-  quire_job_request* arg1 = (quire_job_request*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_request_set_publish_pages_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job_request*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_request_set_publish_pages(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_publish_pages(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_job* _wrap_quire_job_submit_native_3610cb529b9234a3(quire_cache* _swig_go_0,
-                                                          quire_job_request* _swig_go_1,
-                                                          quire_error** _swig_go_2) {
-  quire_cache* arg1 = (quire_cache*)0;
-  quire_job_request* arg2 = (quire_job_request*)0;
-  quire_error** arg3 = (quire_error**)0;
-  quire_job* result = 0;
-  quire_job* _swig_go_result;
 
-  arg1 = (quire_cache*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_job_request*)(uintptr_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (quire_job*)quire_job_submit(arg1, arg2, arg3);
-  _swig_go_result = result;
+quire_job *_wrap_quire_job_submit_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_job *result = 0 ;
+  quire_job *_swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_job *)quire_job_submit(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_event* _wrap_quire_job_poll_native_3610cb529b9234a3(quire_job* _swig_go_0, long long _swig_go_1,
-                                                          quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
-  quire_event* result = 0;
-  quire_event* _swig_go_result;
 
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (quire_event*)quire_job_poll(arg1, arg2, arg3);
-  _swig_go_result = result;
+quire_event *_wrap_quire_job_poll_native_3610cb529b9234a3(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_event *result = 0 ;
+  quire_event *_swig_go_result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_event *)quire_job_poll(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_wait_native_3610cb529b9234a3(quire_job* _swig_go_0, long long _swig_go_1,
-                                                 quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_wait_native_3610cb529b9234a3(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_wait(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_wait(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_cancel_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_cancel_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_cancel(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_cancel(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_free_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_free_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_pause_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_pause_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_pause(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_pause(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_resume_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_resume_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_resume(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_resume(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_set_priority_native_3610cb529b9234a3(quire_job* _swig_go_0, int _swig_go_1,
-                                                         quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_set_priority_native_3610cb529b9234a3(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_set_priority(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_set_priority(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_rewind_native_3610cb529b9234a3(quire_job* _swig_go_0, int _swig_go_1,
-                                                   quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  int32_t arg2;
-  quire_error** arg3 = (quire_error**)0;
+
+int _wrap_quire_job_rewind_native_3610cb529b9234a3(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (int32_t)quire_job_rewind(arg1, arg2, arg3);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_rewind(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_job* _wrap_quire_job_fork_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_job_request* _swig_go_1,
-                                                        quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_job_request* arg2 = (quire_job_request*)0;
-  quire_error** arg3 = (quire_error**)0;
-  quire_job* result = 0;
-  quire_job* _swig_go_result;
 
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_job_request*)(uintptr_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (quire_job*)quire_job_fork(arg1, arg2, arg3);
-  _swig_go_result = result;
+quire_job *_wrap_quire_job_fork_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_job *result = 0 ;
+  quire_job *_swig_go_result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_job *)quire_job_fork(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_id_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_job_id_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_job_id(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_id(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_state_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_state_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_state(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_state(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_finish_reason_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_finish_reason_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_finish_reason(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_finish_reason(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_job_stop_token_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_stop_token_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_stop_token(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_stop_token(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_stop_text_native_3610cb529b9234a3(quire_job* _swig_go_0, _goslice_ _swig_go_1,
-                                                            quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_job_stop_text_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (char*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_job_stop_text(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_job_stop_text(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-int _wrap_quire_job_error_code_native_3610cb529b9234a3(quire_job* _swig_go_0, quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_job_error_code_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_job_error_code(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_error_code(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_explain_native_3610cb529b9234a3(quire_job* _swig_go_0, _goslice_ _swig_go_1,
-                                                          quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_job_explain_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (char*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_job_explain(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_job_explain(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(quire_job* _swig_go_0,
-                                                                quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_job_prompt_tokens(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_prompt_tokens(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(quire_job* _swig_go_0,
-                                                                quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_job_cached_tokens(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_cached_tokens(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_new_tokens_native_3610cb529b9234a3(quire_job* _swig_go_0,
-                                                             quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_job_new_tokens_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_job_new_tokens(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_new_tokens(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_preemptions_native_3610cb529b9234a3(quire_job* _swig_go_0,
-                                                              quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_job_preemptions_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_job_preemptions(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_preemptions(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(quire_job* _swig_go_0,
-                                                                 quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_job_time_queued_ns(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_time_queued_ns(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(quire_job* _swig_go_0,
-                                                                  quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_job_time_prefill_ns(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_time_prefill_ns(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(quire_job* _swig_go_0,
-                                                                   quire_error** _swig_go_1) {
-  quire_job* arg1 = (quire_job*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_job_time_generate_ns(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_time_generate_ns(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_scores_native_3610cb529b9234a3(quire_job* _swig_go_0, _goslice_ _swig_go_1,
-                                                         quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  float* arg2 = (float*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_job_scores_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  float *arg2 = (float *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (float*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_job_scores(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (float *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_job_scores(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_raw_logits_native_3610cb529b9234a3(quire_job* _swig_go_0, _goslice_ _swig_go_1,
-                                                             quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  float* arg2 = (float*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_job_raw_logits_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  float *arg2 = (float *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (float*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_job_raw_logits(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (float *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_job_raw_logits(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_job_embedding_native_3610cb529b9234a3(quire_job* _swig_go_0, _goslice_ _swig_go_1,
-                                                            quire_error** _swig_go_2) {
-  quire_job* arg1 = (quire_job*)0;
-  float* arg2 = (float*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_job_embedding_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  float *arg2 = (float *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_job*)(uintptr_t)_swig_go_0;
-  arg2 = (float*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_job_embedding(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (float *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_job_embedding(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-quire_queue* _wrap_quire_queue_create_native_3610cb529b9234a3(quire_runtime* _swig_go_0,
-                                                              quire_error** _swig_go_1) {
-  quire_runtime* arg1 = (quire_runtime*)0;
-  quire_error** arg2 = (quire_error**)0;
-  quire_queue* result = 0;
-  quire_queue* _swig_go_result;
 
-  arg1 = (quire_runtime*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (quire_queue*)quire_queue_create(arg1, arg2);
-  _swig_go_result = result;
+quire_queue *_wrap_quire_queue_create_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  quire_queue *result = 0 ;
+  quire_queue *_swig_go_result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (quire_queue *)quire_queue_create(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_event* _wrap_quire_queue_wait_native_3610cb529b9234a3(quire_queue* _swig_go_0, long long _swig_go_1,
-                                                            quire_error** _swig_go_2) {
-  quire_queue* arg1 = (quire_queue*)0;
-  int64_t arg2;
-  quire_error** arg3 = (quire_error**)0;
-  quire_event* result = 0;
-  quire_event* _swig_go_result;
 
-  arg1 = (quire_queue*)(uintptr_t)_swig_go_0;
-  arg2 = (int64_t)_swig_go_1;
-  arg3 = (quire_error**)_swig_go_2;
-
-  result = (quire_event*)quire_queue_wait(arg1, arg2, arg3);
-  _swig_go_result = result;
+quire_event *_wrap_quire_queue_wait_native_3610cb529b9234a3(quire_queue *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_queue *arg1 = (quire_queue *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_event *result = 0 ;
+  quire_event *_swig_go_result;
+  
+  arg1 = (quire_queue *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_event *)quire_queue_wait(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_queue_fd_native_3610cb529b9234a3(quire_queue* _swig_go_0, quire_error** _swig_go_1) {
-  quire_queue* arg1 = (quire_queue*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_queue_fd_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+  quire_queue *arg1 = (quire_queue *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_queue*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_queue_fd(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_queue *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_queue_fd(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_queue_close_native_3610cb529b9234a3(quire_queue* _swig_go_0, quire_error** _swig_go_1) {
-  quire_queue* arg1 = (quire_queue*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_queue_close_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+  quire_queue *arg1 = (quire_queue *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_queue*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_queue_close(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_queue *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_queue_close(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_queue_free_native_3610cb529b9234a3(quire_queue* _swig_go_0, quire_error** _swig_go_1) {
-  quire_queue* arg1 = (quire_queue*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_queue_free_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+  quire_queue *arg1 = (quire_queue *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_queue*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_queue_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_queue *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_queue_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_event_type_native_3610cb529b9234a3(quire_event* _swig_go_0, quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_event_type_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_event_type(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_type(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_event_user_data_native_3610cb529b9234a3(quire_event* _swig_go_0,
-                                                              quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_event_user_data_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (uint64_t)quire_event_user_data(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (uint64_t)quire_event_user_data(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_event_job_id_native_3610cb529b9234a3(quire_event* _swig_go_0,
-                                                           quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_event_job_id_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_event_job_id(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_job_id(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-_gostring_ _wrap_quire_event_text_native_3610cb529b9234a3(quire_event* _swig_go_0, quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  size_t* arg2 = (size_t*)0;
-  quire_error** arg3 = (quire_error**)0;
-  size_t length2;
-  char* result = 0;
+
+_gostring_ _wrap_quire_event_text_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
   _gostring_ _swig_go_result;
-
-  length2 = 0;
-  arg2 = &length2;
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg3 = (quire_error**)_swig_go_1;
-
-  result = (char*)quire_event_text(arg1, arg2, arg3);
-
-  _swig_go_result.p = (char*)result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (char *)quire_event_text(arg1,arg2,arg3);
+  
+  _swig_go_result.p = (char *)result;
   _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
-
-  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2;
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_event_tokens_native_3610cb529b9234a3(quire_event* _swig_go_0, _goslice_ _swig_go_1,
-                                                           quire_error** _swig_go_2) {
-  quire_event* arg1 = (quire_event*)0;
-  int32_t* arg2 = (int32_t*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_event_tokens_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_event_tokens(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_event_tokens(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_event_log_probs_native_3610cb529b9234a3(quire_event* _swig_go_0, _goslice_ _swig_go_1,
-                                                              quire_error** _swig_go_2) {
-  quire_event* arg1 = (quire_event*)0;
-  float* arg2 = (float*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_event_log_probs_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  float *arg2 = (float *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (float*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_event_log_probs(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (float *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_event_log_probs(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_event_top_tokens_native_3610cb529b9234a3(quire_event* _swig_go_0, _goslice_ _swig_go_1,
-                                                               quire_error** _swig_go_2) {
-  quire_event* arg1 = (quire_event*)0;
-  int32_t* arg2 = (int32_t*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_event_top_tokens_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (int32_t*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_event_top_tokens(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_event_top_tokens(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(quire_event* _swig_go_0,
-                                                                  _goslice_ _swig_go_1,
-                                                                  quire_error** _swig_go_2) {
-  quire_event* arg1 = (quire_event*)0;
-  float* arg2 = (float*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  float *arg2 = (float *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (float*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_event_top_log_probs(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (float *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_event_top_log_probs(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
-long long _wrap_quire_event_prefill_done_native_3610cb529b9234a3(quire_event* _swig_go_0,
-                                                                 quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_event_prefill_done_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_event_prefill_done(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_prefill_done(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_event_prefill_total_native_3610cb529b9234a3(quire_event* _swig_go_0,
-                                                                  quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+long long _wrap_quire_event_prefill_total_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int64_t)quire_event_prefill_total(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_prefill_total(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_event_finish_reason_native_3610cb529b9234a3(quire_event* _swig_go_0,
-                                                            quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_event_finish_reason_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_event_finish_reason(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_finish_reason(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_event_error_code_native_3610cb529b9234a3(quire_event* _swig_go_0, quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_event_error_code_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_event_error_code(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_error_code(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-_gostring_ _wrap_quire_event_error_message_native_3610cb529b9234a3(quire_event* _swig_go_0,
-                                                                   quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  size_t* arg2 = (size_t*)0;
-  quire_error** arg3 = (quire_error**)0;
-  size_t length2;
-  char* result = 0;
+
+_gostring_ _wrap_quire_event_error_message_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
   _gostring_ _swig_go_result;
-
-  length2 = 0;
-  arg2 = &length2;
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg3 = (quire_error**)_swig_go_1;
-
-  result = (char*)quire_event_error_message(arg1, arg2, arg3);
-
-  _swig_go_result.p = (char*)result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (char *)quire_event_error_message(arg1,arg2,arg3);
+  
+  _swig_go_result.p = (char *)result;
   _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
-
-  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2;
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
   return _swig_go_result;
 }
 
-int _wrap_quire_event_free_native_3610cb529b9234a3(quire_event* _swig_go_0, quire_error** _swig_go_1) {
-  quire_event* arg1 = (quire_event*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_event_free_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_event*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_event_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-quire_cancel* _wrap_quire_cancel_create_native_3610cb529b9234a3(quire_error** _swig_go_0) {
-  quire_error** arg1 = (quire_error**)0;
-  quire_cancel* result = 0;
-  quire_cancel* _swig_go_result;
 
-  arg1 = (quire_error**)_swig_go_0;
-
-  result = (quire_cancel*)quire_cancel_create(arg1);
-  _swig_go_result = result;
+quire_cancel *_wrap_quire_cancel_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+  quire_error **arg1 = (quire_error **) 0 ;
+  quire_cancel *result = 0 ;
+  quire_cancel *_swig_go_result;
+  
+  arg1 = (quire_error **)_swig_go_0; 
+  
+  result = (quire_cancel *)quire_cancel_create(arg1);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cancel_trigger_native_3610cb529b9234a3(quire_cancel* _swig_go_0, quire_error** _swig_go_1) {
-  quire_cancel* arg1 = (quire_cancel*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_cancel_trigger_native_3610cb529b9234a3(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cancel *arg1 = (quire_cancel *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cancel*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_cancel_trigger(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cancel *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_cancel_trigger(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cancel_is_triggered_native_3610cb529b9234a3(quire_cancel* _swig_go_0,
-                                                            quire_error** _swig_go_1) {
-  quire_cancel* arg1 = (quire_cancel*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_cancel_is_triggered_native_3610cb529b9234a3(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cancel *arg1 = (quire_cancel *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cancel*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_cancel_is_triggered(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cancel *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_cancel_is_triggered(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-int _wrap_quire_cancel_free_native_3610cb529b9234a3(quire_cancel* _swig_go_0, quire_error** _swig_go_1) {
-  quire_cancel* arg1 = (quire_cancel*)0;
-  quire_error** arg2 = (quire_error**)0;
+
+int _wrap_quire_cancel_free_native_3610cb529b9234a3(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cancel *arg1 = (quire_cancel *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
-
-  arg1 = (quire_cancel*)(uintptr_t)_swig_go_0;
-  arg2 = (quire_error**)_swig_go_1;
-
-  result = (int32_t)quire_cancel_free(arg1, arg2);
-  _swig_go_result = result;
+  
+  arg1 = (quire_cancel *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_cancel_free(arg1,arg2);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 
-long long _wrap_quire_diagnose_native_3610cb529b9234a3(int _swig_go_0, _goslice_ _swig_go_1,
-                                                       quire_error** _swig_go_2) {
-  int32_t arg1;
-  char* arg2 = (char*)0;
-  size_t arg3;
-  quire_error** arg4 = (quire_error**)0;
+
+long long _wrap_quire_diagnose_native_3610cb529b9234a3(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  int32_t arg1 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
-
-  arg1 = (int32_t)_swig_go_0;
-  arg2 = (char*)_swig_go_1.array;
-  arg3 = (size_t)_swig_go_1.len;
-  arg4 = (quire_error**)_swig_go_2;
-
-  result = (int64_t)quire_diagnose(arg1, arg2, arg3, arg4);
-  _swig_go_result = result;
-
+  
+  arg1 = (int32_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_diagnose(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
+
 
 #ifdef __cplusplus
 }
 #endif
+
