@@ -1,7 +1,9 @@
 // quire score: how likely a text is, token by token.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <string>
 
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
@@ -19,6 +21,7 @@ struct ScoreOptions {
   int64_t limit = 0;   // 0 is all
   int64_t window = 0;  // 0 is as long as the model allows
   std::string logits_file;
+  std::string kv_format = "f16";
   bool no_special = false;
   bool parse_special = false;
   bool summary = false;
@@ -64,7 +67,23 @@ int64_t choose_window(const ScoreOptions& options, quire_model* model, size_t nu
   return std::min(longest, static_cast<int64_t>(num_tokens));
 }
 
-Cache open_cache(quire_model* model, int64_t window) {
+struct KvFormatName {
+  const char* name;
+  int32_t format;
+};
+constexpr std::array<KvFormatName, 5> kKvFormats = {{{"f16", QUIRE_KV_F16},
+                                                     {"q8", QUIRE_KV_Q8},
+                                                     {"q6", QUIRE_KV_Q6},
+                                                     {"q4", QUIRE_KV_Q4},
+                                                     {"fp8", QUIRE_KV_FP8}}};
+
+int32_t kv_format_of(const std::string& name) {
+  const auto* const found = std::find_if(kKvFormats.begin(), kKvFormats.end(),
+                                         [&](const KvFormatName& entry) { return entry.name == name; });
+  return found->format;  // the parser has checked the name
+}
+
+Cache open_cache(quire_model* model, int64_t window, const std::string& kv_format) {
   const CacheOptions options(call(quire_cache_options_create));
   constexpr int64_t kPageTokens = 256;
   const int64_t window_pages = (window + kPageTokens - 1) / kPageTokens;
@@ -72,6 +91,7 @@ Cache open_cache(quire_model* model, int64_t window) {
   call(quire_cache_options_set_page_tokens, options.get(), static_cast<int32_t>(kPageTokens));
   call(quire_cache_options_set_max_tokens, options.get(), window_pages * kPageTokens * windows_at_once);
   call(quire_cache_options_set_max_seq_len, options.get(), window);
+  call(quire_cache_options_set_kv_format, options.get(), kv_format_of(kv_format));
   return Cache(call(quire_cache_create, model, options.get()));
 }
 
@@ -108,6 +128,7 @@ void print_as_json(const ScoreOptions& options, const Score& score) {
   json["num_tokens"] = score.tokens.size();
   json["num_predictions"] = score.num_predictions();
   json["window"] = score.window;
+  json["kv_format"] = options.kv_format;
   json["num_windows"] = score.num_windows();
   json["mean_log_prob"] = score.mean_log_prob();
   json["perplexity"] = score.perplexity();
@@ -139,7 +160,7 @@ int score_text(const ScoreOptions& options, Interrupt& interrupt) {
   Score score;
   score.tokens = read_tokens(options, model.get(), interrupt);
   score.window = choose_window(options, model.get(), score.tokens.size());
-  const Cache cache = open_cache(model.get(), score.window);
+  const Cache cache = open_cache(model.get(), score.window, options.kv_format);
   compute(score, cache.get(), interrupt);
   if (!options.logits_file.empty()) {
     write_logits(score, options.logits_file, model.get(), cache.get(), interrupt);
@@ -186,6 +207,9 @@ Command add_score(CLI::App& root) {
          "--logits", options->logits_file,
          "Write the raw logits of the last window as safetensors: F32 \"logits\" [tokens, vocabulary]")
       ->type_name("FILE");
+  app->add_option("--kv-format", options->kv_format, "How keys and values are stored (f16)")
+      ->type_name("f16|q8|q6|q4|fp8")
+      ->check(CLI::IsMember({"f16", "q8", "q6", "q4", "fp8"}));
   app->add_flag("--summary", options->summary, "Leave the tokens out");
   app->add_flag("--no-special", options->no_special, "Do not put the model's own tokens around the text");
   app->add_flag("--parse-special", options->parse_special,

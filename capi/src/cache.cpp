@@ -17,18 +17,25 @@ using quire::ErrorCode;
 
 namespace {
 
-quire::kernels::KvFormat kv_format(int32_t format) {
+// How keys and values are stored. Q6 is the name for keys of 8 and values of 4 bits.
+struct KvFormats {
+  quire::kernels::KvFormat keys;
+  quire::kernels::KvFormat values;
+};
+
+KvFormats kv_formats(int32_t format) {
+  using quire::kernels::KvFormat;
   switch (format) {
-    case QUIRE_KV_F16:
-      return quire::kernels::KvFormat::f16;
     case QUIRE_KV_Q8:
-      return quire::kernels::KvFormat::q8;
+      return {KvFormat::q8, KvFormat::q8};
+    case QUIRE_KV_Q6:
+      return {KvFormat::q8, KvFormat::q4};
     case QUIRE_KV_Q4:
-      return quire::kernels::KvFormat::q4;
+      return {KvFormat::q4, KvFormat::q4};
     case QUIRE_KV_FP8:
-      return quire::kernels::KvFormat::fp8;
+      return {KvFormat::fp8, KvFormat::fp8};
     default:
-      throw Error(ErrorCode::unsupported, "kv_format: no device of this version has Q6; take Q8, Q4 or F16");
+      return {KvFormat::f16, KvFormat::f16};
   }
 }
 
@@ -40,8 +47,9 @@ quire::ModelCacheOptions cache_options(quire_cache_options* options) {
   out.max_batch_size = settings.max_batch_size;
   out.max_chunk_tokens = settings.max_chunk_tokens;
   out.max_seq_len = settings.max_seq_len;
-  out.key_format = kv_format(settings.kv_format);
-  out.value_format = out.key_format;
+  const KvFormats formats = kv_formats(settings.kv_format);
+  out.key_format = formats.keys;
+  out.value_format = formats.values;
   out.engine.max_queued_jobs = settings.max_queue;
   return out;
 }

@@ -138,6 +138,27 @@ TEST(ModelLoad, SaysWhatIsMissing) {
   EXPECT_NE(report.message().find("abacus"), std::string::npos) << report.message();
 }
 
+// Bytes of a token's keys and values by format, from docs/formats.md: 2 x layers x kv heads x head dim
+// elements.
+TEST(ModelScope, MetadataPlansEachKvFormat) {
+  const OwnedRuntime runtime = make_runtime();
+  const OwnedModel model = load_model(runtime.get(), QUIRE_EMBEDDED_MODEL, QUIRE_MODEL_SCOPE_METADATA);
+  const auto bytes = [&](int32_t format, int64_t max_tokens) {
+    const OwnedCacheOptions options(quire_cache_options_create(nullptr));
+    quire_cache_options_set_max_tokens(options.get(), max_tokens, nullptr);
+    quire_cache_options_set_max_seq_len(options.get(), 512, nullptr);
+    EXPECT_EQ(quire_cache_options_set_kv_format(options.get(), format, nullptr), 1);
+    return quire_cache_required_bytes(model.get(), options.get(), nullptr);
+  };
+  constexpr double kElements = 8 * 2 * 64;
+  const std::pair<int32_t, double> bits[] = {
+      {QUIRE_KV_F16, 16}, {QUIRE_KV_Q8, 8.5}, {QUIRE_KV_Q6, 6.5}, {QUIRE_KV_Q4, 4.5}, {QUIRE_KV_FP8, 8}};
+  for (const auto& [format, per_element] : bits) {
+    const auto grown = static_cast<double>(bytes(format, 8192) - bytes(format, 4096));
+    EXPECT_EQ(grown, 4096 * 2 * kElements * per_element / 8) << "format " << format;
+  }
+}
+
 TEST(ModelLoad, KeepsToTheMemoryBudget) {
   const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
   quire_runtime_options_set_num_threads(options.get(), 1, nullptr);

@@ -55,6 +55,15 @@ class Score(command.CommandTest):
         self.assertAlmostEqual(result["perplexity"] / math.exp(-sum(values) / len(values)), 1.0, places=4)
         self.assertTrue(all(value < 0 for value in values))
 
+    def test_each_kv_format_costs_a_little(self):
+        exact = self.score("--text", self.text)["perplexity"]
+        for kv_format, most in (("f16", 0.0), ("q8", 0.01), ("q6", 0.2), ("q4", 0.4), ("fp8", 0.4)):
+            result = self.score("--text", self.text, "--kv-format", kv_format)
+            self.assertEqual(result["kv_format"], kv_format)
+            cost = abs(math.log(result["perplexity"] / exact))
+            self.assertLessEqual(cost, most, kv_format)
+            self.assertEqual(cost == 0.0, kv_format == "f16", f"{kv_format} is not what was computed with")
+
     def test_text_and_its_ids_score_alike(self):
         from_text = self.score("--text", self.text)
         ids = json.loads(self.succeed("tokenize", "--plain", TEXT).stdout)

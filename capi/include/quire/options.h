@@ -30,10 +30,10 @@
 
 /* How keys and values are stored. */
 #define QUIRE_KV_F16 0
-#define QUIRE_KV_Q8 1
-#define QUIRE_KV_Q6 2
-#define QUIRE_KV_Q4 3
-#define QUIRE_KV_FP8 4
+#define QUIRE_KV_Q8 1  /* 8.5 bits an element, scales included */
+#define QUIRE_KV_Q6 2  /* keys as in Q8, values as in Q4: 6.5 bits */
+#define QUIRE_KV_Q4 3  /* 4.5 bits */
+#define QUIRE_KV_FP8 4 /* 8 bits, without a scale */
 
 #ifdef __cplusplus
 extern "C" {
