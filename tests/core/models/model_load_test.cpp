@@ -1,7 +1,9 @@
 // Loading a model directory: what it tells, what it refuses, and that a failed load leaves nothing behind.
 #include <atomic>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -99,6 +101,36 @@ TEST_F(ModelLoad, AShardTruncatedAtAnyLengthIsAnError) {
     EXPECT_TRUE(code == ErrorCode::format || code == ErrorCode::truncated) << length << ": " << message;
     EXPECT_NE(message.find("model.safetensors"), std::string::npos) << message;
   }
+}
+
+// Bytes of the header's length and of its text, each turned into what a fault of a disk or of a copy makes of
+// it.
+TEST_F(ModelLoad, AFlippedByteOfTheHeaderIsAnErrorOrASoundLoad) {
+  std::ifstream original(directory_ / "model.safetensors", std::ios::binary);
+  const std::string sound((std::istreambuf_iterator<char>(original)), std::istreambuf_iterator<char>());
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, sound.data(), sizeof header_bytes);
+  int num_refused = 0;
+  int num_tried = 0;
+  for (size_t place = 0; place < 8 + header_bytes; place += place < 8 ? 1 : 41) {
+    for (const int flip : {0x01, 0x20, 0x80}) {
+      std::string bytes = sound;
+      bytes[place] = static_cast<char>(bytes[place] ^ flip);
+      std::ofstream(directory_ / "model.safetensors", std::ios::binary) << bytes;
+      std::string message;
+      const ErrorCode code = load_code(&message);
+      ++num_tried;
+      if (code == ErrorCode::ok) continue;
+      ++num_refused;
+      EXPECT_TRUE(code == ErrorCode::format || code == ErrorCode::truncated || code == ErrorCode::unsupported)
+          << "byte " << place << " ^ " << flip << ": " << message;
+      const bool names_place = message.find(directory_.filename().string()) != std::string::npos;
+      EXPECT_TRUE(names_place || message.find("tensor ") != std::string::npos) << message;
+      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    }
+  }
+  EXPECT_GE(num_tried, 60);
+  EXPECT_GE(num_refused, num_tried / 2) << "of " << num_tried;
 }
 
 TEST_F(ModelLoad, CanBeCancelledAndSaysHowFarItIs) {
