@@ -188,8 +188,11 @@ bool EngineCore::wait_stopped() noexcept {
 }
 
 void EngineCore::close() noexcept {
-  stop_requested_ = true;
+  // In this order: the thread's last round, which it starts when it is told to stop, finds the door shut and
+  // ends what came before.
   queue_.shut(ErrorCode::closed, kClosedMessage);
+  stop_requested_ = true;
+  queue_.signal()->notify();
   std::unique_ptr<Thread> thread;
   std::unique_ptr<Thread> watchdog;
   {
