@@ -5,11 +5,9 @@
 
 namespace quire::kernels {
 
-// `kind` is an Activation of the interface.
-__device__ __forceinline__ float activate(int32_t kind, float x) {
+// Those that take long to say, out of the way of the usual one.
+__device__ __noinline__ inline float activate_seldom(int32_t kind, float x) {
   switch (kind) {
-    case 0:
-      return x / (1.0f + __expf(-x));
     case 1:
       return 0.5f * x * (1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
     case 2:
@@ -17,6 +15,11 @@ __device__ __forceinline__ float activate(int32_t kind, float x) {
     default:
       return fmaxf(x, 0.0f);
   }
+}
+
+// `kind` is an Activation of the interface.
+__device__ __forceinline__ float activate(int32_t kind, float x) {
+  return kind == 0 ? __fdividef(x, 1.0f + __expf(-x)) : activate_seldom(kind, x);
 }
 
 }  // namespace quire::kernels

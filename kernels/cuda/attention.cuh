@@ -8,7 +8,8 @@
 //
 // Keys and values lie in shared memory as f16 [128][HD], 16-byte pieces swizzled by the row. Quantized pages
 // are made f16 on the way there, still transformed: queries are transformed instead, and the output at the
-// end.
+// end. Dimensions of quantized keys, and of the queries that meet them, are put in the order in which a lane
+// of attention_single.cu unpacks its 8 of each 32 (key_slot).
 #pragma once
 
 #include <cuda_fp16.h>
@@ -66,33 +67,61 @@ __device__ __forceinline__ uint32_t half_pair(uint32_t low, uint32_t high) {
   return low | high << 16;
 }
 
-// 16 bytes of q8 codes as 16 scaled f16.
-__device__ __forceinline__ void expand_q8(uint4 codes, __half scale, uint4 (&out)[2]) {
-  const uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
-  uint32_t pairs[8];
-  const __half2 s = __half2half2(scale);
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t low = __byte_perm(words[i], 0x64646464U, 0x4140),
-                   high = __byte_perm(words[i], 0x64646464U, 0x4342);
-    pairs[2 * i] = bits_of(__hmul2(__hsub2(half2_of(low), __float2half2_rn(1152.0f)), s));
-    pairs[2 * i + 1] = bits_of(__hmul2(__hsub2(half2_of(high), __float2half2_rn(1152.0f)), s));
-  }
-  out[0] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
-  out[1] = make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]);
+// Place of dimension `d` among those of a row of keys. mma j of a block of 32 dimensions takes, as its k,
+// from lane t the pairs 2t + {0, 1} and 2t + 8 + {0, 1}: of q8 its dimensions 8t + 4j + {0, 1} and 8t + 4j +
+// 2 + {0, 1}, of q4 the nibbles 2j and 2j + 1, each with the one 4 further on.
+__device__ __forceinline__ int key_slot(KvFormat format, int d) {
+  const int t = d % 32 / 8, e = d % 8, block = d & ~31;
+  if (format == KvFormat::q8) return block + 16 * (e >> 2) + 8 * (e >> 1 & 1) + 2 * t + (e & 1);
+  if (format == KvFormat::q4) return block + 16 * (e >> 1 & 1) + 8 * (e & 1) + 2 * t + (e >> 2);
+  return d;
 }
 
-// 4 bytes of q4 codes as 8 scaled f16.
-__device__ __forceinline__ uint4 expand_q4(uint32_t codes, __half scale) {
-  const __half2 s = __half2half2(scale);
-  uint32_t pairs[4];
+// Two bytes of a word of q8 codes, first or second half, scaled.
+__device__ __forceinline__ uint32_t expand_q8_pair(uint32_t word, int half, __half2 scale) {
+  const uint32_t raw = __byte_perm(word, 0x64646464U, half == 0 ? 0x4140 : 0x4342);
+  return bits_of(__hmul2(__hsub2(half2_of(raw), __float2half2_rn(1152.0f)), scale));
+}
+
+// Nibbles i and i + 4 of a word of q4 codes, scaled.
+__device__ __forceinline__ uint32_t expand_q4_pair(uint32_t word, int i, __half2 scale) {
+  const uint32_t raw = and_or(i < 2 ? word : word >> 8, i % 2 == 0 ? 0x000f000fU : 0x00f000f0U, 0x64006400U);
+  const __half2 code = i % 2 == 0
+                           ? __hsub2(half2_of(raw), __float2half2_rn(1032.0f))
+                           : __hfma2(half2_of(raw), __float2half2_rn(0.0625f), __float2half2_rn(-72.0f));
+  return bits_of(__hmul2(code, scale));
+}
+
+// 32 dimensions of keys or values as f16, four pieces of 16 bytes.
+template <bool kKeys>
+__device__ __forceinline__ void expand_q8(const uint32_t (&words)[8], __half2 scale, uint4 (&out)[4]) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t byte = (codes >> (8 * i)) & 0xffU;
-    const uint32_t raw = and_or(byte | byte << 12, 0x000f000fU, 0x64006400U);
-    pairs[i] = bits_of(__hmul2(__hsub2(half2_of(raw), __float2half2_rn(1032.0f)), s));
+  for (int piece = 0; piece < 4; ++piece) {
+    uint32_t pairs[4];
+#pragma unroll
+    for (int t = 0; t < 4; ++t)
+      pairs[t] = kKeys ? expand_q8_pair(words[2 * t + piece / 2], piece % 2, scale)
+                       : expand_q8_pair(words[2 * piece + t / 2], t % 2, scale);
+    out[piece] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
   }
-  return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+}
+
+template <bool kKeys>
+__device__ __forceinline__ void expand_q4(const uint32_t (&words)[4], __half2 scale, uint4 (&out)[4]) {
+#pragma unroll
+  for (int piece = 0; piece < 4; ++piece) {
+    uint32_t pairs[4];
+#pragma unroll
+    for (int t = 0; t < 4; ++t) {
+      if constexpr (kKeys) {
+        pairs[t] = expand_q4_pair(words[t], piece, scale);
+      } else {
+        const uint32_t byte = (words[piece] >> (8 * t)) & 0xffU;
+        pairs[t] = expand_q4_pair(byte | byte << 12, 0, scale);
+      }
+    }
+    out[piece] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+  }
 }
 
 __device__ __forceinline__ void expand_fp8(uint4 codes, uint4 (&out)[2]) {
@@ -161,58 +190,82 @@ __device__ __forceinline__ void load_f16_chunk(const PageReader& from, int chunk
   }
 }
 
-// Quantized or fp8 pages: kBatch units of 16 bytes in flight per thread.
-template <int HD, int kThreads, KvFormat kFormat>
-__device__ __noinline__ void load_coded_chunk(const PageReader from, int chunk, uint32_t tile) {
-  constexpr int kElements = kFormat == KvFormat::q4 ? 32 : 16;  // of a unit
-  constexpr int kUnits = HD / kElements;                        // of a row
+// fp8 pages: kBatch units of 16 bytes in flight per thread.
+template <int HD, int kThreads>
+__device__ __noinline__ void load_fp8_chunk(const PageReader from, int chunk, uint32_t tile) {
+  constexpr int kUnits = HD / 16;  // of a row
   constexpr int kTotal = kChunkTokens * kUnits;
   constexpr int kBatch = kTotal / kThreads < 8 ? kTotal / kThreads : 8;
   static_assert(kTotal % (kThreads * kBatch) == 0);
   const ChunkRows rows(from, chunk);
   for (int first = threadIdx.x; first < kTotal; first += kThreads * kBatch) {
     uint4 codes[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
+      codes[b] = make_uint4(0, 0, 0, 0);
+      if (chunk * kChunkTokens + row < from.length && unit * 16 < from.head_dim)
+        codes[b] = __ldg(
+            reinterpret_cast<const uint4*>(from.data + rows.row(from, row) * from.head_dim + unit * 16));
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
+      uint4 out[2];
+      expand_fp8(codes[b], out);
+      store_shared_16(tile + tile_offset<HD>(row, unit * 2), out[0]);
+      store_shared_16(tile + tile_offset<HD>(row, unit * 2 + 1), out[1]);
+    }
+  }
+}
+
+// Quantized pages: kBatch units of 32 dimensions in flight per thread.
+template <int HD, int kThreads, KvFormat kFormat, bool kKeys>
+__device__ __noinline__ void load_coded_chunk(const PageReader from, int chunk, uint32_t tile) {
+  constexpr int kUnits = HD / 32;                          // of a row
+  constexpr int kWords = kFormat == KvFormat::q4 ? 4 : 8;  // of a unit
+  constexpr int kTotal = kChunkTokens * kUnits;
+  constexpr int kBatch = kTotal / kThreads < 4 ? kTotal / kThreads : 4;
+  static_assert(kTotal % (kThreads * kBatch) == 0);
+  const ChunkRows rows(from, chunk);
+  for (int first = threadIdx.x; first < kTotal; first += kThreads * kBatch) {
+    uint32_t words[kBatch][kWords];
     __half scales[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
-      const int position = chunk * kChunkTokens + row;
-      codes[b] = make_uint4(0, 0, 0, 0);
-      scales[b] = __float2half(0.0f);
-      if (position < from.length && unit * kElements < from.head_dim) {
-        const size_t at = rows.row(from, row);
-        const size_t byte =
-            kFormat == KvFormat::q4 ? at * (from.head_dim / 2) + unit * 16 : at * from.head_dim + unit * 16;
-        codes[b] = __ldg(reinterpret_cast<const uint4*>(from.data + byte));
-        if (kFormat != KvFormat::fp8)
-          scales[b] = __ldg(from.scales + at * (from.head_dim / 32) + unit * kElements / 32);
+      const bool live = chunk * kChunkTokens + row < from.length && unit * 32 < from.head_dim;
+      const size_t at = live ? rows.row(from, row) * (from.head_dim / 32) + unit : 0;
+      scales[b] = live ? __ldg(from.scales + at) : __float2half(0.0f);
+#pragma unroll
+      for (int w = 0; w < kWords; w += 4) {
+        const uint4 v = live ? __ldg(reinterpret_cast<const uint4*>(from.data + at * (kWords * 4) + w * 4))
+                             : make_uint4(0, 0, 0, 0);
+        words[b][w] = v.x;
+        words[b][w + 1] = v.y;
+        words[b][w + 2] = v.z;
+        words[b][w + 3] = v.w;
       }
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
+      uint4 out[4];
       if constexpr (kFormat == KvFormat::q4) {
-        store_shared_16(tile + tile_offset<HD>(row, unit * 4), expand_q4(codes[b].x, scales[b]));
-        store_shared_16(tile + tile_offset<HD>(row, unit * 4 + 1), expand_q4(codes[b].y, scales[b]));
-        store_shared_16(tile + tile_offset<HD>(row, unit * 4 + 2), expand_q4(codes[b].z, scales[b]));
-        store_shared_16(tile + tile_offset<HD>(row, unit * 4 + 3), expand_q4(codes[b].w, scales[b]));
+        expand_q4<kKeys>(words[b], __half2half2(scales[b]), out);
       } else {
-        uint4 out[2];
-        if constexpr (kFormat == KvFormat::q8) {
-          expand_q8(codes[b], scales[b], out);
-        } else {
-          expand_fp8(codes[b], out);
-        }
-        store_shared_16(tile + tile_offset<HD>(row, unit * 2), out[0]);
-        store_shared_16(tile + tile_offset<HD>(row, unit * 2 + 1), out[1]);
+        expand_q8<kKeys>(words[b], __half2half2(scales[b]), out);
       }
+#pragma unroll
+      for (int piece = 0; piece < 4; ++piece)
+        store_shared_16(tile + tile_offset<HD>(row, unit * 4 + piece), out[piece]);
     }
   }
 }
 
 // A chunk into shared memory: asynchronously where it is f16, and complete after the next barrier else. Ends
 // with a commit either way.
-template <int HD, int kThreads>
+template <int HD, int kThreads, bool kKeys>
 __device__ __forceinline__ void load_chunk(const PageReader& from, int chunk, uint32_t tile) {
   const bool odd = from.head_dim % 16 != 0 && (from.format == KvFormat::fp8 || from.head_dim % 8 != 0);
   if (odd) {
@@ -220,11 +273,11 @@ __device__ __forceinline__ void load_chunk(const PageReader& from, int chunk, ui
   } else if (from.format == KvFormat::f16) {
     load_f16_chunk<HD, kThreads>(from, chunk, tile);
   } else if (from.format == KvFormat::fp8) {
-    load_coded_chunk<HD, kThreads, KvFormat::fp8>(from, chunk, tile);
+    load_fp8_chunk<HD, kThreads>(from, chunk, tile);
   } else if (from.format == KvFormat::q8) {
-    load_coded_chunk<HD, kThreads, KvFormat::q8>(from, chunk, tile);
+    load_coded_chunk<HD, kThreads, KvFormat::q8, kKeys>(from, chunk, tile);
   } else {
-    load_coded_chunk<HD, kThreads, KvFormat::q4>(from, chunk, tile);
+    load_coded_chunk<HD, kThreads, KvFormat::q4, kKeys>(from, chunk, tile);
   }
   commit_copies();
 }
@@ -250,11 +303,12 @@ struct QueryRows {
   }
 };
 
-// Queries first_row .. first_row + kRows - 1 as f16 [kRows][HD] in `tile`, transformed where `turn`;
-// `scratch` holds kRows * HD floats.
+// Queries first_row .. first_row + kRows - 1 as f16 [kRows][HD] in `tile`, as keys of that format want them;
+// `scratch` holds kRows * HD floats where keys are quantized.
 template <int HD, int kThreads, int kRows>
-__device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, bool turn, uint8_t* tile,
+__device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, KvFormat keys, uint8_t* tile,
                                              float* scratch) {
+  const bool turn = is_quantized(keys);
   auto store = [&](int row, int d, float v) {
     *reinterpret_cast<__half*>(tile + tile_offset<HD>(row, d / 8) + (d % 8) * 2) = __float2half_rn(v);
   };
@@ -279,7 +333,8 @@ __device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, 
   for (int row = threadIdx.x / 32; row < kRows; row += kWarps)
     hadamard_32(scratch + row * HD, HD, threadIdx.x & 31, 32, [] { __syncwarp(); });
   __syncthreads();
-  for (int i = threadIdx.x; i < kRows * HD; i += kThreads) store(i / HD, i % HD, scratch[i] * 0.03125f);
+  for (int i = threadIdx.x; i < kRows * HD; i += kThreads)
+    store(i / HD, key_slot(keys, i % HD), scratch[i] * 0.03125f);
 }
 
 // What hides a key from a row, and how a product becomes a score in units of log2.
@@ -288,8 +343,13 @@ struct ScoreRule {
   float softcap;
   int32_t window;
 
+  __device__ __forceinline__ bool hides(int key, int position) const {
+    return key > position || (window > 0 && key <= position - window);
+  }
   __device__ __forceinline__ float operator()(float product, int key, int position) const {
-    if (key > position || (window > 0 && key <= position - window)) return -INFINITY;
+    return hides(key, position) ? -INFINITY : score(product);
+  }
+  __device__ __forceinline__ float score(float product) const {
     float s = __fmul_rn(product, scale);
     if (softcap > 0.0f) s = __fmul_rn(softcap, tanhf(s / softcap));
     return __fmul_rn(s, kLog2E);

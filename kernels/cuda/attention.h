@@ -27,8 +27,20 @@ cudaError_t launch_copy_page(const CopyPageParams& params, Launch launch);
 bool decode_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
 cudaError_t launch_attention_decode(const AttentionParams& params, const int32_t* place, int max_chunks,
                                     const AttentionScratch& scratch, Launch launch);
+// The same for a step in which every sequence has one token, for usual head sizes and formats. Where `append`
+// is given the tokens' keys and values are written to the cache on the way, and the queries of qkv are as the
+// matrix left them; the pages must not have been written to since the batch was placed.
+bool single_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
+cudaError_t launch_attention_single(const AttentionParams& params, const AppendKvParams* append,
+                                    const int32_t* place, int max_chunks, const AttentionScratch& scratch,
+                                    Launch launch);
 // `all`: also the sequences that fit a tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
                                      Launch launch);
+
+// Once per device, with the device current: raise the shared-memory limits.
+cudaError_t setup_attention_decode();
+cudaError_t setup_attention_single();
+cudaError_t setup_attention_prefill();
 
 }  // namespace quire::kernels

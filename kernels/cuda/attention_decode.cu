@@ -9,51 +9,22 @@
 #include <algorithm>
 
 #include "kernels/cuda/attention.cuh"
-#include "kernels/cuda/gemm_setup.h"
+#include "kernels/cuda/attention_merge.cuh"
 
 namespace quire::kernels {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kMergeChunks = 512;  // factors held at once
 
 struct DecodeArguments {
   AttentionParams p;
   const int32_t* place;
-  int32_t max_chunks;
-  int32_t tile_rows;   // rows of a tile that any sequence of the step uses
-  float* partials;     // [tile][chunk][tile_rows][HD + 2]
-  uint32_t* counters;  // [tile]
+  MergeArguments merge;
 };
 
 template <int HD>
 constexpr size_t decode_shared_bytes() {
   return static_cast<size_t>(2 * kChunkTokens + kTileRows) * HD * 2;
-}
-
-// Rows `rows` of HD floats in shared memory -> output, divided by nothing more; transforms back where needed.
-template <int HD>
-__device__ __forceinline__ void store_rows(const DecodeArguments& a, const QueryRows& q, int first_row,
-                                           int rows, float* values) {
-  const AttentionParams& p = a.p;
-  if (is_quantized(p.kv_shape.value_format)) {
-    __syncthreads();
-    for (int row = threadIdx.x / 32; row < rows; row += kThreads / 32)
-      hadamard_32(values + row * HD, HD, threadIdx.x & 31, 32, [] { __syncwarp(); });
-  }
-  __syncthreads();
-  const float back = is_quantized(p.kv_shape.value_format) ? 0.03125f : 1.0f;
-  const size_t stride = static_cast<size_t>(p.heads.num_heads) * q.head_dim;
-  auto* output = static_cast<__half*>(p.output);
-  for (int row = threadIdx.x / 32; row < rows; row += kThreads / 32) {
-    const size_t to = q.token(first_row + row) * stride;
-    const int first_column = q.head(first_row + row) * q.head_dim;
-    for (int d = threadIdx.x & 31; d < q.head_dim; d += 32) {
-      const int column = first_column + d;
-      output[to + (a.place != nullptr ? a.place[column] : column)] =
-          __float2half_rn(values[row * HD + d] * back);
-    }
-  }
 }
 
 template <int HD>
@@ -62,7 +33,6 @@ __global__ void __launch_bounds__(kThreads)
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float maxima[4][kTileRows];
   __shared__ float totals[2][kTileRows];  // maximum and sum of a chunk, or of all
-  __shared__ bool last;
   release_successor();
   wait_for_predecessor();
 
@@ -118,12 +88,13 @@ __global__ void __launch_bounds__(kThreads)
                                 length};
   const bool turn = is_quantized(p.kv_shape.key_format);
   if (turn) {
-    load_queries<HD, kThreads, kTileRows>(q, first_row, true, query_tile, reinterpret_cast<float*>(shared));
+    load_queries<HD, kThreads, kTileRows>(q, first_row, p.kv_shape.key_format, query_tile,
+                                          reinterpret_cast<float*>(shared));
     __syncthreads();
   }
-  load_chunk<HD, kThreads>(key_reader, chunk, keys);
-  load_chunk<HD, kThreads>(value_reader, chunk, values);
-  if (!turn) load_queries<HD, kThreads, kTileRows>(q, first_row, false, query_tile, nullptr);
+  load_chunk<HD, kThreads, true>(key_reader, chunk, keys);
+  load_chunk<HD, kThreads, false>(value_reader, chunk, values);
+  if (!turn) load_queries<HD, kThreads, kTileRows>(q, first_row, KvFormat::f16, query_tile, nullptr);
   wait_for_copies<1>();
   __syncthreads();
 
@@ -202,9 +173,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncthreads();
 
-  float* row_values = reinterpret_cast<float*>(shared);  // [16][HD]
-  const int tile = (blockIdx.y * gridDim.z + kv_head);
+  const int tile = blockIdx.y * gridDim.z + kv_head;
   if (num_chunks == 1) {
+    float* row_values = reinterpret_cast<float*>(shared);  // [16][HD]
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -214,77 +185,26 @@ __global__ void __launch_bounds__(kThreads)
             __fmul_rn(out[n][i], 1.0f / totals[1][row]);
       }
     }
-    store_rows<HD>(a, q, first_row, rows, row_values);
+    store_rows<HD, kThreads>(p, a.place, q, first_row, rows, row_values);
     return;
   }
-  float* mine = a.partials + (static_cast<size_t>(tile) * a.max_chunks + blockIdx.x) * a.tile_rows * (HD + 2);
+  const PartialRows partial(a.merge, tile, HD);
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = g + 8 * h;
       if (row < rows)
-        __stcg(reinterpret_cast<float2*>(mine + row * (HD + 2) + warp * (HD / 4) + n * 8 + 2 * t),
+        __stcg(reinterpret_cast<float2*>(partial.row(blockIdx.x, row) + warp * (HD / 4) + n * 8 + 2 * t),
                make_float2(out[n][2 * h], out[n][2 * h + 1]));
     }
   }
-  if (threadIdx.x < rows) {
-    __stcg(mine + threadIdx.x * (HD + 2) + HD, totals[0][threadIdx.x]);
-    __stcg(mine + threadIdx.x * (HD + 2) + HD + 1, totals[1][threadIdx.x]);
-  }
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(a.counters + tile, 1U) == static_cast<uint32_t>(num_chunks) - 1;
-  __syncthreads();
-  if (!last) return;
-  __threadfence();
-  if (threadIdx.x == 0) a.counters[tile] = 0;
-
-  const float* first = a.partials + static_cast<size_t>(tile) * a.max_chunks * a.tile_rows * (HD + 2);
-  const size_t chunk_floats = static_cast<size_t>(a.tile_rows) * (HD + 2);
-  float2* factors = reinterpret_cast<float2*>(shared);                 // [chunk of a block][16]
-  float* merged_rows = reinterpret_cast<float*>(shared + kTileBytes);  // [16][HD]
-  for (int i = threadIdx.x; i < kTileRows * HD; i += kThreads) merged_rows[i] = 0.0f;
-  float m = -INFINITY, l = 0.0f;  // of row threadIdx.x
-  constexpr int kHeldChunks = static_cast<int>(kTileBytes / (kTileRows * sizeof(float2))) < kMergeChunks
-                                  ? static_cast<int>(kTileBytes / (kTileRows * sizeof(float2)))
-                                  : kMergeChunks;
-  for (int block = 0; block < num_chunks; block += kHeldChunks) {
-    const int count = min(kHeldChunks, num_chunks - block);
-    __syncthreads();
-    for (int i = threadIdx.x; i < count * rows; i += kThreads) {
-      const float* from =
-          first + static_cast<size_t>(block + i / rows) * chunk_floats + (i % rows) * (HD + 2) + HD;
-      factors[(i / rows) * kTileRows + i % rows] = __ldcg(reinterpret_cast<const float2*>(from));
-    }
-    __syncthreads();
-    if (threadIdx.x < rows) {
-      for (int c = 0; c < count; ++c) {
-        const float2 chunk_total = factors[c * kTileRows + threadIdx.x];
-        float2 f;
-        merge_factors(m, chunk_total.x, f.x, f.y);
-        l = merged(l, f.x, chunk_total.y, f.y);
-        factors[c * kTileRows + threadIdx.x] = f;
-      }
-    }
-    __syncthreads();
-    for (int i = threadIdx.x; i < rows * HD; i += kThreads) {
-      const int row = i / HD, d = i % HD;
-      const float* from = first + static_cast<size_t>(block) * chunk_floats + row * (HD + 2) + d;
-      float v = merged_rows[i];
-#pragma unroll 16
-      for (int c = 0; c < count; ++c) {
-        const float2 f = factors[c * kTileRows + row];
-        v = merged(v, f.x, __ldcg(from + static_cast<size_t>(c) * chunk_floats), f.y);
-      }
-      merged_rows[i] = v;
-    }
-  }
-  if (threadIdx.x < rows) totals[1][threadIdx.x] = l;
-  __syncthreads();
-  for (int i = threadIdx.x; i < rows * HD; i += kThreads)
-    merged_rows[i] = __fmul_rn(merged_rows[i], 1.0f / totals[1][i / HD]);
-  store_rows<HD>(a, q, first_row, rows, merged_rows);
+  if (threadIdx.x < rows)
+    __stcg(partial.total(blockIdx.x, threadIdx.x),
+           make_float2(totals[0][threadIdx.x], totals[1][threadIdx.x]));
+  if (!arrives_last(a.merge, tile, num_chunks)) return;
+  float* merged_rows = merge_chunks<HD, kThreads>(partial, num_chunks, rows, shared);
+  store_rows<HD, kThreads>(p, a.place, q, first_row, rows, merged_rows);
 }
 
 int row_tiles_of(const AttentionParams& p) {
@@ -313,12 +233,14 @@ int padded_dim(int head_dim) {
 bool decode_fits(const AttentionParams& p, int max_chunks, const AttentionScratch& scratch) {
   const size_t tiles = static_cast<size_t>(p.batch.num_sequences) * row_tiles_of(p) * p.heads.num_kv_heads;
   return tiles <= static_cast<size_t>(scratch.num_counters) &&
-         tiles * max_chunks * tile_rows_of(p) * (padded_dim(p.heads.head_dim) + 2) <= scratch.partial_floats;
+         tiles * static_cast<size_t>(max_chunks *
+                                     partial_floats(tile_rows_of(p), padded_dim(p.heads.head_dim))) <=
+             scratch.partial_floats;
 }
 
 cudaError_t launch_attention_decode(const AttentionParams& p, const int32_t* place, int max_chunks,
                                     const AttentionScratch& scratch, Launch l) {
-  const DecodeArguments a{p, place, max_chunks, tile_rows_of(p), scratch.partials, scratch.counters};
+  const DecodeArguments a{p, place, {max_chunks, tile_rows_of(p), scratch.partials, scratch.counters}};
   const dim3 grid(static_cast<unsigned>(max_chunks),
                   static_cast<unsigned>(p.batch.num_sequences * row_tiles_of(p)),
                   static_cast<unsigned>(p.heads.num_kv_heads));

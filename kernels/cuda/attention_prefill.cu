@@ -10,7 +10,6 @@
 #include <algorithm>
 
 #include "kernels/cuda/attention.cuh"
-#include "kernels/cuda/gemm_setup.h"
 
 namespace quire::kernels {
 namespace {
@@ -90,11 +89,11 @@ __global__ void __launch_bounds__(kThreads)
                                 kv_head,
                                 dim,
                                 length};
-  load_queries<HD, kThreads, kRows>(q, first_row, is_quantized(p.kv_shape.key_format), query_tile,
+  load_queries<HD, kThreads, kRows>(q, first_row, p.kv_shape.key_format, query_tile,
                                     reinterpret_cast<float*>(shared));
   __syncthreads();
-  load_chunk<HD, kThreads>(key_reader, first_chunk, keys);
-  load_chunk<HD, kThreads>(value_reader, first_chunk, values);
+  load_chunk<HD, kThreads, true>(key_reader, first_chunk, keys);
+  load_chunk<HD, kThreads, false>(value_reader, first_chunk, values);
 
   int position[2];
 #pragma unroll
@@ -123,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
     if (chunk < last_chunk) {
-      load_chunk<HD, kThreads>(key_reader, chunk + 1, keys);
+      load_chunk<HD, kThreads, true>(key_reader, chunk + 1, keys);
     } else {
       commit_copies();
     }
@@ -184,7 +183,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
     if (chunk < last_chunk) {
-      load_chunk<HD, kThreads>(value_reader, chunk + 1, values);
+      load_chunk<HD, kThreads, false>(value_reader, chunk + 1, values);
     } else {
       commit_copies();
     }

@@ -7,9 +7,10 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/gemm_setup.h"
+#include "kernels/cuda/gemm.h"
 #include "kernels/cuda/matrix_library.h"
 
 namespace quire::kernels {
@@ -137,6 +138,22 @@ KernelTable make_table(bool deterministic) {
   return t;
 }
 
+cudaError_t setup_kernels(Device& device) {
+  const int limit = static_cast<int>(device.shared_per_block);
+  for (const auto step : {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_dense})
+    if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
+  for (const auto step : {setup_attention_decode, setup_attention_single, setup_attention_prefill})
+    if (const cudaError_t error = step(); error != cudaSuccess) return error;
+  // Clusters and dependent launch take the card and kernels that were compiled for them.
+  int version = 0;
+  if (const cudaError_t error = gemm_code_version(&version); error != cudaSuccess) return error;
+  if (device.compute_major < 9 || version < 90) return cudaSuccess;
+  device.is_hopper = true;
+  if (const cudaError_t error = gemm_clusters(4, limit, &device.clusters_of_4); error != cudaSuccess)
+    return error;
+  return gemm_clusters(8, limit, &device.clusters_of_8);
+}
+
 Status setup(Device& device) {
   if (const Status s = device.check(cudaSetDevice(device.ordinal), "choosing the device"); s != Status::ok)
     return s;
@@ -149,17 +166,16 @@ Status setup(Device& device) {
   device.num_multiprocessors = properties.multiProcessorCount;
   device.compute_major = properties.major;
   device.compute_minor = properties.minor;
-  device.dependent_launch = properties.major >= 9;
   if (properties.major < kOldestMajor)
     return device.fail(Status::unsupported,
                        device.name + " has compute capability " + std::to_string(properties.major) + "." +
                            std::to_string(properties.minor) + "; 8.0 or newer is needed");
-  for (const auto step : {setup_gemm_exl2, setup_gemm_exl2_wide, setup_gemm_gptq, setup_gemm_dense,
-                          setup_attention_decode, setup_attention_prefill}) {
-    if (const Status s = device.check(step(), "preparing kernels (the library may lack code for this card)");
-        s != Status::ok)
-      return s;
-  }
+  device.shared_per_block = static_cast<uint32_t>(properties.sharedMemPerBlockOptin);
+  device.shared_per_multiprocessor = static_cast<uint32_t>(properties.sharedMemPerMultiprocessor);
+  if (const Status s =
+          device.check(setup_kernels(device), "preparing kernels (the library may lack code for this card)");
+      s != Status::ok)
+    return s;
   int driver = 0, runtime = 0;
   static_cast<void>(cudaDriverGetVersion(&driver));
   static_cast<void>(cudaRuntimeGetVersion(&runtime));

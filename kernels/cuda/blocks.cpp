@@ -1,6 +1,7 @@
 // The composite entries. A norm writes its result in the row order of the matrix that reads it, attention
-// likewise, and gate and up meet in the matrix kernel, so that a layer is seven launches: norm, qkv, append,
-// attention, o; norm, gate/up; down makes eight.
+// likewise, gate and up meet in the matrix kernel, and steps of single tokens append on their way into
+// attention: a layer of one job is five launches (qkv with its norm, attention, o; gate and up with their
+// norm, down), of more jobs seven.
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/pointwise.h"
 #include "kernels/interface/composite.h"
@@ -14,17 +15,27 @@ namespace {
     if (status_of_expression != Status::ok) return status_of_expression; \
   } while (false)
 
-// norm(input) as `weight` wants to read it. Sets in_row_order.
-Status norm_for(Context& c, const NormParams& norm, const float* input, const int32_t* row_index,
-                int32_t rows, const Weight& weight, void* output, bool& in_row_order) {
+// norm(input) times a matrix. One row is normalised by the matrix kernel itself; more of them by a kernel of
+// their own, which writes its result in the row order of the matrix where it can.
+Status multiply_norm(Context& c, const NormParams& norm, const LinearParams& product, void* normed,
+                     int32_t activation) {
+  const Weight& weight = *product.weight;
+  if (fuses_norm(c, weight, norm)) return multiply_normed(c, norm, product, activation);
+  NormParams n = norm;
+  n.output = normed;
+  const bool in_row_order = takes_row_order(weight);
+  QUIRE_RETURN_IF_FAILED(
+      c.device->check(launch_norm(n, in_row_order ? row_place(weight) : nullptr, c.launch()), "normalising"));
+  LinearParams p = product;
+  p.input = normed;
+  return multiply(c, p, in_row_order, activation);
+}
+
+NormParams norm_of(const NormParams& norm, const float* input, int32_t rows) {
   NormParams p = norm;
   p.input = input;
-  p.row_index = row_index;
   p.rows = rows;
-  p.output = output;
-  in_row_order = takes_row_order(weight);
-  return c.device->check(launch_norm(p, in_row_order ? row_place(weight) : nullptr, c.launch()),
-                         "normalising");
+  return p;
 }
 
 // hidden += post_norm(input W), or hidden += input W.
@@ -38,22 +49,13 @@ Status add_product(Context& c, const Weight& weight, const void* input, bool in_
     p.residual = space.hidden;
     return multiply(c, p, in_row_order, -1);
   }
-  // The product waits as f32 where gathered activations would be; the weight then must not need that place.
-  const size_t elements = static_cast<size_t>(rows) * static_cast<size_t>(weight.num_columns);
-  if (!in_row_order || elements * 2 > c.gathered_elements)
-    return c.device->fail(Status::unsupported, "a norm after a block of this shape");
-  auto* result = reinterpret_cast<float*>(c.gathered);
-  p.output_f32 = result;
-  QUIRE_RETURN_IF_FAILED(multiply(c, p, true, -1));
-  NormParams n = *post_norm;
-  n.input = result;
-  n.rows = rows;
-  n.columns = weight.num_columns;
-  n.output = space.normed;
-  QUIRE_RETURN_IF_FAILED(c.device->check(launch_norm(n, nullptr, c.launch()), "normalising"));
-  return c.device->check(launch_add_rows(static_cast<const __half*>(space.normed), rows, weight.num_columns,
-                                         space.hidden, c.launch()),
-                         "adding to the residual stream");
+  if (space.projected == nullptr)
+    return c.device->fail(Status::invalid_argument, "a norm after a block without a place for its result");
+  p.output_f32 = space.projected;
+  QUIRE_RETURN_IF_FAILED(multiply(c, p, in_row_order, -1));
+  NormParams n = norm_of(*post_norm, space.projected, rows);
+  n.residual = space.hidden;
+  return c.device->check(launch_norm(n, nullptr, c.launch()), "normalising");
 }
 
 AppendKvParams append_params(const AttentionBlockParams& p) {
@@ -94,20 +96,19 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
   const Workspace& space = params->workspace;
   const int32_t tokens = params->batch.num_tokens;
   if (tokens <= 0) return Status::ok;
-  bool in_row_order = false;
-  QUIRE_RETURN_IF_FAILED(
-      norm_for(c, params->norm, space.hidden, nullptr, tokens, *params->qkv, space.normed, in_row_order));
   LinearParams qkv;
   qkv.weight = params->qkv;
-  qkv.input = space.normed;
   qkv.rows = tokens;
   qkv.output = space.qkv;
-  QUIRE_RETURN_IF_FAILED(multiply(c, qkv, in_row_order, -1));
+  QUIRE_RETURN_IF_FAILED(
+      multiply_norm(c, norm_of(params->norm, space.hidden, tokens), qkv, space.normed, -1));
   const AppendKvParams append = append_params(*params);
-  QUIRE_RETURN_IF_FAILED(append_kv(context, &append));
+  const AttentionParams attention = attention_params(*params);
+  const bool fused = fuses_append(c, attention);
+  if (!fused) QUIRE_RETURN_IF_FAILED(append_kv(context, &append));
   const bool ordered = takes_row_order(*params->output);
   QUIRE_RETURN_IF_FAILED(
-      attend(c, attention_params(*params), ordered ? row_place(*params->output) : nullptr));
+      attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
   return add_product(c, *params->output, space.attention, ordered, tokens, params->post_norm, space);
 }
 
@@ -116,22 +117,20 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
   const Workspace& space = params->workspace;
   const int32_t tokens = params->num_tokens;
   if (tokens <= 0) return Status::ok;
-  bool in_row_order = false;
-  QUIRE_RETURN_IF_FAILED(
-      norm_for(c, params->norm, space.hidden, nullptr, tokens, *params->gate_up, space.normed, in_row_order));
   LinearParams gate_up;
   gate_up.weight = params->gate_up;
-  gate_up.input = space.normed;
   gate_up.rows = tokens;
+  const NormParams norm = norm_of(params->norm, space.hidden, tokens);
   const Weight& weight = *params->gate_up;
   const bool fused = params->gated && weight.groups.size() == 1 && weight.groups.front().matrix.paired != 0 &&
                      !uses_library(c, tokens);
   if (fused) {
     gate_up.output = space.activated;
-    QUIRE_RETURN_IF_FAILED(multiply(c, gate_up, in_row_order, static_cast<int32_t>(params->activation)));
+    QUIRE_RETURN_IF_FAILED(
+        multiply_norm(c, norm, gate_up, space.normed, static_cast<int32_t>(params->activation)));
   } else {
     gate_up.output = space.gate_up;
-    QUIRE_RETURN_IF_FAILED(multiply(c, gate_up, in_row_order, -1));
+    QUIRE_RETURN_IF_FAILED(multiply_norm(c, norm, gate_up, space.normed, -1));
     ActivationParams act;
     act.kind = params->activation;
     act.gated = params->gated;
@@ -151,15 +150,13 @@ Status head(Context* context, const HeadParams* params) {
   const Workspace& space = params->workspace;
   const int32_t rows = params->batch.num_logit_rows;
   if (rows <= 0) return Status::ok;
-  bool in_row_order = false;
-  QUIRE_RETURN_IF_FAILED(norm_for(c, params->norm, space.hidden, params->batch.logit_rows, rows,
-                                  *params->head, space.normed, in_row_order));
   LinearParams p;
   p.weight = params->head;
-  p.input = space.normed;
   p.rows = rows;
   p.output_f32 = space.logits;
-  QUIRE_RETURN_IF_FAILED(multiply(c, p, in_row_order, -1));
+  NormParams norm = norm_of(params->norm, space.hidden, rows);
+  norm.row_index = params->batch.logit_rows;
+  QUIRE_RETURN_IF_FAILED(multiply_norm(c, norm, p, space.normed, -1));
   if (params->logit_scale == 1.0f && params->softcap == 0.0f) return Status::ok;
   return scale_logits(context, space.logits, int64_t{rows} * params->vocab_size, params->logit_scale,
                       params->softcap);

@@ -76,7 +76,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   c.attention.partial_floats = attention_partial_floats(l);
   build.take(c.attention.partials, c.attention.partial_floats, "taking memory for attention");
   c.attention.num_counters = kCounters;
-  c.gathered_elements = std::max(tokens, rows) * (static_cast<size_t>(l.max_columns) + 64);
+  c.gathered_elements = std::max(tokens, rows) * (static_cast<size_t>(l.max_columns) + kBlockRows);
   build.take(c.gathered, c.gathered_elements, "taking memory for gathered activations");
   if (c.device->library != nullptr && !c.device->deterministic) {
     build.take(c.slab, kSlabBytes / sizeof(__half), "taking memory for expanded weights");

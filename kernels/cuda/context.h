@@ -54,7 +54,7 @@ struct Context {
   uint32_t* counters = nullptr;
   int32_t num_counters = 0;
   AttentionScratch attention;
-  __half* gathered = nullptr;  // [max_tokens, max_columns + 32]
+  __half* gathered = nullptr;  // [max_tokens, max_columns + kBlockRows]
   size_t gathered_elements = 0;
   __half* slab = nullptr;    // expanded weights on their way to a large product
   float* product = nullptr;  // f32 results of a large product that still need a bias
@@ -82,7 +82,7 @@ struct Context {
   std::vector<void*> device_memory;
   std::vector<void*> pinned_memory;
 
-  Launch launch() const { return {stream, device->dependent_launch}; }
+  Launch launch() const { return {stream, device->is_hopper}; }
 };
 
 constexpr size_t kSlabBytes = size_t{48} << 20;
@@ -105,12 +105,19 @@ Status sample(Context* context, const SampleParams* params);
 // `in_row_order`: the input's columns are already in the stored row order of the weight's only group.
 // `activation`: an Activation for a paired weight (gate, up) whose output is act(gate) * up, or -1.
 Status multiply(Context& context, const LinearParams& params, bool in_row_order, int32_t activation);
+// One row, its norm taken on the way in; only where fuses_norm says so.
+Status multiply_normed(Context& context, const NormParams& norm, const LinearParams& params,
+                       int32_t activation);
+bool fuses_norm(const Context& context, const Weight& weight, const NormParams& norm);
 // Whether a producer may write the input of this weight in its row order, and where to.
 bool takes_row_order(const Weight& weight);
 const int32_t* row_place(const Weight& weight);
 bool uses_library(const Context& context, int32_t rows);
 
-Status attend(Context& context, const AttentionParams& params, const int32_t* place);
+// `append`, only where fuses_append says so: the step's tokens are also written to the cache.
+Status attend(Context& context, const AttentionParams& params, const AppendKvParams* append,
+              const int32_t* place);
+bool fuses_append(const Context& context, const AttentionParams& params);
 
 // Table entries (operations.cpp, blocks.cpp).
 Status embed(Context* context, const EmbedParams* params);

@@ -1,27 +1,13 @@
 #include "kernels/cuda/gemm.cuh"
-#include "kernels/cuda/gemm_setup.h"
 
 namespace quire::kernels {
 
-cudaError_t launch_gemm_gptq(const GemmArguments& a, int tokens_per_tile, cudaStream_t stream,
-                             bool dependent) {
-  switch (tokens_per_tile) {
-    case 8:
-      return launch_gemm<TileKind::gptq, 1>(a, stream, dependent);
-    case 16:
-      return launch_gemm<TileKind::gptq, 2>(a, stream, dependent);
-    case 32:
-      return launch_gemm<TileKind::gptq, 4>(a, stream, dependent);
-    default:
-      return launch_gemm<TileKind::gptq, 8>(a, stream, dependent);
-  }
+cudaError_t launch_gemm_gptq(const GemmArguments& a, cudaStream_t stream, bool dependent) {
+  return launch_gemm<TileKind::gptq>(a, stream, dependent);
 }
 
-cudaError_t setup_gemm_gptq() {
-  if (const cudaError_t error = allow_shared_memory<TileKind::gptq, 1>(); error != cudaSuccess) return error;
-  if (const cudaError_t error = allow_shared_memory<TileKind::gptq, 2>(); error != cudaSuccess) return error;
-  if (const cudaError_t error = allow_shared_memory<TileKind::gptq, 4>(); error != cudaSuccess) return error;
-  return allow_shared_memory<TileKind::gptq, 8>();
+cudaError_t setup_gemm_gptq(int shared_limit) {
+  return setup_gemm<TileKind::gptq>(shared_limit);
 }
 
 }  // namespace quire::kernels

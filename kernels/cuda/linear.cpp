@@ -1,5 +1,5 @@
-// Which kernel multiplies: the streaming kernel for up to 64 tokens at a time, or slabs of expanded weights
-// and cuBLASLt for more, where results may depend on the number of tokens.
+// Which kernel multiplies: the streaming kernel for tiles of up to 32 tokens, or slabs of expanded weights
+// and cuBLASLt for many, where results may depend on the number of tokens.
 #include <algorithm>
 
 #include "kernels/cuda/context.h"
@@ -12,9 +12,13 @@ namespace {
 constexpr int32_t kLibraryRows =
     96;  // from here on expanding the weights once beats streaming them per 64 tokens
 
-int tokens_per_tile(int32_t rows) {
-  return rows <= 8 ? 8 : rows <= 16 ? 16 : rows <= 32 ? 32 : 64;
-}
+// Rows of f16, or the norm of one row of f32.
+struct StreamedInput {
+  const __half* rows = nullptr;
+  int32_t stride = 0;
+  const NormParams* norm = nullptr;
+  const int32_t* norm_place = nullptr;
+};
 
 Epilogue epilogue_of(const LinearParams& p, int32_t columns, int32_t activation) {
   Epilogue e;
@@ -34,41 +38,54 @@ Epilogue advanced(Epilogue e, int32_t rows) {
   return e;
 }
 
-cudaError_t launch_tiles(const GemmArguments& arguments, int tile, Launch l) {
+cudaError_t launch_streaming(const GemmArguments& arguments, Launch l) {
   switch (arguments.matrix.kind) {
     case TileKind::gptq:
-      return launch_gemm_gptq(arguments, tile, l.stream, l.dependent);
+      return launch_gemm_gptq(arguments, l.stream, l.dependent);
     case TileKind::dense:
-      return launch_gemm_dense(arguments, tile, l.stream, l.dependent);
+      return launch_gemm_dense(arguments, l.stream, l.dependent);
     default:
-      return tile <= 16 ? launch_gemm_exl2(arguments, tile, l.stream, l.dependent)
-                        : launch_gemm_exl2_wide(arguments, tile, l.stream, l.dependent);
+      return launch_gemm_exl2(arguments, l.stream, l.dependent);
   }
 }
 
-Status stream_weights(Context& c, const Matrix& m, const __half* input, int32_t stride, int32_t rows,
+// Tokens that one launch may take: where blocks share sums through memory, as many as there is memory for.
+int32_t most_rows(const Context& c, const GemmShape& s, int32_t rows) {
+  if (s.splits == 1 || c.device->is_hopper) return rows;
+  const auto groups = static_cast<size_t>(s.groups);
+  const size_t per_tile = groups * static_cast<size_t>(s.splits * s.strips * kStripColumns * s.tiles * 8);
+  const size_t tiles = std::min(c.partial_floats / per_tile, static_cast<size_t>(c.num_counters) / groups);
+  return static_cast<int32_t>(std::min(tiles * static_cast<size_t>(s.tiles * 8), static_cast<size_t>(rows)));
+}
+
+Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, int32_t rows,
                       const Epilogue& epilogue) {
-  const int tile = tokens_per_tile(rows);
-  int32_t most = rows;
-  if (m.num_splits > 1) {
-    const size_t per_tile =
-        static_cast<size_t>(m.num_units) * static_cast<size_t>(m.num_splits) * 64 * static_cast<size_t>(tile);
-    const size_t tiles =
-        std::min(c.partial_floats / per_tile, static_cast<size_t>(c.num_counters / m.num_units));
-    if (tiles == 0) return c.device->fail(Status::unsupported, "a matrix of too many columns");
-    most =
-        static_cast<int32_t>(std::min<size_t>(tiles * static_cast<size_t>(tile), static_cast<size_t>(rows)));
+  const bool with_norm = input.norm != nullptr;
+  GemmShape shape = gemm_shape(*c.device, m, rows);
+  int32_t most = most_rows(c, shape, rows);
+  if (most == 0) {
+    shape = gemm_shape(*c.device, m, std::min(rows, 8));
+    most = rows;
   }
+  if (shape.ring_slots == 0)
+    return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");
   for (int32_t first = 0; first < rows; first += most) {
     GemmArguments a;
     a.matrix = m;
-    a.input = input + static_cast<size_t>(first) * static_cast<size_t>(stride);
-    a.input_stride = stride;
+    a.shape = shape;
+    a.input = input.rows + static_cast<size_t>(first) * static_cast<size_t>(input.stride);
+    a.input_stride = input.stride;
     a.rows = std::min(most, rows - first);
+    if (with_norm) {
+      a.norm = *input.norm;
+      a.norm_place = input.norm_place;
+    }
     a.epilogue = advanced(epilogue, first);
-    a.partials = c.partials;
-    a.counters = c.counters;
-    if (const Status s = c.device->check(launch_tiles(a, tile, c.launch()), "multiplying by weights");
+    if (!c.device->is_hopper) {
+      a.partials = c.partials;
+      a.counters = c.counters;
+    }
+    if (const Status s = c.device->check(launch_streaming(a, c.launch()), "multiplying by weights");
         s != Status::ok)
       return s;
   }
@@ -124,7 +141,7 @@ Status expand_and_multiply(Context& c, const Matrix& m, const __half* input, int
     most =
         std::min(most, static_cast<int32_t>(kProductBytes / (static_cast<size_t>(rows) * 4 * kStripColumns)));
   most = most >= 4 ? most / 4 * 4 : most;
-  if (most == 0) return stream_weights(c, m, input, stride, rows, e);
+  if (most == 0) return stream_weights(c, m, {input, stride}, rows, e);
   for (int32_t p = 0; p < m.num_parts; ++p) {
     // Slabs of equal size.
     const int32_t slabs = (m.parts[p].num_strips + most - 1) / most;
@@ -141,7 +158,7 @@ Status expand_and_multiply(Context& c, const Matrix& m, const __half* input, int
 }  // namespace
 
 bool takes_row_order(const Weight& weight) {
-  return weight.groups.size() == 1 && weight.num_rows % 8 == 0;
+  return weight.groups.size() == 1 && weight.num_rows % kBlockRows == 0;
 }
 
 const int32_t* row_place(const Weight& weight) {
@@ -161,8 +178,8 @@ Status multiply(Context& c, const LinearParams& p, bool in_row_order, int32_t ac
     const Matrix& m = group.matrix;
     const auto* input = static_cast<const __half*>(p.input);
     int32_t stride = m.num_rows;
-    if (!in_row_order && (!group.row_order.empty() || stride % 8 != 0)) {
-      stride = (m.num_rows + 31) / 32 * 32;
+    if (!in_row_order && (!group.row_order.empty() || stride % kBlockRows != 0)) {
+      stride = m.num_blocks * kBlockRows;
       if (static_cast<size_t>(p.rows) * static_cast<size_t>(stride) > c.gathered_elements)
         return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
       const cudaError_t error = launch_gather(input, m.num_rows, group.device_row_order, p.rows, m.num_rows,
@@ -172,10 +189,20 @@ Status multiply(Context& c, const LinearParams& p, bool in_row_order, int32_t ac
     }
     const bool library = uses_library(c, p.rows) && activation < 0;
     const Status s = library ? expand_and_multiply(c, m, input, stride, p.rows, epilogue)
-                             : stream_weights(c, m, input, stride, p.rows, epilogue);
+                             : stream_weights(c, m, {input, stride}, p.rows, epilogue);
     if (s != Status::ok) return s;
   }
   return Status::ok;
+}
+
+bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) {
+  return norm.rows == 1 && norm.kind == NormKind::rms && takes_row_order(weight) && !uses_library(c, 1);
+}
+
+Status multiply_normed(Context& c, const NormParams& norm, const LinearParams& p, int32_t activation) {
+  const Matrix& m = p.weight->groups.front().matrix;
+  return stream_weights(c, m, {nullptr, 0, &norm, row_place(*p.weight)}, p.rows,
+                        epilogue_of(p, p.weight->num_columns, activation));
 }
 
 }  // namespace quire::kernels

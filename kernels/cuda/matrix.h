@@ -12,6 +12,17 @@
 // 4 [4 words], 5 = 4 + 1, 6 = 4 + 2, 8 [8 words], 16 (f16 itself, 4 planes of 4 words). Bits of the two codes
 // of a pair lie in the two halves of a word, at a place from which one AND with a mask and one OR with the
 // bit pattern of 1024.0 yields 1024 + code * 2^p (plane.cuh).
+//
+// A strip is one stream of bytes: segments of 128 rows (32 of f16 weights), each with the scales of its
+// groups before its tiles, so that one copy brings all that a warp needs for them. All tiles of a segment
+// have one width, the largest among its rows: narrower codes are moved to the same distance from the middle
+// of the wider range, which changes no weight. Scales are one record where all rows share them, else one per
+// step. Runs are segments of one form that follow each other; all strips of a part have the same runs. Behind
+// the last row there are weights of zero up to the end of the segment.
+//
+// K is cut into 16 chains of whole blocks of 128 rows. Sums go along a chain in order, then over chains as
+// ((c0 + c1) + (c2 + c3)) + ... in order of quadruples: a property of the matrix, so that no sum depends on
+// the number of tokens or on which kernel computes it.
 #pragma once
 
 #include <cstdint>
@@ -20,31 +31,36 @@ namespace quire::kernels {
 
 constexpr int kStripColumns = 32;
 constexpr int kStepRows = 32;
-constexpr int kMaxRuns = 8;
+constexpr int kBlockSteps = 4;  // of 128 rows
+constexpr int kBlockRows = kBlockSteps * kStepRows;
+constexpr int kNumChains = 16;
+constexpr int kMaxRuns = 12;
 constexpr int kMaxParts = 3;
-constexpr int kChainsPerSplit = 4;
 
 enum class TileKind : int32_t { exl2, gptq, dense };
 
-// A run of steps of one bit width and one group size.
+// Bytes of a record of scales. exl2: [8] u16, nibble q of number g is column g + 8q, then q_scale_max *
+// prescale / 256 as f16, twice, and 12 bytes unused. gptq: f16 scales [8][4], then f16 zeros [8][4].
+constexpr uint32_t scale_bytes(TileKind kind) {
+  return kind == TileKind::exl2 ? 32 : kind == TileKind::gptq ? 128 : 0;
+}
+constexpr int segment_steps(TileKind kind) {
+  return kind == TileKind::dense ? 1 : kBlockSteps;
+}
+
 struct Run {
-  int32_t first_step = 0;
-  int32_t end_step = 0;
+  int32_t first = 0;  // segment
+  int32_t end = 0;
+  uint32_t first_byte = 0;     // of the strip
+  uint32_t segment_bytes = 0;  // of each
   int32_t bits = 0;
-  int32_t first_group = 0;
-  int32_t group_shift = 0;  // steps per group = 1 << group_shift
-  uint32_t first_byte = 0;  // of the strip
+  int32_t records = 0;  // of scales, of each segment: 1, kBlockSteps, or none
 };
 
 // Columns that came from one stored matrix.
 struct Part {
-  const uint8_t* codes = nullptr;
-  // exl2: 16 bytes per (strip, group), nibble q of half word g is column g + 8q; gptq: 128 bytes, f16 scales
-  // [8][4] then f16 zeros [8][4].
-  const uint8_t* scales = nullptr;
-  const uint32_t* group_scale = nullptr;  // exl2: [groups] f16 twice: q_scale_max * prescale / 256
+  const uint8_t* strips = nullptr;
   uint32_t strip_bytes = 0;
-  int32_t num_groups = 0;
   int32_t num_strips = 0;
   int32_t num_columns = 0;
   int32_t first_column = 0;  // in the output
@@ -52,18 +68,16 @@ struct Part {
   Run runs[kMaxRuns];
 };
 
-// What a kernel sees. A unit is a pair of strips, 64 columns: two neighbours of a part, or, where `paired`,
-// strip j of the gate and strip j of the up matrix, so that gate and up meet in one thread block.
+// What a kernel sees. Where `paired`, strip j of the gate meets strip j of the up matrix in one thread block.
 struct Matrix {
   TileKind kind = TileKind::dense;
   int32_t num_parts = 0;
-  int32_t num_steps = 0;    // ceil(K / 32)
   int32_t num_rows = 0;     // K
+  int32_t num_blocks = 0;   // of 128 rows
   int32_t num_columns = 0;  // of all parts
-  int32_t num_units = 0;
-  int32_t max_bits = 0;
+  int32_t num_strips = 0;   // of all parts
   int32_t paired = 0;
-  int32_t num_splits = 1;  // of K over thread blocks; a property of the matrix, so that no sum depends on T
+  uint32_t max_segment_bytes = 0;
   const float* bias = nullptr;  // [num_columns] or nullptr
   Part parts[kMaxParts];
 };

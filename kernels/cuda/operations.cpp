@@ -53,16 +53,32 @@ Status append_kv(Context* context, const AppendKvParams* params) {
   return check(*context, launch_append(*params, context->launch()), "appending to the cache");
 }
 
-Status attend(Context& c, const AttentionParams& p, const int32_t* place) {
+namespace {
+
+int32_t most_chunks(const AttentionParams& p) {
+  const int32_t chunks = (p.batch.max_kv_tokens + kChunkTokens - 1) / kChunkTokens;
+  if (p.sliding_window <= 0) return chunks;
+  return std::min(chunks,
+                  (p.sliding_window + p.batch.max_query_tokens + kChunkTokens - 1) / kChunkTokens + 1);
+}
+
+}  // namespace
+
+bool fuses_append(const Context& c, const AttentionParams& p) {
+  return p.batch.num_tokens > 0 && heads_fit(p.heads, p.kv_shape) &&
+         single_fits(p, most_chunks(p), c.attention);
+}
+
+Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append, const int32_t* place) {
   if (p.batch.num_tokens <= 0) return Status::ok;
   if (!heads_fit(p.heads, p.kv_shape))
     return c.device->fail(Status::unsupported, "heads of this size in a cache of this format");
+  const int32_t max_chunks = most_chunks(p);
+  if (single_fits(p, max_chunks, c.attention))
+    return check(c, launch_attention_single(p, append, place, max_chunks, c.attention, c.launch()),
+                 "attending");
   const int32_t group = p.heads.num_heads / p.heads.num_kv_heads;
   const int32_t decode_rows = std::max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);
-  int32_t max_chunks = (p.batch.max_kv_tokens + kChunkTokens - 1) / kChunkTokens;
-  if (p.sliding_window > 0)
-    max_chunks = std::min(
-        max_chunks, (p.sliding_window + p.batch.max_query_tokens + kChunkTokens - 1) / kChunkTokens + 1);
   const bool splits = decode_fits(p, max_chunks, c.attention);
   const bool long_rows = p.batch.max_query_tokens * group > decode_rows;
   // Every sequence of a step has at least one token: with one sequence its rows decide.
@@ -75,7 +91,7 @@ Status attend(Context& c, const AttentionParams& p, const int32_t* place) {
 }
 
 Status attention(Context* context, const AttentionParams* params) {
-  return attend(*context, *params, nullptr);
+  return attend(*context, *params, nullptr, nullptr);
 }
 
 Status activation(Context* context, const ActivationParams* params) {

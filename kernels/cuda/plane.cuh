@@ -152,47 +152,39 @@ __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __hal
   }
 }
 
-template <int kBits>
-__device__ __forceinline__ void load_codes(uint32_t tile, int lane, __half2 (&w)[16], float zero) {
-  uint32_t raw[kBits];
-  fetch_words<kBits>(SharedTile{tile}, lane, raw);
-  decode_words<kBits>(raw, w, zero);
-}
-
-// One switch per tile, uniform over the warp.
-__device__ __forceinline__ void load_exl2_codes(int bits, uint32_t tile, int lane, __half2 (&w)[16]) {
-  switch (bits) {
-    case 2:
-      return load_codes<2>(tile, lane, w, 2.0f);
-    case 3:
-      return load_codes<3>(tile, lane, w, 4.0f);
-    case 4:
-      return load_codes<4>(tile, lane, w, 8.0f);
-    case 5:
-      return load_codes<5>(tile, lane, w, 16.0f);
-    case 6:
-      return load_codes<6>(tile, lane, w, 32.0f);
-    default:
-      return load_codes<8>(tile, lane, w, 128.0f);
+// Raw 4-bit codes plus an offset for each of the lane's columns g + 8q: fields of even q lie at 2^0, of odd q
+// at 2^4.
+__device__ __forceinline__ void decode_shifted_words(const uint32_t (&raw)[4], const __half2 (&offset)[4],
+                                                     __half2 (&w)[16]) {
+  const __half2 one = __float2half2_rn(1.0f), sixteenth = __float2half2_rn(0.0625f);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t upper = raw[i] >> 8;
+    const __half2 even = offset[2 * (i / 2)], odd = offset[2 * (i / 2) + 1];
+    w[4 * i] = __hfma2(half2_of(and_or(raw[i], 0x000f000f, kMagic)), one, even);
+    w[4 * i + 1] = __hfma2(half2_of(and_or(raw[i], 0x00f000f0, kMagic)), sixteenth, odd);
+    w[4 * i + 2] = __hfma2(half2_of(and_or(upper, 0x000f000f, kMagic)), one, even);
+    w[4 * i + 3] = __hfma2(half2_of(and_or(upper, 0x00f000f0, kMagic)), sixteenth, odd);
   }
 }
 
-// Scales of a lane's four columns, each twice: f16(f16((nibble + 1)^2) * group scale).
-__device__ __forceinline__ void exl2_scales(uint32_t nibbles, uint32_t group_scale, __half2 (&s)[4]) {
-  const uint32_t twice = nibbles * 0x00010001U;
-  const uint32_t upper = twice >> 8;
-  const __half2 roots[4] = {centred(and_or(twice, 0x000f000f, kMagic), 0, -1.0f),
-                            centred(and_or(twice, 0x00f000f0, kMagic), 4, -1.0f),
-                            centred(and_or(upper, 0x000f000f, kMagic), 0, -1.0f),
-                            centred(and_or(upper, 0x00f000f0, kMagic), 4, -1.0f)};
+// Scales of a lane's columns g + 8q from their nibbles: f16(f16((nibble + 1)^2) * group scale), as f32.
+__device__ __forceinline__ void exl2_column_scales(uint32_t nibbles, uint32_t group_scale, float (&s)[4]) {
+  const uint32_t apart = nibbles | nibbles << 12;  // two nibbles in the two halves
 #pragma unroll
-  for (int q = 0; q < 4; ++q) s[q] = __hmul2(__hmul2(roots[q], roots[q]), half2_of(group_scale));
+  for (int i = 0; i < 2; ++i) {
+    const __half2 root = centred(and_or(apart >> (8 * i), 0x000f000f, kMagic), 0, -1.0f);
+    const __half2 scale = __hmul2(__hmul2(root, root), half2_of(group_scale));
+    s[2 * i] = __low2float(scale);
+    s[2 * i + 1] = __high2float(scale);
+  }
 }
 
-// Multiplies each pair by the scale of its column: column g + 8q of the lane is q = 2i + (r & 1).
-__device__ __forceinline__ void apply_scales(__half2 (&w)[16], const __half2 (&s)[4]) {
+// Multiplies each pair by the scale of its column, an f16 value: column g + 8q of the lane is q = 2i + (r &
+// 1).
+__device__ __forceinline__ void apply_scales(__half2 (&w)[16], const float (&s)[4]) {
 #pragma unroll
-  for (int h = 0; h < 16; ++h) w[h] = __hmul2(w[h], s[2 * (h / 8) + (h & 1)]);
+  for (int h = 0; h < 16; ++h) w[h] = __hmul2(w[h], __float2half2_rn(s[2 * (h / 8) + (h & 1)]));
 }
 
 }  // namespace quire::kernels

@@ -29,7 +29,4 @@ cudaError_t launch_gather(const __half* source, int source_stride, const int32_t
 cudaError_t launch_finish_rows(const float* source, int source_stride, const float* bias, int rows,
                                int columns, __half* output, float* residual, float* output_f32, int stride,
                                Launch launch);
-// residual[row][c] += norm(source)[row][c]; the post-norm of a block.
-cudaError_t launch_add_rows(const __half* source, int rows, int columns, float* residual, Launch launch);
-
 }  // namespace quire::kernels

@@ -34,6 +34,10 @@ __device__ __forceinline__ void copy_async_4(uint32_t target, const void* source
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(target), "l"(source) : "memory");
 }
 
+__device__ __forceinline__ void copy_async_8(uint32_t target, const void* source) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(target), "l"(source) : "memory");
+}
+
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -84,6 +88,22 @@ __device__ __forceinline__ uint2 load_shared_8(uint32_t address) {
 __device__ __forceinline__ uint32_t load_shared_4(uint32_t address) {
   uint32_t v;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
+
+__device__ __forceinline__ uint32_t load_shared_1(uint32_t address) {
+  uint32_t v;
+  asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
+  return v;
+}
+
+__device__ __forceinline__ void store_shared_8(uint32_t address, uint2 v) {
+  asm volatile("st.shared.v2.u32 [%0], {%1,%2};" ::"r"(address), "r"(v.x), "r"(v.y) : "memory");
+}
+
+__device__ __forceinline__ uint32_t load_shared_2(uint32_t address) {
+  uint16_t v;
+  asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
   return v;
 }
 

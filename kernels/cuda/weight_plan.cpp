@@ -1,103 +1,136 @@
 #include "kernels/cuda/weight_plan.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 #include <numeric>
 
 #include "kernels/interface/half.h"
 
 namespace quire::kernels {
+
 namespace {
 
-int32_t num_steps_of(int32_t rows) {
-  return (rows + kStepRows - 1) / kStepRows;
+// Steps dealt out to segments, and their places in a strip. Groups are [rows, bits] in order; false where
+// they do not fit steps of 32 rows.
+struct StepGroups {
+  std::vector<int32_t> bits;  // of each group
+  std::vector<int32_t> of_step;
+
+  // False where the group does not fit steps.
+  bool add(int32_t rows, int32_t width) {
+    if (rows % kStepRows != 0) return false;
+    of_step.insert(of_step.end(), static_cast<size_t>(rows / kStepRows), static_cast<int32_t>(bits.size()));
+    bits.push_back(width);
+    return true;
+  }
+};
+
+// What the rows of one segment have in common.
+struct SegmentForm {
+  int32_t bits = 0;
+  int32_t records = 0;
+  bool operator==(const SegmentForm&) const = default;
+};
+
+SegmentForm form_of(TileKind kind, const StepGroups& groups, size_t first, size_t end) {
+  if (kind == TileKind::dense) return {16, 0};
+  SegmentForm form{0, 1};
+  for (size_t step = first; step < std::min(end, groups.of_step.size()); ++step) {
+    const int32_t group = groups.of_step[step];
+    form.bits = std::max(form.bits, groups.bits[static_cast<size_t>(group)]);
+    if (group != groups.of_step[first]) form.records = kBlockSteps;
+  }
+  return form;
 }
 
-// Runs of steps with one width and one power-of-two group size. Empty where the groups do not fit.
-std::vector<Run> runs_of(const std::vector<int32_t>& group_rows, const std::vector<int32_t>& group_bits) {
-  std::vector<Run> runs;
-  int32_t step = 0;
-  for (size_t i = 0; i < group_rows.size(); ++i) {
-    if (group_rows[i] % kStepRows != 0) return {};
-    const int32_t steps = group_rows[i] / kStepRows;
-    // The last group of a run may be shorter than the others.
-    const bool continues =
-        !runs.empty() && runs.back().bits == group_bits[i] &&
-        (runs.back().end_step - runs.back().first_step) % (1 << runs.back().group_shift) == 0 &&
-        steps <= (1 << runs.back().group_shift);
-    if (continues) {
-      runs.back().end_step += steps;
-    } else {
+// Segments that follow each other in one form; where there are too many such runs, records for each step make
+// all of one width alike.
+std::vector<SegmentForm> forms_of(TileKind kind, const StepGroups& groups) {
+  const auto steps = static_cast<size_t>(segment_steps(kind));
+  const size_t blocks = (groups.of_step.size() + kBlockSteps - 1) / kBlockSteps;
+  std::vector<SegmentForm> forms;
+  for (size_t step = 0; step < blocks * kBlockSteps; step += steps)
+    forms.push_back(form_of(kind, groups, step, step + steps));
+  size_t changes = 0;
+  for (size_t i = 1; i < forms.size(); ++i) changes += forms[i] == forms[i - 1] ? 0 : 1;
+  if (changes >= static_cast<size_t>(kMaxRuns))
+    for (SegmentForm& form : forms) form.records = kBlockSteps;
+  return forms;
+}
+
+// Places segments, scales and tiles in a strip. False where it would be too long, or of too many forms.
+bool place_segments(PartPlan& plan, const StepGroups& groups) {
+  const uint32_t record = scale_bytes(plan.kind);
+  const auto steps = static_cast<size_t>(segment_steps(plan.kind));
+  const std::vector<SegmentForm> forms = forms_of(plan.kind, groups);
+  uint64_t byte = 0;
+  for (size_t i = 0; i < forms.size(); ++i) {
+    const SegmentForm& form = forms[i];
+    const size_t first = i * steps;
+    const uint32_t size = static_cast<uint32_t>(form.records) * record +
+                          static_cast<uint32_t>(steps) * static_cast<uint32_t>(form.bits) * 128;
+    if (i == 0 || form != forms[i - 1]) {
       Run run;
-      run.first_step = step;
-      run.end_step = step + steps;
-      run.bits = group_bits[i];
-      run.first_group = static_cast<int32_t>(i);
-      run.group_shift = static_cast<int32_t>(std::bit_width(static_cast<uint32_t>(steps - 1)));
-      runs.push_back(run);
+      run.first = static_cast<int32_t>(i);
+      run.first_byte = static_cast<uint32_t>(byte);
+      run.segment_bytes = size;
+      run.bits = form.bits;
+      run.records = form.records;
+      plan.runs.push_back(run);
     }
-    step += steps;
+    plan.runs.back().end = static_cast<int32_t>(i) + 1;
+    const auto group_at = [&](size_t step) {
+      return groups.of_step.empty() ? 0 : groups.of_step[std::min(step, groups.of_step.size() - 1)];
+    };
+    for (size_t r = 0; r < static_cast<size_t>(form.records); ++r)
+      plan.records.push_back({static_cast<uint32_t>(byte + r * record), group_at(first + r)});
+    for (size_t s = 0; s < steps; ++s) {
+      const uint64_t tile = byte + static_cast<uint64_t>(form.records) * record +
+                            static_cast<uint64_t>(s) * static_cast<uint64_t>(form.bits) * 128;
+      plan.steps.push_back({form.bits, 0, 0, static_cast<uint32_t>(tile)});
+    }
+    byte += size;
   }
-  if (runs.size() > static_cast<size_t>(kMaxRuns)) return {};
-  return runs;
+  plan.strip_bytes = static_cast<uint32_t>(byte);
+  return byte <= std::numeric_limits<uint32_t>::max() && plan.runs.size() <= static_cast<size_t>(kMaxRuns);
 }
 
-void place_runs(PartPlan& plan) {
-  uint32_t bytes = 0;
-  for (Run& run : plan.runs) {
-    run.first_byte = bytes;
-    bytes += static_cast<uint32_t>(run.end_step - run.first_step) * static_cast<uint32_t>(run.bits) * 128;
-  }
-  plan.strip_bytes = bytes;
-}
-
-void make_dense(PartPlan& plan) {
+bool make_dense(PartPlan& plan) {
   plan.kind = TileKind::dense;
-  plan.num_groups = 1;
-  Run run;
-  run.end_step = num_steps_of(plan.source->num_in);
-  run.bits = 16;
-  run.group_shift = 30;
-  plan.runs = {run};
-  place_runs(plan);
+  StepGroups groups;
+  const int32_t rows = plan.source->num_in;
+  groups.add((rows + kStepRows - 1) / kStepRows * kStepRows, 16);
+  return place_segments(plan, groups);
 }
 
 bool plan_exl2(PartPlan& plan) {
   const WeightSource& source = *plan.source;
   const Exl2Source& exl2 = source.exl2;
-  std::vector<int32_t> rows, bits;
+  StepGroups groups;
+  bool fits = true;
   int32_t next = 0;
   for (int32_t i = 0; i < exl2.num_groups; ++i) {
     const Exl2Group& group = exl2.groups[i];
     if (group.first_row != next || group.num_rows <= 0) return false;
     if (group.bits < 2 || group.bits == 7 || group.bits > 8) return false;
-    rows.push_back(group.num_rows);
-    bits.push_back(group.bits);
+    fits = fits && groups.add(group.num_rows, group.bits);
     for (int32_t r = 0; r < group.num_rows; ++r) {
       plan.row_group.push_back(i);
       plan.row_bits.push_back(group.bits | r << 8);
       plan.row_packed.push_back(group.first_packed_row);
     }
-    const uint16_t scale = float_to_half(half_to_float(exl2.q_scale_max[i]) * source.prescale / 256.0f);
-    plan.group_scale.push_back(scale * 0x00010001U);
+    plan.group_scale.push_back(float_to_half(half_to_float(exl2.q_scale_max[i]) * source.prescale / 256.0f));
     next += group.num_rows;
   }
   if (next != source.num_in) return false;
-  plan.runs = runs_of(rows, bits);
-  if (plan.runs.empty()) {
-    make_dense(plan);
-    return true;
-  }
+  if (!fits) return make_dense(plan);
   plan.kind = TileKind::exl2;
-  plan.num_groups = exl2.num_groups;
-  place_runs(plan);
-  uint32_t tile_byte = 0;
-  for (int32_t row = 0; row < source.num_in; row += kStepRows) {
-    const auto at = static_cast<size_t>(row);
-    const int32_t width = plan.row_bits[at] & 255, row_in_group = plan.row_bits[at] >> 8;
-    plan.steps.push_back({width, plan.row_packed[at] + row_in_group * width / 32, tile_byte});
-    tile_byte += static_cast<uint32_t>(width) * 128;
+  if (!place_segments(plan, groups)) return false;
+  for (size_t i = 0; i < groups.of_step.size(); ++i) {
+    const size_t row = i * kStepRows;
+    const int32_t width = plan.row_bits[row] & 255, row_in_group = plan.row_bits[row] >> 8;
+    plan.steps[i].stored_bits = width;
+    plan.steps[i].packed_row = plan.row_packed[row] + row_in_group * width / 32;
   }
   return true;
 }
@@ -110,14 +143,13 @@ bool plan_gptq(PartPlan& plan) {
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t a, int32_t b) { return gptq.group_of_row[a] < gptq.group_of_row[b]; });
-  std::vector<int32_t> group_rows, group_bits;
+  std::vector<int32_t> group_rows;
   for (size_t i = 0; i < rows; ++i) {
     const int32_t group = gptq.group_of_row[order[i]];
     if (group < 0 || group >= gptq.num_groups) return false;
     if (i == 0 || group != plan.row_group.back()) {
       plan.group_first_row.push_back(static_cast<int32_t>(i));
       group_rows.push_back(0);
-      group_bits.push_back(4);
     }
     plan.row_group.push_back(group);
     ++group_rows.back();
@@ -127,15 +159,11 @@ bool plan_gptq(PartPlan& plan) {
     for (int32_t& row : order) row = source.row_order != nullptr ? source.row_order[row] : row;
     plan.row_order = order;
   }
-  plan.runs = runs_of(group_rows, group_bits);
-  if (plan.runs.size() != 1) {
-    make_dense(plan);
-    return true;
-  }
+  StepGroups groups;
+  for (const int32_t count : group_rows)
+    if (!groups.add(count, 4)) return make_dense(plan);
   plan.kind = TileKind::gptq;
-  plan.num_groups = static_cast<int32_t>(group_rows.size());
-  place_runs(plan);
-  return true;
+  return place_segments(plan, groups);
 }
 
 }  // namespace
@@ -146,14 +174,13 @@ bool plan_part(const WeightSource& source, PartPlan& plan) {
   plan.num_strips = (source.num_out + kStripColumns - 1) / kStripColumns;
   const bool sound = source.format == WeightFormat::exl2   ? plan_exl2(plan)
                      : source.format == WeightFormat::gptq ? plan_gptq(plan)
-                                                           : (make_dense(plan), true);
+                                                           : make_dense(plan);
   if (!sound) return false;
   if (plan.row_order.empty() && source.row_order != nullptr) {
     plan.row_order.assign(source.row_order, source.row_order + source.num_in);
     if (std::is_sorted(plan.row_order.begin(), plan.row_order.end())) plan.row_order.clear();
   }
-  const uint64_t widest = uint64_t{static_cast<uint32_t>(num_steps_of(source.num_in))} * 2048;
-  return widest <= std::numeric_limits<uint32_t>::max();
+  return true;
 }
 
 bool shares_rows(const PartPlan& a, const PartPlan& b) {

@@ -19,10 +19,10 @@ struct PartPlan {
   std::vector<int32_t> row_bits;    // [K] bits | row in group << 8 (exl2)
   std::vector<int32_t> row_packed;  // [K] (exl2)
   std::vector<int32_t> group_first_row;  // gptq tiles: first tile row of each of their groups
-  std::vector<StepSource> steps;         // exl2 tiles
-  std::vector<uint32_t> group_scale;     // exl2: f16 twice
+  std::vector<uint16_t> group_scale;     // exl2: f16
+  std::vector<StepSource> steps;         // of the tiles
+  std::vector<ScaleSource> records;      // of a strip: exl2, gptq
   std::vector<Run> runs;
-  int32_t num_groups = 0;  // of the tiles
   uint32_t strip_bytes = 0;
   int32_t num_strips = 0;
 };

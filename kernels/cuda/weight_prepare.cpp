@@ -92,21 +92,17 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   const WeightSource& source = *plan.source;
   const auto rows = static_cast<size_t>(source.num_in);
   const auto padded = static_cast<size_t>(source.padded_out);
-  const int32_t num_steps = (source.num_in + kStepRows - 1) / kStepRows;
 
-  Piece codes, scales, group_scale, dense, order, row_group, row_bits, row_packed, row_source, first_rows,
-      steps;
-  std::vector<uint16_t> single_scales;  // of exl2, for reading element by element
+  Piece codes, scales, group_scale, dense, order, row_group, row_bits, row_packed, row_source, first_rows;
+  Piece steps = piece_of(plan.steps), records = piece_of(plan.records);
   if (source.column_order != nullptr)
     order = {source.column_order, static_cast<size_t>(source.num_out) * 4, 0};
   if (source.format == WeightFormat::exl2) {
     codes = {source.exl2.q_weight, static_cast<size_t>(source.exl2.packed_rows) * padded * 4, 0};
     scales = {source.exl2.q_scale, static_cast<size_t>(source.exl2.num_groups) * (padded / 8) * 4, 0};
-    for (const uint32_t scale : plan.group_scale) single_scales.push_back(static_cast<uint16_t>(scale));
-    group_scale = piece_of(single_scales);
+    group_scale = piece_of(plan.group_scale);
     row_bits = piece_of(plan.row_bits);
     row_packed = piece_of(plan.row_packed);
-    steps = piece_of(plan.steps);
   } else if (source.format == WeightFormat::gptq) {
     codes = {source.gptq.q_weight, rows / 8 * padded * 4, 0};
     scales = {source.gptq.q_zeros, static_cast<size_t>(source.gptq.num_groups) * (padded / 8) * 4, 0};
@@ -119,7 +115,7 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   }
   row_group = piece_of(plan.row_group);
   Status status = send({&codes, &scales, &group_scale, &dense, &order, &row_group, &row_bits, &row_packed,
-                        &row_source, &first_rows, &steps});
+                        &row_source, &first_rows, &steps, &records});
   if (status != Status::ok) return status;
 
   StoredMatrix stored;
@@ -143,40 +139,29 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   stored.dense_dtype = static_cast<int32_t>(source.dense.dtype);
 
   part.strip_bytes = plan.strip_bytes;
-  part.num_groups = plan.num_groups;
   part.num_strips = plan.num_strips;
   part.num_columns = source.num_out;
   part.num_runs = static_cast<int32_t>(plan.runs.size());
   std::copy(plan.runs.begin(), plan.runs.end(), part.runs);
-  const auto strips = static_cast<size_t>(plan.num_strips);
-  void* tile_memory = nullptr;
-  status = take(strips * plan.strip_bytes, &tile_memory, "taking memory for weights");
+  void* strips = nullptr;
+  status =
+      take(static_cast<size_t>(plan.num_strips) * plan.strip_bytes, &strips, "taking memory for weights");
   if (status != Status::ok) return status;
-  auto* tiles = static_cast<uint8_t*>(tile_memory);
-  part.codes = tiles;
+  part.strips = static_cast<const uint8_t*>(strips);
 
-  void* scale_memory = nullptr;
-  if (plan.kind != TileKind::dense) {
-    const size_t entry_bytes = plan.kind == TileKind::exl2 ? 16 : 128;
-    status = take(strips * static_cast<size_t>(plan.num_groups) * entry_bytes, &scale_memory,
-                  "taking memory for scales");
-    if (status != Status::ok) return status;
-    part.scales = static_cast<const uint8_t*>(scale_memory);
-  }
-  auto* entries = static_cast<uint8_t*>(scale_memory);
-  cudaError_t error = cudaSuccess;
-  if (plan.kind == TileKind::exl2) {
-    status = keep(plan.group_scale, &part.group_scale, "copying scales");
-    if (status != Status::ok) return status;
-    error = repack_exl2(stored, static_cast<const StepSource*>(at(steps)), part, num_steps, tiles,
-                        stage_->stream());
-    if (error == cudaSuccess) error = repack_exl2_scales(stored, part, entries, stage_->stream());
-  } else if (plan.kind == TileKind::gptq) {
-    error = repack_gptq(stored, part, num_steps, tiles, entries, static_cast<const int32_t*>(at(first_rows)),
-                        stage_->stream());
-  } else {
-    error = repack_dense(stored, part, num_steps, tiles, stage_->stream());
-  }
+  RepackTarget target;
+  target.strips = static_cast<uint8_t*>(strips);
+  target.strip_bytes = plan.strip_bytes;
+  target.num_strips = plan.num_strips;
+  target.steps = static_cast<const StepSource*>(at(steps));
+  target.num_steps = static_cast<int32_t>(plan.steps.size());
+  target.scales = static_cast<const ScaleSource*>(at(records));
+  target.num_scales = static_cast<int32_t>(plan.records.size());
+  const cudaError_t error =
+      plan.kind == TileKind::exl2 ? repack_exl2(stored, target, stage_->stream())
+      : plan.kind == TileKind::gptq
+          ? repack_gptq(stored, target, static_cast<const int32_t*>(at(first_rows)), stage_->stream())
+          : repack_dense(stored, target, stage_->stream());
   status = device_.check(error, "repacking weights");
   if (status != Status::ok) return status;
   // The scratch is used again for the next part, and the vectors here end with this call.
@@ -212,25 +197,15 @@ Status Preparer::bias(const WeightSource* parts, int32_t num_parts) {
   return device_.check(cudaStreamSynchronize(stage_->stream()), "copying a bias");
 }
 
-// Blocks that one launch should have: four on each multiprocessor, in one wave where the matrix allows it.
-int32_t splits_for(const Device& device, const Matrix& m) {
-  const int32_t most = std::max(1, m.num_steps / kChainsPerSplit);
-  return std::clamp(4 * device.num_multiprocessors / std::max(1, m.num_units), 1, std::min(most, 16));
-}
-
-void finish_matrix(const Device& device, Matrix& m, const PartPlan& plan) {
+void finish_matrix(Matrix& m, const PartPlan& plan) {
   m.kind = plan.kind;
   m.num_rows = plan.source->num_in;
-  m.num_steps = (m.num_rows + kStepRows - 1) / kStepRows;
-  m.max_bits = 0;
-  m.num_units = 0;
+  m.num_blocks = (m.num_rows + kBlockRows - 1) / kBlockRows;
   for (int32_t p = 0; p < m.num_parts; ++p) {
+    m.num_strips += m.parts[p].num_strips;
     for (int32_t r = 0; r < m.parts[p].num_runs; ++r)
-      m.max_bits = std::max(m.max_bits, m.parts[p].runs[r].bits);
-    m.num_units += (m.parts[p].num_strips + 1) / 2;
+      m.max_segment_bytes = std::max(m.max_segment_bytes, m.parts[p].runs[r].segment_bytes);
   }
-  if (m.paired) m.num_units = m.parts[0].num_strips;
-  m.num_splits = splits_for(device, m);
 }
 
 Status build(Device& device, const WeightSource* parts, int32_t num_parts, Weight& weight) {
@@ -268,7 +243,7 @@ Status build(Device& device, const WeightSource* parts, int32_t num_parts, Weigh
   for (size_t g = 0; g < weight.groups.size(); ++g) {
     Matrix& m = weight.groups[g].matrix;
     m.paired = num_parts == 2 && m.num_parts == 2 && m.parts[0].num_columns == m.parts[1].num_columns ? 1 : 0;
-    finish_matrix(device, m, *first_plans[g]);
+    finish_matrix(m, *first_plans[g]);
     m.num_columns = weight.num_columns;
     if (const Status s = preparer.group_rows(weight.groups[g]); s != Status::ok) return s;
   }

@@ -61,59 +61,71 @@ __device__ __forceinline__ void pack_tile(uint8_t* tile, int lane, Code code_of)
   }
 }
 
+// A stored code of fewer bits keeps its distance from the middle.
 template <int kBits>
-__device__ __forceinline__ void pack_exl2_tile(const StoredMatrix& m, int packed_row, int strip,
+__device__ __forceinline__ void pack_exl2_tile(const StoredMatrix& m, const StepSource& s, int strip,
                                                uint8_t* tile, int lane) {
   pack_tile<kBits>(tile, lane, [&](int row, int local) -> uint32_t {
     const int column = strip * kStripColumns + local;
-    if (column >= m.num_columns) return 1U << (kBits - 1);
+    if (column >= m.num_columns || s.stored_bits == 0) return 1U << (kBits - 1);
     const uint32_t* words =
-        m.codes + static_cast<size_t>(packed_row) * m.padded_columns + stored_column(m, column);
-    const int bit = row * kBits, word = bit / 32, shift = bit % 32;
+        m.codes + static_cast<size_t>(s.packed_row) * m.padded_columns + stored_column(m, column);
+    const int bit = row * s.stored_bits, word = bit / 32, shift = bit % 32;
     uint64_t two = __ldg(words + static_cast<size_t>(word) * m.padded_columns);
-    if (shift + kBits > 32)
+    if (shift + s.stored_bits > 32)
       two |= static_cast<uint64_t>(__ldg(words + static_cast<size_t>(word + 1) * m.padded_columns)) << 32;
-    return static_cast<uint32_t>(two >> shift) & ((1U << kBits) - 1);
+    const uint32_t code = static_cast<uint32_t>(two >> shift) & ((1U << s.stored_bits) - 1);
+    return code + (1U << (kBits - 1)) - (1U << (s.stored_bits - 1));
   });
 }
 
-__global__ void repack_exl2_kernel(StoredMatrix m, const StepSource* steps, uint32_t strip_bytes,
-                                   int num_steps, uint8_t* codes) {
-  const int lane = threadIdx.x & 31;
-  const int step = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
-  const int strip = blockIdx.y;
-  if (step >= num_steps) return;
-  const StepSource s = steps[step];
-  uint8_t* tile = codes + static_cast<size_t>(strip) * strip_bytes + s.tile_byte;
+// This warp's step and the place of its tile; false behind the last step.
+__device__ __forceinline__ bool take_step(const RepackTarget& target, StepSource& step, uint8_t*& tile) {
+  const int index = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
+  if (index >= target.num_steps) return false;
+  step = target.steps[index];
+  tile = target.strips + static_cast<size_t>(blockIdx.y) * target.strip_bytes + step.byte;
+  return true;
+}
+
+__global__ void repack_exl2_kernel(StoredMatrix m, RepackTarget target) {
+  const int lane = threadIdx.x & 31, strip = blockIdx.y;
+  StepSource s;
+  uint8_t* tile;
+  if (!take_step(target, s, tile)) return;
   switch (s.bits) {
     case 2:
-      return pack_exl2_tile<2>(m, s.packed_row, strip, tile, lane);
+      return pack_exl2_tile<2>(m, s, strip, tile, lane);
     case 3:
-      return pack_exl2_tile<3>(m, s.packed_row, strip, tile, lane);
+      return pack_exl2_tile<3>(m, s, strip, tile, lane);
     case 4:
-      return pack_exl2_tile<4>(m, s.packed_row, strip, tile, lane);
+      return pack_exl2_tile<4>(m, s, strip, tile, lane);
     case 5:
-      return pack_exl2_tile<5>(m, s.packed_row, strip, tile, lane);
+      return pack_exl2_tile<5>(m, s, strip, tile, lane);
     case 6:
-      return pack_exl2_tile<6>(m, s.packed_row, strip, tile, lane);
+      return pack_exl2_tile<6>(m, s, strip, tile, lane);
     default:
-      return pack_exl2_tile<8>(m, s.packed_row, strip, tile, lane);
+      return pack_exl2_tile<8>(m, s, strip, tile, lane);
   }
 }
 
-__global__ void repack_exl2_scales_kernel(StoredMatrix m, int num_groups, uint16_t* scales) {
-  const int group = blockIdx.x * blockDim.x + threadIdx.x;
-  const int strip = blockIdx.y, g = blockIdx.z;
-  if (group >= num_groups) return;
-  uint32_t nibbles = 0;
-  for (int q = 0; q < 4; ++q) {
-    const int column = strip * kStripColumns + g + 8 * q;
+// One record of scales: eight words of nibbles, the group's scale twice, and nothing.
+__global__ void repack_exl2_scales_kernel(StoredMatrix m, RepackTarget target) {
+  const int index = blockIdx.x * blockDim.y + threadIdx.y;
+  const int strip = blockIdx.y, entry = threadIdx.x;  // of 16 u16
+  if (index >= target.num_scales) return;
+  const ScaleSource s = target.scales[index];
+  uint32_t value = 0;
+  for (int q = 0; q < 4 && entry < 8; ++q) {
+    const int column = strip * kStripColumns + entry + 8 * q;
     if (column >= m.num_columns) continue;
     const int stored = stored_column(m, column);
-    const uint32_t word = m.scales[static_cast<size_t>(group) * (m.padded_columns / 8) + stored / 8];
-    nibbles |= ((word >> (4 * (stored % 8))) & 15U) << (4 * q);
+    const uint32_t word = m.scales[static_cast<size_t>(s.group) * (m.padded_columns / 8) + stored / 8];
+    value |= ((word >> (4 * (stored % 8))) & 15U) << (4 * q);
   }
-  scales[(static_cast<size_t>(strip) * num_groups + group) * 8 + g] = static_cast<uint16_t>(nibbles);
+  if (entry == 8 || entry == 9) value = m.group_scale[s.group];
+  auto* record = target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte;
+  reinterpret_cast<uint16_t*>(record)[entry] = static_cast<uint16_t>(value);
 }
 
 __device__ __forceinline__ uint32_t gptq_code(const StoredMatrix& m, int row, int stored) {
@@ -132,34 +144,35 @@ __device__ __forceinline__ __half gptq_scale(const StoredMatrix& m, int group, i
   return m.prescale == 1.0f ? scale : __float2half_rn(__half2float(scale) * m.prescale);
 }
 
-__global__ void repack_gptq_kernel(StoredMatrix m, uint32_t strip_bytes, int num_steps, uint8_t* codes) {
-  const int lane = threadIdx.x & 31;
+__global__ void repack_gptq_kernel(StoredMatrix m, RepackTarget target) {
+  const int lane = threadIdx.x & 31, strip = blockIdx.y;
   const int step = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
-  const int strip = blockIdx.y;
-  if (step >= num_steps) return;
-  uint8_t* tile = codes + static_cast<size_t>(strip) * strip_bytes + static_cast<size_t>(step) * 512;
+  StepSource s;
+  uint8_t* tile;
+  if (!take_step(target, s, tile)) return;
   pack_tile<4>(tile, lane, [&](int row, int local) -> uint32_t {
     const int column = strip * kStripColumns + local;
-    return column < m.num_columns ? gptq_code(m, step * kStepRows + row, stored_column(m, column)) : 0;
+    const int source = step * kStepRows + row;
+    return column < m.num_columns && source < m.num_rows ? gptq_code(m, source, stored_column(m, column)) : 0;
   });
 }
 
-// Group i of the tiles is the group of row group_first_row[i].
-__global__ void repack_gptq_scales_kernel(StoredMatrix m, int num_groups, const int32_t* group_first_row,
-                                          __half* scales) {
-  const int index = blockIdx.x, strip = blockIdx.y;
-  const int local = threadIdx.x;
+__global__ void repack_gptq_scales_kernel(StoredMatrix m, RepackTarget target,
+                                          const int32_t* group_first_row) {
+  const ScaleSource s = target.scales[blockIdx.x];
+  const int strip = blockIdx.y, local = threadIdx.x;
   const int column = strip * kStripColumns + local;
-  __half* entry = scales + (static_cast<size_t>(strip) * num_groups + index) * 64;
+  auto* record =
+      reinterpret_cast<__half*>(target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte);
   const int at = (local & 7) * 4 + (local >> 3);
   __half scale = __float2half(0.0f), zero = scale;
   if (column < m.num_columns) {
-    const int group = m.row_group[group_first_row[index]];
+    const int group = m.row_group[group_first_row[s.group]];
     scale = gptq_scale(m, group, stored_column(m, column));
     zero = __int2half_rn(gptq_zero(m, group, stored_column(m, column)));
   }
-  entry[at] = scale;
-  entry[32 + at] = zero;
+  record[at] = scale;
+  record[32 + at] = zero;
 }
 
 // One element by its definition; the way of last resort for layouts that tiles do not fit.
@@ -196,13 +209,13 @@ __device__ __half element(const StoredMatrix& m, int row, int column) {
   return __float2half_rn(m.prescale == 1.0f ? value : value * m.prescale);
 }
 
-__global__ void repack_dense_kernel(StoredMatrix m, uint32_t strip_bytes, int num_steps, uint8_t* codes) {
-  const int lane = threadIdx.x & 31;
+__global__ void repack_dense_kernel(StoredMatrix m, RepackTarget target) {
+  const int lane = threadIdx.x & 31, strip = blockIdx.y;
   const int step = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
-  const int strip = blockIdx.y;
-  if (step >= num_steps) return;
-  auto* words = reinterpret_cast<uint32_t*>(codes + static_cast<size_t>(strip) * strip_bytes +
-                                            static_cast<size_t>(step) * 2048);
+  StepSource s;
+  uint8_t* tile;
+  if (!take_step(target, s, tile)) return;
+  auto* words = reinterpret_cast<uint32_t*>(tile);
   for (int h = 0; h < 16; ++h) {
     const int row = step * kStepRows + lane_row(lane, h, 0);
     const int column = strip * kStripColumns + lane_column(lane, h);
@@ -211,51 +224,84 @@ __global__ void repack_dense_kernel(StoredMatrix m, uint32_t strip_bytes, int nu
   }
 }
 
-__global__ void expand_kernel(const __grid_constant__ Matrix matrix, int part_index, int first_strip,
-                              __half* target, int row_stride) {
-  __shared__ __align__(16) uint8_t tiles[kRepackWarps][2048 + 128];
-  const Part& part = matrix.parts[part_index];
-  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
-  const int step = blockIdx.x * kRepackWarps + warp;
-  const int strip = first_strip + blockIdx.y;
-  if (step >= matrix.num_steps) return;
-  int r = 0;
-  while (step >= part.runs[r].end_step && r + 1 < part.num_runs) ++r;
-  const Run& run = part.runs[r];
-  const uint8_t* tile = part.codes + static_cast<size_t>(strip) * part.strip_bytes + run.first_byte +
-                        static_cast<size_t>(step - run.first_step) * (run.bits * 128);
-  for (int c = lane; c < run.bits * 8; c += 32)
-    reinterpret_cast<uint4*>(tiles[warp])[c] = __ldcs(reinterpret_cast<const uint4*>(tile) + c);
-  __syncwarp();
-  const int group = run.first_group + ((step - run.first_step) >> run.group_shift);
-  const size_t entry = static_cast<size_t>(strip) * part.num_groups + group;
-  const uint32_t shared = shared_address(tiles[warp]);
-  const int g = lane >> 2, t = lane & 3;
-  __half2 w[16];
-  if (matrix.kind == TileKind::exl2) {
-    load_exl2_codes(run.bits, shared, lane, w);
-    __half2 s[4];
-    exl2_scales(reinterpret_cast<const uint16_t*>(part.scales)[entry * 8 + g], part.group_scale[group], s);
-    apply_scales(w, s);
-  } else if (matrix.kind == TileKind::gptq) {
-    load_codes<4>(shared, lane, w, 0.0f);
-    const auto* from = reinterpret_cast<const __half*>(part.scales) + entry * 64 + g * 4;
-#pragma unroll
-    for (int h = 0; h < 16; ++h) {
-      const int q = 2 * (h / 8) + (h & 1);
-      w[h] = __hmul2(__hsub2(w[h], __half2half2(from[32 + q])), __half2half2(from[q]));
-    }
-  } else {
-    load_codes<16>(shared, lane, w, 0.0f);
+// A warp per segment.
+template <int kBits>
+__device__ __forceinline__ void expand_tile(const uint8_t* tile, int lane, __half2 (&w)[16]) {
+  uint32_t raw[kBits];
+  fetch_words<kBits>(GlobalTile{tile}, lane, raw);
+  decode_words<kBits>(raw, w, kBits == 16 ? 0.0f : static_cast<float>(1 << (kBits - 1)));
+}
+
+__device__ __forceinline__ void expand_exl2_tile(int bits, const uint8_t* tile, int lane, __half2 (&w)[16]) {
+  switch (bits) {
+    case 2:
+      return expand_tile<2>(tile, lane, w);
+    case 3:
+      return expand_tile<3>(tile, lane, w);
+    case 4:
+      return expand_tile<4>(tile, lane, w);
+    case 5:
+      return expand_tile<5>(tile, lane, w);
+    case 6:
+      return expand_tile<6>(tile, lane, w);
+    default:
+      return expand_tile<8>(tile, lane, w);
   }
-  const int row = step * kStepRows + 8 * t;
-  if (row >= row_stride) return;
+}
+
+__global__ void __launch_bounds__(32 * kRepackWarps)
+    expand_kernel(const __grid_constant__ Matrix matrix, int part_index, int first_strip, __half* target,
+                  int row_stride) {
+  const Part& part = matrix.parts[part_index];
+  const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+  const int segment = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
+  if (segment >= part.runs[part.num_runs - 1].end) return;
+  int r = 0;
+  while (segment >= part.runs[r].end) ++r;
+  const Run& run = part.runs[r];
+  const int steps = matrix.kind == TileKind::dense ? 1 : kBlockSteps, bits = run.bits;
+  const uint8_t* record = part.strips + static_cast<size_t>(first_strip + blockIdx.y) * part.strip_bytes +
+                          run.first_byte + static_cast<size_t>(segment - run.first) * run.segment_bytes;
+  const uint32_t record_bytes = matrix.kind == TileKind::exl2 ? 32 : matrix.kind == TileKind::gptq ? 128 : 0;
+  const uint8_t* tile = record + run.records * record_bytes;
+  float scale[4] = {};
+  __half2 offset[4] = {};
+  for (int i = 0; i < steps; ++i, tile += bits * 128) {
+    if (i == 0 || run.records > 1) {
+      if (matrix.kind == TileKind::exl2) {
+        exl2_column_scales(__ldg(reinterpret_cast<const uint16_t*>(record) + g),
+                           __ldg(reinterpret_cast<const uint32_t*>(record + 16)), scale);
+      } else if (matrix.kind == TileKind::gptq) {
 #pragma unroll
-  for (int q = 0; q < 4; ++q) {
-    const int h = 8 * (q / 2) + (q & 1);
-    const size_t column = static_cast<size_t>(blockIdx.y) * kStripColumns + g + 8 * q;
-    const uint4 value = make_uint4(bits_of(w[h]), bits_of(w[h + 2]), bits_of(w[h + 4]), bits_of(w[h + 6]));
-    *reinterpret_cast<uint4*>(target + column * row_stride + row) = value;
+        for (int q = 0; q < 4; ++q) {
+          const auto* from = reinterpret_cast<const __half*>(record) + g * 4 + q;
+          scale[q] = __half2float(from[0]);
+          offset[q] = __half2half2(__hsub(__float2half(q % 2 == 0 ? -1024.0f : -64.0f), from[32]));
+        }
+      }
+      record += record_bytes;
+    }
+    __half2 w[16];
+    if (matrix.kind == TileKind::exl2) {
+      expand_exl2_tile(bits, tile, lane, w);
+      apply_scales(w, scale);
+    } else if (matrix.kind == TileKind::gptq) {
+      uint32_t raw[4];
+      fetch_words<4>(GlobalTile{tile}, lane, raw);
+      decode_shifted_words(raw, offset, w);
+      apply_scales(w, scale);
+    } else {
+      expand_tile<16>(tile, lane, w);
+    }
+    const int row = (segment * steps + i) * kStepRows + 8 * t;
+    if (row >= row_stride) continue;
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      const int h = 8 * (q / 2) + (q & 1);
+      const size_t column = static_cast<size_t>(blockIdx.y) * kStripColumns + g + 8 * q;
+      const uint4 value = make_uint4(bits_of(w[h]), bits_of(w[h + 2]), bits_of(w[h + 4]), bits_of(w[h + 6]));
+      *reinterpret_cast<uint4*>(target + column * row_stride + row) = value;
+    }
   }
 }
 
@@ -266,43 +312,34 @@ dim3 tile_grid(int num_steps, int num_strips) {
 
 }  // namespace
 
-cudaError_t repack_exl2(const StoredMatrix& source, const StepSource* steps, const Part& part, int num_steps,
-                        uint8_t* codes, cudaStream_t stream) {
-  repack_exl2_kernel<<<tile_grid(num_steps, part.num_strips), 32 * kRepackWarps, 0, stream>>>(
-      source, steps, part.strip_bytes, num_steps, codes);
+cudaError_t repack_exl2(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream) {
+  repack_exl2_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
+      source, target);
+  const dim3 grid(static_cast<unsigned>((target.num_scales + 7) / 8),
+                  static_cast<unsigned>(target.num_strips));
+  repack_exl2_scales_kernel<<<grid, dim3(16, 8), 0, stream>>>(source, target);
   return cudaGetLastError();
 }
 
-cudaError_t repack_exl2_scales(const StoredMatrix& source, const Part& part, uint8_t* scales,
-                               cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>((part.num_groups + 63) / 64), static_cast<unsigned>(part.num_strips),
-                  8);
-  repack_exl2_scales_kernel<<<grid, 64, 0, stream>>>(source, part.num_groups,
-                                                     reinterpret_cast<uint16_t*>(scales));
+cudaError_t repack_gptq(const StoredMatrix& source, const RepackTarget& target,
+                        const int32_t* group_first_row, cudaStream_t stream) {
+  repack_gptq_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
+      source, target);
+  const dim3 grid(static_cast<unsigned>(target.num_scales), static_cast<unsigned>(target.num_strips));
+  repack_gptq_scales_kernel<<<grid, 32, 0, stream>>>(source, target, group_first_row);
   return cudaGetLastError();
 }
 
-cudaError_t repack_gptq(const StoredMatrix& source, const Part& part, int num_steps, uint8_t* codes,
-                        uint8_t* scales, const int32_t* group_first_row, cudaStream_t stream) {
-  repack_gptq_kernel<<<tile_grid(num_steps, part.num_strips), 32 * kRepackWarps, 0, stream>>>(
-      source, part.strip_bytes, num_steps, codes);
-  const dim3 grid(static_cast<unsigned>(part.num_groups), static_cast<unsigned>(part.num_strips));
-  repack_gptq_scales_kernel<<<grid, 32, 0, stream>>>(source, part.num_groups, group_first_row,
-                                                     reinterpret_cast<__half*>(scales));
-  return cudaGetLastError();
-}
-
-cudaError_t repack_dense(const StoredMatrix& source, const Part& part, int num_steps, uint8_t* codes,
-                         cudaStream_t stream) {
-  repack_dense_kernel<<<tile_grid(num_steps, part.num_strips), 32 * kRepackWarps, 0, stream>>>(
-      source, part.strip_bytes, num_steps, codes);
+cudaError_t repack_dense(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream) {
+  repack_dense_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
+      source, target);
   return cudaGetLastError();
 }
 
 cudaError_t expand_columns(const Matrix& matrix, int part, int first_strip, int num_strips, __half* target,
                            int row_stride, cudaStream_t stream) {
-  expand_kernel<<<tile_grid(matrix.num_steps, num_strips), 32 * kRepackWarps, 0, stream>>>(
-      matrix, part, first_strip, target, row_stride);
+  expand_kernel<<<tile_grid(matrix.parts[part].runs[matrix.parts[part].num_runs - 1].end, num_strips),
+                  32 * kRepackWarps, 0, stream>>>(matrix, part, first_strip, target, row_stride);
   return cudaGetLastError();
 }
 

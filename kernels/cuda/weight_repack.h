@@ -9,11 +9,18 @@
 
 namespace quire::kernels {
 
-// Where the rows of one step lie in a stored EXL2 matrix.
+// Where the rows of one step come from, and where its tile goes.
 struct StepSource {
-  int32_t bits = 0;
-  int32_t packed_row = 0;  // exl2: first of `bits` packed rows
-  uint32_t tile_byte = 0;  // in the strip
+  int32_t bits = 0;         // of the tile
+  int32_t stored_bits = 0;  // exl2: no more than that; 0: rows that are not there
+  int32_t packed_row = 0;   // exl2: first of `stored_bits` packed rows
+  uint32_t byte = 0;        // of the strip
+};
+
+// Whose scales lie where.
+struct ScaleSource {
+  uint32_t byte = 0;  // of the strip
+  int32_t group = 0;  // of the tiles
 };
 
 // A stored matrix as any element of it can be read; all pointers on the device.
@@ -36,18 +43,27 @@ struct StoredMatrix {
   int32_t dense_dtype = 0;  // a DType
 };
 
-cudaError_t repack_exl2(const StoredMatrix& source, const StepSource* steps, const Part& part, int num_steps,
-                        uint8_t* codes, cudaStream_t stream);
-cudaError_t repack_exl2_scales(const StoredMatrix& source, const Part& part, uint8_t* scales,
-                               cudaStream_t stream);
-cudaError_t repack_gptq(const StoredMatrix& source, const Part& part, int num_steps, uint8_t* codes,
-                        uint8_t* scales, const int32_t* group_first_row, cudaStream_t stream);
-// Any stored matrix as f16 tiles.
-cudaError_t repack_dense(const StoredMatrix& source, const Part& part, int num_steps, uint8_t* codes,
-                         cudaStream_t stream);
+// Strips of a part from a stored matrix; `steps` and `scales` of one strip, device memory. Every byte of a
+// strip is written.
+struct RepackTarget {
+  uint8_t* strips = nullptr;
+  uint32_t strip_bytes = 0;
+  int32_t num_strips = 0;
+  const StepSource* steps = nullptr;
+  int32_t num_steps = 0;
+  const ScaleSource* scales = nullptr;
+  int32_t num_scales = 0;
+};
 
-// Columns [first_column, first_column + columns) of a part, counted within it and whole strips, as f16
-// [columns, row_stride], rows in stored order; elements from num_rows to row_stride are zero.
+cudaError_t repack_exl2(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
+// group_first_row: first tile row of each group of the tiles, device memory.
+cudaError_t repack_gptq(const StoredMatrix& source, const RepackTarget& target,
+                        const int32_t* group_first_row, cudaStream_t stream);
+// Any stored matrix as f16 tiles.
+cudaError_t repack_dense(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
+
+// `num_strips` strips of a part from `first_strip` on as f16 [columns, row_stride], rows in stored order;
+// each weight rounded to f16, elements from num_rows to row_stride zero.
 cudaError_t expand_columns(const Matrix& matrix, int part, int first_strip, int num_strips, __half* target,
                            int row_stride, cudaStream_t stream);
 

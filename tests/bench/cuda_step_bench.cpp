@@ -1,5 +1,5 @@
 // Decode and prefill steps of Llama shapes with random EXL2 weights, through the kernel table alone, and the
-// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [quick]
+// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [quick] [only=TEXT]
 //
 // Weights are 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of q/k/v,
 // o, gate/up and the head are permuted. All layers share one layer's pages, which exceed the L2 many times
@@ -440,6 +440,7 @@ struct Bench {
   double bandwidth;
   Results results;
   bool quick = false;
+  std::string only;  // of what is measured, only what has this in its name
 
   void line(const std::string& name, double step, double tokens, double bytes) {
     std::printf("  %-44s %9.1f us  %9.0f tok/s  %6.2f TB/s  %4.1f %%\n", name.c_str(), step * 1e6,
@@ -452,6 +453,8 @@ struct Bench {
     results.add(name, text);
   }
 
+  bool wanted(const std::string& name) const { return name.find(only) != std::string::npos; }
+
   void kernels(const KernelTable& table, Device* device, const Model& model, Runner& runner,
                const std::string& prefix) {
     const struct {
@@ -460,13 +463,17 @@ struct Bench {
     } kinds[] = {
         {"qkv", &model.qkv}, {"o", &model.output}, {"gate_up", &model.gate_up}, {"down", &model.down}};
     (void)device;
-    for (const int32_t rows : {1, 8, 16, 32, 64})
-      for (const auto& kind : kinds)
-        line(prefix + " linear " + kind.name + " rows " + std::to_string(rows),
-             runner.measure_linear(*kind.weights, rows), rows,
-             static_cast<double>(table.weight_bytes(kind.weights->front())));
-    line(prefix + " linear head rows 1", runner.measure_linear({model.head}, 1), 1,
-         static_cast<double>(table.weight_bytes(model.head)));
+    for (const int32_t rows : {1, 8, 16, 32, 64}) {
+      for (const auto& kind : kinds) {
+        const std::string name = prefix + " linear " + kind.name + " rows " + std::to_string(rows);
+        if (wanted(name))
+          line(name, runner.measure_linear(*kind.weights, rows), rows,
+               static_cast<double>(table.weight_bytes(kind.weights->front())));
+      }
+    }
+    if (wanted(prefix + " linear head rows 1"))
+      line(prefix + " linear head rows 1", runner.measure_linear({model.head}, 1), 1,
+           static_cast<double>(table.weight_bytes(model.head)));
   }
 
   void run(const Shape& shape, bool deterministic, const RawWords& raw) {
@@ -498,17 +505,18 @@ struct Bench {
     const double layers = model.shape().layers;
     if (deterministic) {
       for (const int32_t jobs : {1, 2, 4, 8, 16, 32, 64}) {
+        const std::string name = mode + " decode " + std::to_string(jobs) + " x 256";
+        if (!wanted(name) && !(jobs == 64 && wanted(mode + " linear"))) continue;
         Runner runner(table, device, model, {jobs, 1, 255});
         const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
-        line(mode + " decode " + std::to_string(jobs) + " x 256", runner.measure(40, true), jobs, bytes);
-        if (jobs == 1) line(mode + " decode 1 x 256, no draw", runner.measure(40, false), jobs, bytes);
-        if (jobs == 1)
-          line(mode + " attention 1 x 256", runner.measure_attention(), 1,
-               static_cast<double>(runner.kv_bytes()));
+        line(name, runner.measure(40, true), jobs, bytes);
+        line(name + ", no draw", runner.measure(40, false), jobs, bytes);
+        line(mode + " attention " + std::to_string(jobs) + " x 256", runner.measure_attention(), jobs,
+             static_cast<double>(runner.kv_bytes()));
         if (jobs == 64 && !quick) kernels(table, device, model, runner, mode);
       }
     }
-    {
+    if (wanted(mode + " prefill 2048")) {
       Runner runner(table, device, model, {1, 2048, 0});
       const double step = runner.measure(6, true);
       line(mode + " prefill 2048", step, 2048, weights);
@@ -518,7 +526,8 @@ struct Bench {
     }
     if (!deterministic || quick) return;
     for (const KvFormat format : {KvFormat::f16, KvFormat::q8, KvFormat::q4}) {
-      const char* name = format == KvFormat::f16 ? "f16" : format == KvFormat::q8 ? "q8" : "q4";
+      const std::string name = format == KvFormat::f16 ? "f16" : format == KvFormat::q8 ? "q8" : "q4";
+      if (!wanted(mode + " decode 16 x 16k " + name)) continue;
       Runner runner(table, device, model, {16, 1, 16383, format});
       const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
       line(mode + " decode 16 x 16k " + name, runner.measure(10, true), 16, bytes);
@@ -531,12 +540,12 @@ struct Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [quick]");
+  if (argc < 3) stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [quick] [only=TEXT]");
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) stop(dlerror());
   const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
   if (entry == nullptr) stop("the plug-in has no quire_backend_entry");
-  Bench bench{entry(kBackendAbi), 0.0, {}, false};
+  Bench bench{entry(kBackendAbi), 0.0, {}, false, {}};
   char why[512] = {};
   if (bench.backend == nullptr || bench.backend->num_devices(why, sizeof(why)) == 0) stop(why);
   bench.bandwidth = measure_read_bandwidth();
@@ -544,12 +553,15 @@ int main(int argc, char** argv) {
   std::printf("read bandwidth %.3f TB/s\n", bench.bandwidth / 1e12);
   bench.results.add("read bandwidth", "\"bytes_per_s\": " + std::to_string(bench.bandwidth));
   const RawWords raw(size_t{110} << 20);
-  for (int i = 3; i < argc; ++i) bench.quick |= std::strcmp(argv[i], "quick") == 0;
   for (int i = 3; i < argc; ++i) {
-    if (std::strcmp(argv[i], "quick") == 0) continue;
+    bench.quick |= std::strcmp(argv[i], "quick") == 0;
+    if (std::strncmp(argv[i], "only=", 5) == 0) bench.only = argv[i] + 5;
+  }
+  for (int i = 3; i < argc; ++i) {
+    if (std::strcmp(argv[i], "8b") != 0 && std::strcmp(argv[i], "1b") != 0) continue;
     const Shape& shape = kShapes[std::strcmp(argv[i], "1b") == 0 ? 1 : 0];
     bench.run(shape, true, raw);
-    bench.run(shape, false, raw);
+    if (bench.wanted(std::string(shape.name) + " fast prefill 2048")) bench.run(shape, false, raw);
   }
   std::FILE* out = std::fopen(argv[2], "w");
   if (out == nullptr) stop("cannot write the results");

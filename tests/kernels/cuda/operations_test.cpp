@@ -231,7 +231,7 @@ class BlockTest : public OperationsTest {
   static constexpr int32_t kHidden = 256, kInner = 512, kVocabulary = 500, kHeads = 8, kKvHeads = 2,
                            kDim = 64;
 
-  void make_model(bool permute) {
+  void make_model(bool permute, KvFormat format = KvFormat::f16, int32_t page_tokens = 32) {
     const std::vector<int32_t> shared = random_order(kHidden, random_);
     const auto ordered = [&](const std::vector<std::pair<int, int>>& layout, int32_t columns) {
       auto w = std::make_unique<StoredWeight>();
@@ -272,10 +272,14 @@ class BlockTest : public OperationsTest {
     for (int i = 0; i < kDim / 2; ++i)
       frequencies.push_back(std::pow(10000.0f, -2.0f * static_cast<float>(i) / kDim));
     frequencies_ = to_device(frequencies);
-    shape_ = {KvFormat::f16, KvFormat::f16, 32, 80, kKvHeads, kDim};
-    kv_.keys = poisoned<uint8_t>(kv_data_bytes(shape_, KvFormat::f16));
-    kv_.values = poisoned<uint8_t>(kv_data_bytes(shape_, KvFormat::f16));
-    constexpr size_t kTokens = 128;
+    shape_ = {format, format, page_tokens, 80, kKvHeads, kDim};
+    kv_.keys = poisoned<uint8_t>(kv_data_bytes(shape_, format));
+    kv_.values = poisoned<uint8_t>(kv_data_bytes(shape_, format));
+    if (kv_scale_bytes(shape_, format) > 0) {
+      kv_.key_scales = poisoned<uint8_t>(kv_scale_bytes(shape_, format));
+      kv_.value_scales = poisoned<uint8_t>(kv_scale_bytes(shape_, format));
+    }
+    constexpr size_t kTokens = 160;
     space_.hidden = poisoned<float>(kTokens * kHidden);
     space_.normed = poisoned<uint16_t>(kTokens * kHidden);
     space_.qkv = poisoned<uint16_t>(kTokens * (kHeads + 2 * kKvHeads) * kDim);
@@ -395,15 +399,20 @@ class BlockTest : public OperationsTest {
 
 TEST_F(BlockTest, FusedBlocksEqualComposedOnes) {
   for (const bool permute : {false, true}) {
-    // A context belongs to one model: what it has recorded is that model's steps.
-    table_->release_context(context_);
-    make_context(small_limits());
-    make_model(permute);
-    for (const auto& [past, counts] :
-         {std::pair<std::vector<int32_t>, std::vector<int32_t>>{{0, 0}, {40, 3}}, {{40, 3}, {1, 1}}}) {
-      const auto composed = step(past, counts, false);
-      const auto fused = step(past, counts, true);
-      EXPECT_LT(relative_error(fused, composed), 3e-3);
+    for (const auto& [format, page_tokens] :
+         {std::pair{KvFormat::f16, 32}, {KvFormat::f16, 256}, {KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
+      SCOPED_TRACE(testing::Message() << "permute " << permute << ", format " << static_cast<int>(format)
+                                      << ", pages of " << page_tokens);
+      // A context belongs to one model: what it has recorded is that model's steps.
+      table_->release_context(context_);
+      make_context(small_limits());
+      make_model(permute, format, page_tokens);
+      for (const auto& [past, counts] :
+           {std::pair<std::vector<int32_t>, std::vector<int32_t>>{{0, 0}, {40, 3}}, {{40, 3}, {1, 1}}}) {
+        const auto composed = step(past, counts, false);
+        const auto fused = step(past, counts, true);
+        EXPECT_LT(relative_error(fused, composed), 3e-3);
+      }
     }
   }
 }
@@ -427,13 +436,25 @@ TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
 }
 
 TEST_F(BlockTest, CompanyAndChunksDoNotShow) {
-  make_model(true);
-  const auto whole = step({0, 0, 0}, {40, 33, 50}, true);
-  const auto alone = step({0}, {40}, true);
-  EXPECT_EQ(std::memcmp(alone.data(), whole.data(), alone.size() * sizeof(float)), 0);
-  step({0}, {17}, true);
-  step({17}, {22}, true);
-  EXPECT_EQ(step({39}, {1}, true), alone);
+  for (const auto& [format, page_tokens] :
+       {std::pair{KvFormat::f16, 32}, {KvFormat::f16, 256}, {KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
+    SCOPED_TRACE(testing::Message() << "format " << static_cast<int>(format) << ", pages of " << page_tokens);
+    table_->release_context(context_);
+    make_context(small_limits());
+    make_model(true, format, page_tokens);
+    const auto whole = step({0, 0, 0}, {40, 33, 50}, true);
+    const auto alone = step({0}, {40}, true);
+    EXPECT_EQ(std::memcmp(alone.data(), whole.data(), alone.size() * sizeof(float)), 0);
+    step({0}, {17}, true);
+    step({17}, {22}, true);
+    EXPECT_EQ(step({39}, {1}, true), alone);
+    // Past the first chunk of keys, so that blocks merge.
+    const auto late = step({0}, {140}, true);
+    step({0}, {128}, true);
+    std::vector<float> last;
+    for (int32_t position = 128; position < 140; ++position) last = step({position}, {1}, true);
+    EXPECT_EQ(last, late);
+  }
 }
 
 TEST_F(OperationsTest, OutOfMemoryIsToldAndHarmsNothing) {

@@ -24,6 +24,7 @@ struct StoredWeight {
   std::vector<uint16_t> halves;
   std::vector<float> floats;
   // [K, N]: input features by output columns as the prepared matrix has them, and the same in stored columns.
+  // Products of code and scale, not rounded to f16.
   std::vector<float> values, stored_values;
 
   void finish_columns() {
@@ -93,7 +94,7 @@ inline void make_exl2(StoredWeight& w, const std::vector<std::pair<int, int>>& l
         const float factor = round_to_half(static_cast<float>((nibble + 1) * (nibble + 1)) * largest);
         const int32_t centred = static_cast<int32_t>(code) - (1 << (group.bits - 1));
         w.stored_values[feature * static_cast<size_t>(columns) + column] =
-            round_to_half(static_cast<float>(centred) * factor);
+            static_cast<float>(centred) * factor;
       }
     }
   }
@@ -129,7 +130,7 @@ inline void make_gptq(StoredWeight& w, int32_t rows, int32_t columns, int32_t gr
       const uint32_t zero = (w.q_scale[g * width / 8 + column / 8] >> (4 * (column % 8)) & 15U) + 1;
       const float value = static_cast<float>(static_cast<int32_t>(code) - static_cast<int32_t>(zero)) *
                           half_to_float(w.half_scales[g * width + column]);
-      w.stored_values[static_cast<size_t>(k) * static_cast<size_t>(columns) + column] = round_to_half(value);
+      w.stored_values[static_cast<size_t>(k) * static_cast<size_t>(columns) + column] = value;
     }
   }
   w.finish_columns();

@@ -1,0 +1,469 @@
+// Attention for steps in which every sequence has one token: one block per (chunk of 128 keys, sequence, kv
+// head), for the cache formats and head sizes that matter most. The arithmetic is that of attention.cuh.
+//
+// Keys and values travel to shared memory as they are, asynchronously; quantized ones are unpacked on the way
+// from there into the registers of tensor cores, each by one warp: the four warps of a block split the
+// chunk's keys for the scores and the head dimension for the values.
+//
+// With `append` the block whose chunk the token falls into also writes the token's key and value to the
+// cache: per-head norm, rotary embedding and quantization included. Older tokens do not depend on the kernel
+// before; they are fetched while it still runs.
+//
+// Bytes: keys and values once; per chunk and row HD + 2 floats of partial results, written and read in L2 (3
+// % of the pages' bytes for f16 and 4 rows, 11 % for q4). Instructions per chunk of q4, 128 dimensions and up
+// to 8 rows: about 800 per warp.
+#include <algorithm>
+
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_merge.cuh"
+#include "kernels/cuda/kv_row.cuh"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kThreads = 128;
+
+struct SingleArguments {
+  AttentionParams p;
+  AppendKvParams append;  // used where appends
+  int32_t appends;
+  const int32_t* place;
+  MergeArguments merge;
+};
+
+// How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
+// that read different rows meet in no bank.
+template <int HD, KvFormat kFormat, bool kKeys>
+struct Rows {
+  static constexpr int kBytes = kFormat == KvFormat::f16 ? HD * 2 : kFormat == KvFormat::q8 ? HD : HD / 2;
+  static constexpr int kStride = kFormat == KvFormat::f16  ? kBytes
+                                 : kFormat == KvFormat::q8 ? kBytes + (kKeys ? 32 : 16)
+                                                           : kBytes + 16;
+  static constexpr int kPieces = kBytes / 16;
+  static constexpr int kScaleBytes = kFormat == KvFormat::f16 ? 0 : HD / 32 * 2;  // of a row
+  static constexpr uint32_t kScalesAt = kChunkTokens * kStride;
+  static constexpr uint32_t kTotal = kScalesAt + kChunkTokens * kScaleBytes;
+
+  __device__ __forceinline__ static uint32_t place(int row, int piece) {
+    return kFormat == KvFormat::f16 ? tile_offset<HD>(row, piece) : row * kStride + piece * 16;
+  }
+  // Rows [0, live) from the pages' row `first` on; zeros behind them.
+  __device__ __forceinline__ static void copy(const void* data, const void* scales, size_t first, int live,
+                                              uint32_t target) {
+    const auto* from = static_cast<const uint8_t*>(data) + first * kBytes;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < kChunkTokens * kPieces; i += kThreads) {
+      const int row = i / kPieces;
+      copy_async_16(target + place(row, i % kPieces), row < live ? from + i * 16 : from, row < live ? 16 : 0);
+    }
+    if constexpr (kScaleBytes > 0) {
+      const auto* scale = static_cast<const uint8_t*>(scales) + first * kScaleBytes;
+      for (int at = threadIdx.x * 16; at < kChunkTokens * kScaleBytes; at += kThreads * 16) {
+        const int bytes = max(0, min(16, live * kScaleBytes - at));
+        copy_async_16(target + kScalesAt + at, bytes > 0 ? scale + at : scale, bytes);
+      }
+    }
+    commit_copies();
+  }
+  // One row more, by the threads from `first_thread` on.
+  __device__ __forceinline__ static void copy_row(const void* data, const void* scales, size_t at, int row,
+                                                  uint32_t target, int first_thread) {
+    const int i = static_cast<int>(threadIdx.x) - first_thread;
+    if (i >= 0 && i < kPieces)
+      copy_async_16(target + place(row, i), static_cast<const uint8_t*>(data) + at * kBytes + i * 16);
+    if (i == kPieces) {
+      const auto* from = static_cast<const uint8_t*>(scales) + at * kScaleBytes;
+      const uint32_t to = target + kScalesAt + row * kScaleBytes;
+      if constexpr (kScaleBytes == 16) copy_async_16(to, from);
+      if constexpr (kScaleBytes == 8) copy_async_8(to, from);
+      if constexpr (kScaleBytes == 4) copy_async_4(to, from);
+    }
+  }
+};
+
+// Keys as the B operand: dimensions 32 * block .. + 31 of key `row`, two mma of 16.
+template <int HD, KvFormat kFormat>
+__device__ __forceinline__ void unpack_key(uint32_t keys, int row, int block, int t, __half2 scale,
+                                           uint32_t (&b)[4]) {
+  using R = Rows<HD, kFormat, true>;
+  if constexpr (kFormat == KvFormat::q8) {
+    const uint2 v = load_shared_8(keys + row * R::kStride + block * 32 + t * 8);
+    b[0] = expand_q8_pair(v.x, 0, scale);
+    b[1] = expand_q8_pair(v.x, 1, scale);
+    b[2] = expand_q8_pair(v.y, 0, scale);
+    b[3] = expand_q8_pair(v.y, 1, scale);
+  } else {
+    const uint32_t v = load_shared_4(keys + row * R::kStride + block * 16 + t * 4);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) b[i] = expand_q4_pair(v, i, scale);
+  }
+}
+
+// Values as the B operand: of keys `row`, row + 1 the lane's kDims dimensions from byte or nibble 0 of `at`
+// on.
+template <int HD, KvFormat kFormat, int kDims>
+__device__ __forceinline__ void unpack_values(uint32_t at, __half2 scales, uint32_t (&b)[kDims]) {
+  using R = Rows<HD, kFormat, false>;
+  if constexpr (kFormat == KvFormat::q8) {
+    const uint32_t x = kDims == 4 ? load_shared_4(at) : load_shared_2(at);
+    const uint32_t y = kDims == 4 ? load_shared_4(at + R::kStride) : load_shared_2(at + R::kStride);
+#pragma unroll
+    for (int i = 0; i < kDims; i += 2) {
+      const uint32_t both = __byte_perm(x, y, i == 0 ? 0x5140 : 0x7362);
+      b[i] = expand_q8_pair(both, 0, scales);
+      b[i + 1] = expand_q8_pair(both, 1, scales);
+    }
+  } else {
+    const uint32_t x = kDims == 4 ? load_shared_2(at) : load_shared_1(at);
+    const uint32_t y = kDims == 4 ? load_shared_2(at + R::kStride) : load_shared_1(at + R::kStride);
+    const uint32_t both = x | y << 16;
+#pragma unroll
+    for (int i = 0; i < kDims; ++i) b[i] = expand_q4_pair(both, i, scales);
+  }
+}
+
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+struct Places {
+  using Keys = Rows<HD, kKeyFormat, true>;
+  using Values = Rows<HD, kValueFormat, false>;
+  static constexpr uint32_t kValues = Keys::kTotal;
+  static constexpr uint32_t kQueries = kValues + Values::kTotal;   // [16][HD] f16
+  static constexpr uint32_t kRow = kQueries + kTileRows * HD * 2;  // [4][HD] floats
+  static constexpr uint32_t kTurned = kRow + 4 * HD * 4;           // [4][2][128] f16: scales of values
+  static constexpr uint32_t kUsed = kTurned + 4 * 2 * kChunkTokens * 2;
+  static constexpr uint32_t kMerge = kTileRows * HD * 4 + 64 * kTileRows * 8;
+  static constexpr uint32_t kTotal = kUsed > kMerge ? kUsed : kMerge;
+};
+
+// kHalves: 1 where all rows lie in the first half of a tile of 16.
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kHalves>
+__global__ void __launch_bounds__(kThreads)
+    attention_single_kernel(const __grid_constant__ SingleArguments a) {
+  using P = Places<HD, kKeyFormat, kValueFormat>;
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ float maxima[4][kTileRows];
+  __shared__ float totals[2][kTileRows];  // maximum and sum of a chunk
+  release_successor();
+
+  const AttentionParams& p = a.p;
+  const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
+  const int g = lane >> 2, t = lane & 3;
+  const int sequence = blockIdx.y, kv_head = blockIdx.z;
+  const int group = p.heads.num_heads / p.heads.num_kv_heads;
+  const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
+  // The batch was placed before the step began, by something that all its kernels wait for.
+  const int position = p.batch.positions[sequence];
+  const int first_chunk = rule.first_chunk(position), last_chunk = position / kChunkTokens;
+  const int chunk = first_chunk + static_cast<int>(blockIdx.x), num_chunks = last_chunk - first_chunk + 1;
+  if (chunk > last_chunk) return;
+  const int page_tokens = p.kv_shape.page_tokens, begin = chunk * kChunkTokens;
+  const int page =
+      p.batch.page_table[static_cast<size_t>(sequence) * p.batch.page_table_stride + begin / page_tokens];
+  const size_t first_row =
+      (static_cast<size_t>(page) * p.heads.num_kv_heads + kv_head) * page_tokens + begin % page_tokens;
+  const uint32_t keys = shared_address(shared), values = keys + P::kValues, queries = keys + P::kQueries;
+  if (!a.appends) wait_for_predecessor();
+  const int live = min(kChunkTokens, position - begin + (a.appends ? 0 : 1));
+  P::Keys::copy(p.kv.keys, p.kv.key_scales, first_row, live, keys);
+  P::Values::copy(p.kv.values, p.kv.value_scales, first_row, live, values);
+  if (a.appends) wait_for_predecessor();
+
+  // Rows of the group's queries, then, where the token falls into this chunk, its key and value.
+  float* row = reinterpret_cast<float*>(shared + P::kRow) + warp * HD;
+  const bool takes_token = a.appends && chunk == last_chunk;
+#pragma unroll 1
+  for (int r = warp; r < group + (takes_token ? 2 : 0); r += kThreads / 32) {
+    if (r < group) {
+      const int head = kv_head * group + r;
+      if (a.appends) {
+        load_head(a.append, sequence, head, row, lane);
+      } else {
+        const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads;
+        const auto* from =
+            static_cast<const __half*>(p.qkv) + (static_cast<size_t>(sequence) * heads + head) * HD;
+        for (int d = lane; d < HD; d += 32) row[d] = __half2float(from[d]);
+      }
+      float back = 1.0f;
+      if constexpr (kKeyFormat != KvFormat::f16) {
+        for (int d = lane; d < HD; d += 32) row[d] = __half2float(__float2half_rn(row[d]));
+        __syncwarp();
+        hadamard_32(row, HD, lane, 32, [] { __syncwarp(); });
+        back = 0.03125f;
+      }
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < HD / 32; ++i) {
+        const int d = lane + 32 * i, slot = key_slot(kKeyFormat, d);
+        *reinterpret_cast<__half*>(shared + P::kQueries + tile_offset<HD>(r, slot / 8) + slot % 8 * 2) =
+            __float2half_rn(row[d] * back);
+      }
+    } else {
+      const bool is_key = r == group;
+      load_head(a.append, sequence, p.heads.num_heads + (is_key ? 0 : p.heads.num_kv_heads) + kv_head, row,
+                lane);
+      const size_t at = first_row + (position - begin);
+      if (is_key) {
+        store_row(row, HD, kKeyFormat, p.kv.keys, p.kv.key_scales, at, lane);
+      } else {
+        store_row(row, HD, kValueFormat, p.kv.values, p.kv.value_scales, at, lane);
+      }
+    }
+    __syncwarp();
+  }
+  if (takes_token) {
+    wait_for_copies<0>();
+    __syncthreads();
+    const size_t at = first_row + (position - begin);
+    P::Keys::copy_row(p.kv.keys, p.kv.key_scales, at, position - begin, keys, 0);
+    P::Values::copy_row(p.kv.values, p.kv.value_scales, at, position - begin, values, 64);
+    commit_copies();
+    wait_for_copies<0>();
+  } else {
+    wait_for_copies<1>();
+  }
+  __syncthreads();
+
+  // Scores of the rows by the warp's 32 keys.
+  float score[4][4] = {};
+  if constexpr (kKeyFormat == KvFormat::f16) {
+#pragma unroll
+    for (int k = 0; k < HD / 16; ++k) {
+      uint32_t query[4];
+      load_matrices(query, queries + tile_offset<HD>(lane & 15, 2 * k + (lane >> 4)));
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        uint32_t key[4];
+        load_matrices(key, keys + tile_offset<HD>(warp * 32 + n * 16 + (lane & 7) + ((lane >> 4) << 3),
+                                                  2 * k + ((lane >> 3) & 1)));
+        mma_16x8x16(score[2 * n], query, key[0], key[1]);
+        mma_16x8x16(score[2 * n + 1], query, key[2], key[3]);
+      }
+    }
+  } else {
+#pragma unroll
+    for (int block = 0; block < HD / 32; ++block) {
+      uint32_t query[2][4];
+#pragma unroll
+      for (int j = 0; j < 2; ++j)
+        load_matrices(query[j], queries + tile_offset<HD>(lane & 15, 4 * block + 2 * j + (lane >> 4)));
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        const int key = warp * 32 + n * 8 + g;
+        const uint32_t scale =
+            load_shared_2(keys + P::Keys::kScalesAt + key * P::Keys::kScaleBytes + block * 2) * 0x00010001U;
+        uint32_t b[4];
+        unpack_key<HD, kKeyFormat>(keys, key, block, t, half2_of(scale), b);
+        mma_16x8x16(score[n], query[0], b[0], b[1]);
+        mma_16x8x16(score[n], query[1], b[2], b[3]);
+      }
+    }
+  }
+  // All rows are of one token, so what is hidden from one is hidden from all.
+  const bool hides = rule.hides(begin, position) || rule.hides(begin + kChunkTokens - 1, position);
+  float largest[kHalves];
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h) {
+    largest[h] = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+#pragma unroll
+      for (int x = 0; x < 2; ++x) {
+        float& s = score[n][2 * h + x];
+        s = rule.score(s);
+        if (hides && rule.hides(begin + warp * 32 + n * 8 + 2 * t + x, position)) s = -INFINITY;
+        largest[h] = fmaxf(largest[h], s);
+      }
+    }
+    largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffU, largest[h], 1));
+    largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffU, largest[h], 2));
+    if (t == 0) maxima[warp][g + 8 * h] = largest[h];
+  }
+  __syncthreads();
+  // The keys are done with: their place takes the weights, [16][128] f16.
+#pragma unroll
+  for (int h = 0; h < kHalves; ++h) {
+    const int r = g + 8 * h;
+    largest[h] = fmaxf(fmaxf(maxima[0][r], maxima[1][r]), fmaxf(maxima[2][r], maxima[3][r]));
+    if (warp == 0 && t == 0) totals[0][r] = largest[h];
+#pragma unroll
+    for (int n = 0; n < 4; ++n)
+      *reinterpret_cast<__half2*>(shared + tile_offset<kChunkTokens>(r, warp * 4 + n) + t * 4) =
+          __floats2half2_rn(weight_of(score[n][2 * h], largest[h]),
+                            weight_of(score[n][2 * h + 1], largest[h]));
+  }
+  wait_for_copies<0>();
+  __syncthreads();
+
+  // The warp's quarter of the head dimension, over all keys of the chunk.
+  constexpr int kTiles = HD / 4 / 8;
+  float out[kTiles][4] = {};
+  float sum[4] = {};
+  constexpr int kDims =
+      kTiles < 4 ? kTiles : 4;             // of a lane in one block of 32 dimensions, or in half of one
+  constexpr int kBlocks = kTiles / kDims;  // of the warp
+  const uint32_t turned = keys + P::kTurned + warp * (2 * kChunkTokens * 2);
+  if constexpr (kValueFormat != KvFormat::f16) {
+    // Scales of the warp's blocks, key by key.
+#pragma unroll
+    for (int i = 0; i < kBlocks; ++i) {
+      const int block = warp * (HD / 4) / 32 + i;
+      uint32_t s[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j)
+        s[j] = load_shared_2(values + P::Values::kScalesAt + (lane * 4 + j) * P::Values::kScaleBytes +
+                             block * 2);
+      store_shared_8(turned + (i * kChunkTokens + lane * 4) * 2,
+                     make_uint2(s[0] | s[1] << 16, s[2] | s[3] << 16));
+    }
+    __syncwarp();
+  }
+#pragma unroll
+  for (int k = 0; k < kChunkTokens / 16; ++k) {
+    uint32_t weight[4];
+    load_matrices(weight, keys + tile_offset<kChunkTokens>(lane & 15, 2 * k + (lane >> 4)));
+    if (warp == 0) mma_16x8x16(sum, weight, kOnes, kOnes);
+    if constexpr (kValueFormat == KvFormat::f16) {
+#pragma unroll
+      for (int n = 0; n < kTiles / 2; ++n) {
+        uint32_t value[4];
+        load_matrices_transposed(
+            value, values + tile_offset<HD>(k * 16 + (lane & 15), warp * kTiles + 2 * n + (lane >> 4)));
+        mma_16x8x16(out[2 * n], weight, value[0], value[1]);
+        mma_16x8x16(out[2 * n + 1], weight, value[2], value[3]);
+      }
+    } else {
+      const int key = k * 16 + 2 * t;
+#pragma unroll
+      for (int i = 0; i < kBlocks; ++i) {
+        constexpr int kPerByte = kValueFormat == KvFormat::q4 ? 2 : 1;
+        const uint32_t at =
+            values + key * P::Values::kStride + (warp * (HD / 4) + i * 32 + g * kDims) / kPerByte;
+        uint32_t b[2][kDims];
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+          unpack_values<HD, kValueFormat, kDims>(
+              at + j * 8 * P::Values::kStride,
+              half2_of(load_shared_4(turned + (i * kChunkTokens + key + 8 * j) * 2)), b[j]);
+#pragma unroll
+        for (int d = 0; d < kDims; ++d) mma_16x8x16(out[i * kDims + d], weight, b[0][d], b[1][d]);
+      }
+    }
+  }
+  if (warp == 0 && t == 0) {
+    totals[1][g] = sum[0];
+    totals[1][g + 8] = sum[2];
+  }
+  __syncthreads();
+
+  // Dimension of column 2t + x of tile n.
+  auto dimension = [&](int n, int x) {
+    if constexpr (kValueFormat == KvFormat::f16) return warp * (HD / 4) + n * 8 + 2 * t + x;
+    return warp * (HD / 4) + n / kDims * 32 + (2 * t + x) * kDims + n % kDims;
+  };
+  const QueryRows q{static_cast<const __half*>(p.qkv), sequence, group, group, kv_head, HD, 0};
+  const int tile = sequence * p.heads.num_kv_heads + kv_head;
+  float* row_values = reinterpret_cast<float*>(shared);  // [16][HD]
+  if (num_chunks == 1) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2 * kHalves; ++i) {
+        const int r = g + 8 * (i >> 1);
+        row_values[r * HD + dimension(n, i & 1)] = __fmul_rn(out[n][i], 1.0f / totals[1][r]);
+      }
+    }
+  } else {
+    const PartialRows partial(a.merge, tile, HD);
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2 * kHalves; ++i) {
+        const int r = g + 8 * (i >> 1);
+        if (r < group) __stcg(partial.row(blockIdx.x, r) + dimension(n, i & 1), out[n][i]);
+      }
+    }
+    if (threadIdx.x < group)
+      __stcg(partial.total(blockIdx.x, threadIdx.x),
+             make_float2(totals[0][threadIdx.x], totals[1][threadIdx.x]));
+    if (!arrives_last(a.merge, tile, num_chunks)) return;
+    merge_chunks<HD, kThreads>(partial, num_chunks, group, shared);
+  }
+  store_rows<HD, kThreads>(p, a.place, q, 0, group, row_values);
+}
+
+using Kernel = void (*)(const SingleArguments);
+
+struct Choice {
+  Kernel kernel;
+  uint32_t shared_bytes;
+};
+
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+Choice choose_rows(int group) {
+  return {group <= 8 ? attention_single_kernel<HD, kKeyFormat, kValueFormat, 1>
+                     : attention_single_kernel<HD, kKeyFormat, kValueFormat, 2>,
+          Places<HD, kKeyFormat, kValueFormat>::kTotal};
+}
+
+template <int HD>
+Choice choose_formats(KvFormat keys, KvFormat values, int group) {
+  if (keys == KvFormat::f16 && values == KvFormat::f16)
+    return choose_rows<HD, KvFormat::f16, KvFormat::f16>(group);
+  if (keys == KvFormat::q8 && values == KvFormat::q8)
+    return choose_rows<HD, KvFormat::q8, KvFormat::q8>(group);
+  if (keys == KvFormat::q8 && values == KvFormat::q4)
+    return choose_rows<HD, KvFormat::q8, KvFormat::q4>(group);
+  if (keys == KvFormat::q4 && values == KvFormat::q4)
+    return choose_rows<HD, KvFormat::q4, KvFormat::q4>(group);
+  return {};
+}
+
+Choice choose(const AttentionParams& p) {
+  const int group = p.heads.num_heads / p.heads.num_kv_heads;
+  const bool fits =
+      p.batch.max_query_tokens == 1 && group <= kTileRows && p.kv_shape.page_tokens % kChunkTokens == 0;
+  if (!fits) return {};
+  const KvFormat keys = p.kv_shape.key_format, values = p.kv_shape.value_format;
+  if (p.heads.head_dim == 64) return choose_formats<64>(keys, values, group);
+  if (p.heads.head_dim == 128) return choose_formats<128>(keys, values, group);
+  return {};
+}
+
+}  // namespace
+
+bool single_fits(const AttentionParams& p, int max_chunks, const AttentionScratch& scratch) {
+  return choose(p).kernel != nullptr && decode_fits(p, max_chunks, scratch);
+}
+
+cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvParams* append,
+                                    const int32_t* place, int max_chunks, const AttentionScratch& scratch,
+                                    Launch l) {
+  const Choice choice = choose(p);
+  const int group = p.heads.num_heads / p.heads.num_kv_heads;
+  SingleArguments a{
+      p, {}, append != nullptr ? 1 : 0, place, {max_chunks, group, scratch.partials, scratch.counters}};
+  if (append != nullptr) a.append = *append;
+  const dim3 grid(static_cast<unsigned>(max_chunks), static_cast<unsigned>(p.batch.num_sequences),
+                  static_cast<unsigned>(p.heads.num_kv_heads));
+  return launch_kernel(choice.kernel, grid, dim3(kThreads), choice.shared_bytes, l.stream, l.dependent, a);
+}
+
+cudaError_t setup_attention_single() {
+  for (const int dim : {64, 128}) {
+    for (const auto& [keys, values] :
+         {std::pair{KvFormat::f16, KvFormat::f16}, std::pair{KvFormat::q8, KvFormat::q8},
+          std::pair{KvFormat::q8, KvFormat::q4}, std::pair{KvFormat::q4, KvFormat::q4}}) {
+      for (const int group : {8, 16}) {
+        const Choice choice =
+            dim == 64 ? choose_formats<64>(keys, values, group) : choose_formats<128>(keys, values, group);
+        const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(choice.kernel),
+                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                       static_cast<int>(choice.shared_bytes));
+        if (error != cudaSuccess) return error;
+      }
+    }
+  }
+  return cudaSuccess;
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,178 @@
+// Up to 8 tokens. See GemmShape.
+//
+// Bytes: the weights once. One token's activations come from shared memory, normalised there or copied by
+// each warp for its chain; those of more tokens from L2, 64 bytes per token and step against 128 * bits of
+// codes.
+//
+// Blocks stay for as many strips as there are, so that a ring runs ahead from one to the next. With dependent
+// launch rings are filled before the wait for the predecessor: what a warp has to do first in a matrix is in
+// shared memory by the time its activations are.
+#pragma once
+
+#include "kernels/cuda/gemm_output.cuh"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/norm.cuh"
+
+namespace quire::kernels {
+
+static_assert(kNormThreads == kGemmThreads);
+
+// A lane's activations of one step after another, fetched one step ahead. Lanes of tokens that are not there
+// keep zeros.
+template <bool kShared>
+class RowActivations {
+ public:
+  // kShared: addresses in shared memory; there may be read behind the end.
+  __device__ __forceinline__ RowActivations(uint64_t first, uint64_t end, bool live)
+      : at_(static_cast<Address>(first)), end_(static_cast<Address>(end)), live_(live) {
+    fetch();
+  }
+  __device__ __forceinline__ void operator()(uint4 (&b)[1]) {
+    b[0] = ahead_;
+    at_ += kStepRows * 2;
+    fetch();
+  }
+
+ private:
+  using Address = std::conditional_t<kShared, uint32_t, uint64_t>;
+
+  __device__ __forceinline__ void fetch() {
+    const int there = live_ && (kShared || at_ < end_) ? 1 : 0;
+    if constexpr (kShared) {
+      asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.shared.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
+                   : "+r"(ahead_.x), "+r"(ahead_.y), "+r"(ahead_.z), "+r"(ahead_.w)
+                   : "r"(there), "r"(at_)
+                   : "memory");
+    } else {
+      asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.global.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
+                   : "+r"(ahead_.x), "+r"(ahead_.y), "+r"(ahead_.z), "+r"(ahead_.w)
+                   : "r"(there), "l"(at_)
+                   : "memory");
+    }
+  }
+
+  Address at_;
+  Address end_;
+  bool live_;
+  uint4 ahead_ = make_uint4(0, 0, 0, 0);
+};
+
+// Sums of a warp's chain into its place.
+template <bool kOneRow>
+__device__ __forceinline__ void put_sums(float* place, const Sums<1>& totals, int tokens, int lane) {
+  const int g = lane >> 2, t = lane & 3;
+#pragma unroll
+  for (int y = 0; y < (kOneRow ? 1 : 2); ++y) {
+    const int token = 2 * t + y;
+    if (token >= tokens) continue;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int x = 0; x < 2; ++x) place[sum_place(token, 16 * i + 8 * x + g)] = totals[i][0][2 * x + y];
+    }
+  }
+}
+
+// Sum of all chains for one column; `stride` floats from one chain to the next.
+__device__ __forceinline__ float add_all_chains(const float* first, int stride) {
+  float total = 0.0f;
+#pragma unroll
+  for (int c = 0; c < kNumChains; c += 4) {
+    const float* at = first + c * stride;
+    const float four = (at[0] + at[stride]) + (at[2 * stride] + at[3 * stride]);
+    total = c == 0 ? four : total + four;
+  }
+  return total;
+}
+
+// kOneRow: one token, its activations in shared memory.
+template <TileKind kKind, bool kOneRow>
+__global__ void __launch_bounds__(kGemmThreads, 2)
+    gemm_narrow_kernel(const __grid_constant__ GemmArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+
+  const Matrix& m = a.matrix;
+  const GemmShape& shape = a.shape;
+  // What the compiler knows to be the same for a warp needs no register per lane.
+  const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
+  const int first_token = kOneRow ? 0 : blockIdx.x * 8, tokens = kOneRow ? 1 : min(8, a.rows - first_token);
+  const uint32_t base = shared_address(shared);
+  const int first = chain_begin<kKind>(m, warp), end = chain_begin<kKind>(m, warp + 1);
+  constexpr int kSegmentBytes =
+      (kKind == TileKind::dense ? kStepRows : kBlockRows) * 2;  // of a row of activations
+
+  WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes, base + warp * 16,
+                shape.ring_slots, shape.slot_bytes, lane);
+  SegmentRequests requests(a, blockIdx.y, 0, shape.strips, first, end);
+#pragma unroll 1
+  for (int i = 0; i < ring.size(); ++i) requests.next(ring, lane);
+
+  uint64_t row = 0, row_end = 0;
+  if constexpr (kOneRow) {
+    const uint32_t activations = base + shape.activations_at;
+    if (a.norm.weight != nullptr) {
+      auto* normed = reinterpret_cast<__half*>(shared + shape.activations_at);
+      RowNorm<false> norm(a.norm, a.norm_place);
+      wait_for_predecessor();
+      const size_t source = a.norm.row_index != nullptr ? a.norm.row_index[0] : 0;
+      norm.run(a.norm.input + source * m.num_rows, reinterpret_cast<float*>(shared + kNormSumsAt),
+               [&](int column, float y) { normed[column] = __float2half_rn(y); });
+      __syncthreads();
+    } else {
+      wait_for_predecessor();
+      const auto* from = reinterpret_cast<const uint8_t*>(a.input);
+#pragma unroll 1
+      for (int i = first * kSegmentBytes + lane * 16; i < end * kSegmentBytes; i += 512)
+        copy_async_16(activations + i, from + i);
+      commit_copies();
+      wait_for_copies<0>();
+      __syncwarp();
+    }
+    row = activations + first * kSegmentBytes + (lane & 3) * 16;
+  } else {
+    wait_for_predecessor();
+    row = reinterpret_cast<uint64_t>(a.input + static_cast<size_t>(first_token + min(lane >> 2, tokens - 1)) *
+                                                   a.input_stride) +
+          first * kSegmentBytes + (lane & 3) * 16;
+    row_end = row + (end - first) * kSegmentBytes;
+  }
+
+  auto* sums = reinterpret_cast<float*>(shared + shape.sums_at);
+  const int stride = tokens * kStripColumns;
+#pragma unroll 1
+  for (int group = blockIdx.y; group < shape.groups; group += shape.group_blocks) {
+    float gate = 0.0f;
+#pragma unroll 1
+    for (int slot = 0; slot < shape.strips; ++slot) {
+      const StripPlace place = place_strip(a, group, slot);
+      Sums<1> totals;
+      clear<1>(totals);
+      if (first < end) {
+        RowActivations<kOneRow> take(row, row_end, (lane >> 2) < tokens);
+        SegmentWalk walk;
+        walk.begin(m, place.part, first, end);
+        do {
+          const uint32_t segment = ring.wait();
+          multiply_segment<kKind, 1>(segment, walk.bits(m), walk.records(m), lane, take, totals);
+          __syncwarp();
+          requests.next(ring, lane);
+        } while (walk.next(m));
+      }
+      __syncthreads();  // those who add are done with the strip before
+      put_sums<kOneRow>(sums + warp * stride, totals, tokens, lane);
+      __syncthreads();
+      if (warp >= tokens) continue;
+      const float value = add_all_chains(sums + sum_place(warp, lane), stride);
+      if (!m.paired) {
+        finish_single(a, place, first_token + warp, lane, value);
+      } else if (slot == 0) {
+        gate = value;
+      } else {
+        finish_pair(a, place.strip, first_token + warp, lane, gate, value);
+      }
+    }
+  }
+}
+
+}  // namespace quire::kernels

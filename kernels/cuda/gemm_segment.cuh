@@ -1,0 +1,278 @@
+// One segment of weights times the activations of its rows, and the way along a chain of segments.
+//
+// Codes become f16 integers, which tensor cores multiply exactly; the f32 sums of a group are scaled once, so
+// a weight costs its bits, one AND-OR and one subtraction. Per 1,024 weights of 4 bits and 8 tokens: 20
+// integer, 16 half-precision, 4 tensor instructions and 2 loads; per group 8 multiply-adds and what makes
+// their scales.
+//
+// Loops are not unrolled: a kernel of a few microseconds meets its instructions for the first time, and what
+// it waits for then is the instruction cache.
+#pragma once
+
+#include "kernels/cuda/gemm.h"
+#include "kernels/cuda/plane.cuh"
+#include "kernels/cuda/ptx.cuh"
+#include "kernels/cuda/ring.cuh"
+
+namespace quire::kernels {
+
+// Sums of 32 columns by kTiles * 8 tokens as mma leaves them: [half strip][tile][4].
+template <int kTiles>
+using Sums = float[2][kTiles][4];
+
+template <int kTiles>
+__device__ __forceinline__ void clear(Sums<kTiles>& sums) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) sums[i][n][x] = 0.0f;
+    }
+  }
+}
+
+// sums += 32 rows of weights times activations.
+template <int kTiles>
+__device__ __forceinline__ void multiply_step(const __half2 (&w)[16], const uint4 (&b)[kTiles],
+                                              Sums<kTiles>& sums) {
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t a[4] = {bits_of(w[8 * i + 4 * j]), bits_of(w[8 * i + 4 * j + 1]),
+                             bits_of(w[8 * i + 4 * j + 2]), bits_of(w[8 * i + 4 * j + 3])};
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n)
+        mma_16x8x16(sums[i][n], a, j == 0 ? b[n].x : b[n].z, j == 0 ? b[n].y : b[n].w);
+    }
+  }
+}
+
+// What a lane knows of a group: the scales of its columns g, g + 8, g + 16, g + 24 and, for gptq, what is to
+// be added to a raw code.
+template <TileKind kKind>
+struct GroupScales {
+  float scale[4];
+  __half2 offset[kKind == TileKind::gptq ? 4 : 1];
+
+  __device__ __forceinline__ void read(uint32_t record, int g) {
+    if constexpr (kKind == TileKind::exl2) {
+      exl2_column_scales(load_shared_2(record + 2 * g), load_shared_4(record + 16), scale);
+    } else if constexpr (kKind == TileKind::gptq) {
+      const uint2 s = load_shared_8(record + 8 * g), z = load_shared_8(record + 64 + 8 * g);
+      const __half2 scales[2] = {half2_of(s.x), half2_of(s.y)}, zeros[2] = {half2_of(z.x), half2_of(z.y)};
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        scale[2 * i] = __low2float(scales[i]);
+        scale[2 * i + 1] = __high2float(scales[i]);
+        // Codes of even columns lie in the low four bits of a field, those of odd columns 16 times as high.
+        offset[2 * i] = __hsub2(__float2half2_rn(-1024.0f), __low2half2(zeros[i]));
+        offset[2 * i + 1] = __hsub2(__float2half2_rn(-64.0f), __high2half2(zeros[i]));
+      }
+    }
+  }
+
+  template <int kTiles>
+  __device__ __forceinline__ void add(const Sums<kTiles>& sums, Sums<kTiles>& totals) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int x = 0; x < 4; ++x)
+          totals[i][n][x] = __fmaf_rn(sums[i][n][x], scale[2 * i + (x >> 1)], totals[i][n][x]);
+      }
+    }
+  }
+
+  template <int kBits>
+  __device__ __forceinline__ void decode(const uint32_t (&raw)[kBits], __half2 (&w)[16]) const {
+    if constexpr (kKind == TileKind::gptq) {
+      decode_shifted_words(raw, offset, w);
+    } else {
+      decode_words<kBits>(raw, w, static_cast<float>(1 << (kBits - 1)));
+    }
+  }
+};
+
+// sums += the steps of one group. take(b) gives the activations of the next step.
+template <TileKind kKind, int kBits, int kTiles, typename Take>
+__device__ __forceinline__ void multiply_group(const GroupScales<kKind>& group, uint32_t tile, int steps,
+                                               int lane, Take& take, Sums<kTiles>& sums) {
+#pragma unroll 1
+  for (; steps > 0; --steps) {
+    uint32_t raw[kBits];
+    fetch_words<kBits>(SharedTile{tile}, lane, raw);
+    uint4 b[kTiles];
+    take(b);
+    __half2 w[16];
+    group.decode(raw, w);
+    multiply_step<kTiles>(w, b, sums);
+    tile += kBits * 128;
+  }
+}
+
+// totals += the segment at `address`.
+template <TileKind kKind, int kTiles, typename Take>
+__device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int records, int lane,
+                                                 Take& take, Sums<kTiles>& totals) {
+  if constexpr (kKind == TileKind::dense) {
+    uint32_t raw[16];
+    fetch_words<16>(SharedTile{address}, lane, raw);
+    uint4 b[kTiles];
+    take(b);
+    __half2 w[16];
+    decode_words<16>(raw, w, 0.0f);
+    multiply_step<kTiles>(w, b, totals);
+  } else {
+    constexpr uint32_t kRecord = kKind == TileKind::exl2 ? 32 : 128;
+    const int steps = records == 1 ? kBlockSteps : 1;
+    uint32_t tile = address + records * kRecord;
+#pragma unroll 1
+    for (int r = records; r > 0; --r, address += kRecord, tile += steps * bits * 128) {
+      Sums<kTiles> sums;
+      clear<kTiles>(sums);
+      GroupScales<kKind> group;
+      group.read(address, lane >> 2);
+      // The same for all lanes of a warp.
+      if (kKind == TileKind::gptq || bits == 4) {
+        multiply_group<kKind, 4, kTiles>(group, tile, steps, lane, take, sums);
+      } else if constexpr (kKind == TileKind::exl2) {
+        if (bits == 3) {
+          multiply_group<kKind, 3, kTiles>(group, tile, steps, lane, take, sums);
+        } else if (bits == 5) {
+          multiply_group<kKind, 5, kTiles>(group, tile, steps, lane, take, sums);
+        } else if (bits == 6) {
+          multiply_group<kKind, 6, kTiles>(group, tile, steps, lane, take, sums);
+        } else if (bits == 2) {
+          multiply_group<kKind, 2, kTiles>(group, tile, steps, lane, take, sums);
+        } else {
+          multiply_group<kKind, 8, kTiles>(group, tile, steps, lane, take, sums);
+        }
+      }
+      group.template add<kTiles>(sums, totals);
+    }
+  }
+}
+
+// First segment of a chain; `chain` may be kNumChains.
+template <TileKind kKind>
+__device__ __forceinline__ int chain_begin(const Matrix& m, int chain) {
+  constexpr int kSegments = kBlockSteps / (kKind == TileKind::dense ? 1 : kBlockSteps);
+  return m.num_blocks * chain / kNumChains * kSegments;
+}
+
+// Along the segments [first, end) of a part, knowing the form of each.
+class SegmentWalk {
+ public:
+  __device__ __forceinline__ void begin(const Matrix& m, int part, int first, int end) {
+    part_ = part;
+    segment_ = first;
+    end_ = end;
+    run_ = 0;
+    while (first >= m.parts[part].runs[run_].end) ++run_;
+    enter_run(m);
+  }
+  // The first segment's place in its strip.
+  __device__ __forceinline__ uint32_t offset(const Matrix& m) const {
+    return m.parts[part_].runs[run_].first_byte + (segment_ - m.parts[part_].runs[run_].first) * bytes(m);
+  }
+  __device__ __forceinline__ uint32_t bytes(const Matrix& m) const {
+    return m.parts[part_].runs[run_].segment_bytes;
+  }
+  __device__ __forceinline__ int bits(const Matrix& m) const { return m.parts[part_].runs[run_].bits; }
+  __device__ __forceinline__ int records(const Matrix& m) const { return m.parts[part_].runs[run_].records; }
+  // False behind the last segment.
+  __device__ __forceinline__ bool next(const Matrix& m) {
+    if (++segment_ < stop_) return true;
+    if (segment_ >= end_) return false;
+    ++run_;
+    enter_run(m);
+    return true;
+  }
+
+ private:
+  __device__ __forceinline__ void enter_run(const Matrix& m) {
+    stop_ = min(end_, m.parts[part_].runs[run_].end);
+  }
+
+  int part_ = 0;
+  int run_ = 0;
+  int segment_ = 0;
+  int stop_ = 0;  // of the run, or of all
+  int end_ = 0;
+};
+
+// Where a strip of a group lies. `part` is negative where the group is larger than what is left.
+struct StripPlace {
+  int part;
+  int strip;
+};
+
+__device__ __forceinline__ StripPlace place_strip(const GemmArguments& a, int group, int slot) {
+  const Matrix& m = a.matrix;
+  if (m.paired) {
+    const int strip = group * (a.shape.strips >> 1) + (slot >> 1);
+    return {strip < m.parts[0].num_strips ? slot & 1 : -1, strip};
+  }
+  int strip = group * a.shape.strips + slot, p = 0;
+#pragma unroll 1
+  for (; p < m.num_parts && strip >= m.parts[p].num_strips; ++p) strip -= m.parts[p].num_strips;
+  return {p < m.num_parts ? p : -1, strip};
+}
+
+// Asks for a warp's segments in the order in which they will be worked on: of the slots [slot, slot_end) of
+// each group, the segments [first, end).
+class SegmentRequests {
+ public:
+  __device__ __forceinline__ SegmentRequests(const GemmArguments& a, int group, int slot, int slot_end,
+                                             int first, int end)
+      : a_(a),
+        group_(first < end ? group : a.shape.groups),
+        slot_(slot),
+        first_slot_(slot),
+        slot_end_(slot_end),
+        first_(first),
+        end_(end) {
+    open();
+  }
+  __device__ __forceinline__ void next(WarpRing& ring, int lane) {
+    if (group_ >= a_.shape.groups) return ring.request_nothing();
+    const uint32_t bytes = walk_.bytes(a_.matrix);
+    ring.request(next_, bytes, lane);
+    next_ += bytes;
+    if (walk_.next(a_.matrix)) return;
+    if (++slot_ == slot_end_) {
+      slot_ = first_slot_;
+      group_ += a_.shape.group_blocks;
+    }
+    open();
+  }
+
+ private:
+  __device__ __forceinline__ void open() {
+    if (group_ >= a_.shape.groups) return;
+    const StripPlace place = place_strip(a_, group_, slot_);
+    if (place.part < 0) {
+      group_ = a_.shape.groups;
+      return;
+    }
+    walk_.begin(a_.matrix, place.part, first_, end_);
+    next_ = a_.matrix.parts[place.part].strips +
+            static_cast<size_t>(place.strip) * a_.matrix.parts[place.part].strip_bytes +
+            walk_.offset(a_.matrix);
+  }
+
+  const GemmArguments& a_;
+  int group_;
+  int slot_;
+  int first_slot_;
+  int slot_end_;
+  int first_;
+  int end_;
+  const uint8_t* next_ = nullptr;
+  SegmentWalk walk_;
+};
+
+}  // namespace quire::kernels
