@@ -121,10 +121,11 @@ gsl::span<const float> StepLoop::token_logits(const Logits& logits, int32_t row)
 
 void StepLoop::verify(const Reservation& reservation, const Logits& logits) {
   accepted_.sequences.clear();
+  const gsl::span<const ReservedSequence> sequences = reservation.sequences();
   int32_t row = 0;
   for (size_t i = 0; i < planned_jobs_.size(); ++i) {
     JobRecord& job = *planned_jobs_[i];
-    const ReservedSequence& reserved = reservation.sequences()[i];
+    const ReservedSequence& reserved = sequences[i];
     AcceptedSequence accepted{reserved.num_tokens, false};
     try {
       verify_job(job, reserved, logits, row, accepted);
