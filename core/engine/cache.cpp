@@ -64,7 +64,8 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
 }
 
 RequestLimits request_limits(const EngineCore& core) {
-  return {core.limits(), core.parts().num_tokens, core.max_seq_len(), core.options()};
+  return {core.limits(),  core.parts().num_tokens,          core.max_seq_len(),
+          core.options(), !core.parts().end_tokens.empty(), core.fastest_steps()};
 }
 
 }  // namespace

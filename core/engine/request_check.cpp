@@ -6,6 +6,7 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
+#include "core/engine/deadline.h"
 #include "core/engine/scheduler_policy.h"
 
 namespace quire {
@@ -102,6 +103,35 @@ void check_quota(const NamespaceQuota& quota) {
   }
 }
 
+// Any stop may end a job at once; without one it generates all it may.
+LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
+  LeastWork work;
+  const bool may_find_prompt = request.reuse_prefix && request.kind != JobKind::score;
+  work.prompt_tokens = may_find_prompt ? 1 : static_cast<int32_t>(request.prompt.size());
+  if (request.kind != JobKind::generate) return work;
+  const bool may_stop = !request.stop_tokens.empty() || !request.stop_strings.empty() ||
+                        (limits.has_end_tokens && !request.ignore_end_tokens);
+  const int32_t stops_after = request.stop_strings.empty() ? request.min_new_tokens : 0;
+  const int32_t room = limits.max_seq_len - static_cast<int32_t>(request.prompt.size());
+  work.new_tokens = std::min(room, may_stop ? std::max(1, stops_after) : request.max_new_tokens);
+  return work;
+}
+
+void check_deadlines(const JobRequest& request, const RequestLimits& limits) {
+  const auto require_time = [](std::string_view field, Duration deadline, Duration least) {
+    if (deadline == Duration{0} || deadline >= least) return;
+    throw Error(ErrorCode::deadline,
+                "{} is {:.6f} s; at the best speed there has been the job takes {:.6f} s", field,
+                in_seconds(deadline), in_seconds(least));
+  };
+  const LeastWork work = least_work(request, limits);
+  if (request.kind == JobKind::generate) {
+    require_time("first_token_deadline", request.first_token_deadline,
+                 least_time_to_first_token(limits.fastest_steps, work));
+  }
+  require_time("total_deadline", request.total_deadline, least_time_to_end(limits.fastest_steps, work));
+}
+
 }  // namespace
 
 void check_fit(int64_t num_tokens, const std::string& name_space, const RequestLimits& limits) {
@@ -134,6 +164,7 @@ void check_request(const JobRequest& request, const RequestLimits& limits) {
   check_scheduling(request);
   const int32_t num_new = request.kind == JobKind::generate ? request.max_new_tokens : 0;
   check_fit(static_cast<int64_t>(request.prompt.size()) + num_new, request.name_space, limits);
+  check_deadlines(request, limits);
 }
 
 void check_options(const CacheOptions& options, const CacheParts& parts) {

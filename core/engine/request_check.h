@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/engine/cache.h"
+#include "core/engine/fastest_steps.h"
 #include "core/engine/job_record.h"
 
 namespace quire {
@@ -16,9 +17,12 @@ struct RequestLimits {
   int32_t num_tokens = 0;
   int32_t max_seq_len = 0;
   const CacheOptions& options;
+  bool has_end_tokens = false;
+  FastestSteps fastest_steps{};
 };
 
-// Throws naming the first field at fault; refuses by the scheduler's own arithmetic what can never fit.
+// Throws naming the first field at fault; refuses by the scheduler's own arithmetic what can never fit, and
+// with ErrorCode::deadline what could not be in time if the job ran alone at the best speed there has been.
 void check_request(const JobRequest& request, const RequestLimits& limits);
 
 // The part of it that a fork needs as well: throws capacity or quota where a sequence of num_tokens, cut at

@@ -56,6 +56,10 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
   admitted_.reserve(max_jobs);
   plan_.sequences.reserve(max_jobs);
   accepted_.sequences.reserve(max_jobs);
+  {
+    const MutexLock lock(fastest_mutex_);
+    fastest_steps_.max_step_tokens = policy_limits_.max_step_tokens;
+  }
   publish_stats();
 }
 
@@ -70,6 +74,7 @@ StepOutcome StepLoop::run_once() {
   const auto clear_watch = gsl::finally([this] { step_started_ns_ = 0; });
   try {
     step();
+    time_step();
   } catch (const Error& error) {
     if (error.code() == ErrorCode::device_lost) throw;
     blame(error.code(), error.what());
@@ -95,6 +100,17 @@ void StepLoop::step() {
   verify(reservation, logits);
   reservation.commit(accepted_);
   append(reservation);
+}
+
+void StepLoop::time_step() noexcept {
+  const Duration took = runtime_.clock().now() - now_;
+  const MutexLock lock(fastest_mutex_);
+  fastest_steps_.observe(batch_.num_tokens(), took);
+}
+
+FastestSteps StepLoop::fastest_steps() const {
+  const MutexLock lock(fastest_mutex_);
+  return fastest_steps_;
 }
 
 void StepLoop::measure_step() noexcept {

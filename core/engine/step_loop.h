@@ -9,6 +9,7 @@
 
 #include "core/engine/cache.h"
 #include "core/engine/executor.h"
+#include "core/engine/fastest_steps.h"
 #include "core/engine/job_queue.h"
 #include "core/engine/job_record.h"
 #include "core/engine/metrics_book.h"
@@ -43,6 +44,8 @@ class StepLoop {
   CacheMetrics metrics() const { return book_.read(); }
   KvCache& kv() { return kv_; }
   const KvCache& kv() const { return kv_; }
+  // As of the last step; any thread.
+  FastestSteps fastest_steps() const;
   // When the step that is running now was started, in nanoseconds of the clock; 0 between steps. Any thread.
   int64_t step_started_ns() const { return step_started_ns_.load(std::memory_order_relaxed); }
 
@@ -112,6 +115,7 @@ class StepLoop {
                   const AcceptedSequence& accepted) noexcept;
   void emit(JobRecord& job);
   void measure_step() noexcept;
+  void time_step() noexcept;
   void count_tokens(JobRecord& job, const ReservedSequence& reserved, int32_t num_new) noexcept;
   void measure_token(JobRecord& job) noexcept;
   void measure_reuse(const JobRecord& job) noexcept;
@@ -140,6 +144,8 @@ class StepLoop {
   TimePoint plan_again_ = TimePoint::max();  // where there was no memory for a plan
   MetricsBook book_;
   std::atomic<int64_t> step_started_ns_{0};
+  mutable Mutex fastest_mutex_;
+  FastestSteps fastest_steps_ QUIRE_GUARDED_BY(fastest_mutex_);
 
   // Of the current step; kept to be used again.
   std::vector<RunningView> running_views_;

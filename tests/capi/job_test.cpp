@@ -237,6 +237,31 @@ TEST_F(JobTest, AFullQueueRefuses) {
   EXPECT_LT(jobs.size(), 10u);
 }
 
+TEST_F(JobTest, ADeadlineThatCannotBeMetIsRefusedByName) {
+  run(make_request("Hello", 5));  // from here on the cache knows how long a step takes
+  const OwnedRequest whole = make_request("Hello", 100);
+  quire_job_request_set_deadline_ns(whole.get(), 1, nullptr);
+  expect_refused(whole, QUIRE_ERROR_DEADLINE, "total_deadline");
+  const OwnedRequest first = make_request("Hello", 100);
+  quire_job_request_set_first_token_deadline_ns(first.get(), 1, nullptr);
+  expect_refused(first, QUIRE_ERROR_DEADLINE, "first_token_deadline");
+  quire_job_request_set_first_token_deadline_ns(first.get(), INT64_MAX, nullptr);
+  EXPECT_EQ(run(first).finish_reason, QUIRE_FINISH_LENGTH);
+}
+
+TEST_F(JobTest, AQueueDeadlineThatPassesEndsTheJob) {
+  const OwnedCacheOptions options(quire_cache_options_create(nullptr));
+  quire_cache_options_set_max_batch_size(options.get(), 1, nullptr);
+  const OwnedCache cache(quire_cache_create(world.model.get(), options.get(), nullptr));
+  const OwnedJob running(quire_job_submit(cache.get(), make_request("Hello", 4000).get(), nullptr));
+  const OwnedEvent started(quire_job_poll(running.get(), QUIRE_WAIT_FOREVER, nullptr));
+  const OwnedRequest request = make_request("Hello", 5);
+  quire_job_request_set_queue_deadline_ns(request.get(), 1, nullptr);
+  const OwnedJob late(quire_job_submit(cache.get(), request.get(), report.out()));
+  ASSERT_TRUE(late) << report.message();
+  EXPECT_EQ(collect(late.get()).error_code, QUIRE_ERROR_DEADLINE);
+}
+
 TEST_F(JobTest, ALaterJobFindsThePromptInTheCache) {
   const OwnedRequest request = make_request(std::string(41, 'y'), 3);
   const Collected cold = run(request);
