@@ -14,6 +14,7 @@ void clear(Batch& batch, int32_t page_table_stride) {
   batch.page_table.clear();
   batch.page_table_stride = page_table_stride;
   batch.logit_rows.clear();
+  batch.wants_hidden = false;
 }
 
 void append(const PlannedSequence& planned, const ReservedSequence& reserved, Batch& batch) {

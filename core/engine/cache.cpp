@@ -44,6 +44,12 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
       record->output.raw_logits.resize(record->tokens.size() * static_cast<size_t>(parts.num_tokens));
     }
   }
+  if (own.kind == JobKind::embed) {
+    // Keys and values can be found in the cache, states cannot.
+    if (own.pooling == Pooling::mean) own.reuse_prefix = false;
+    record->pooled.resize(static_cast<size_t>(core.limits().hidden_size));
+    record->output.embedding.resize(record->pooled.size());
+  }
   EventStreamOptions stream;
   stream.clock = &core.runtime().clock();
   stream.policy = own.slow_reader;

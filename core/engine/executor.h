@@ -4,6 +4,9 @@
 
 #include <cstdint>
 
+#include <gsl/gsl>
+
+#include "core/base/error.h"
 #include "core/step/batch.h"
 
 namespace quire {
@@ -16,7 +19,8 @@ struct ExecutorLimits {
   int32_t max_pages_per_sequence = 0;  // page_table_stride
   int32_t num_pages = 0;
   int32_t page_tokens = 0;
-  int32_t vocab_size = 0;  // columns of the logits
+  int32_t vocab_size = 0;   // columns of the logits
+  int32_t hidden_size = 0;  // columns of the states; 0 where they cannot be had
 };
 
 // One thread at a time. All memory is taken at construction.
@@ -29,6 +33,11 @@ class Executor {
   virtual void forward(const Batch& batch) = 0;
   // Waits for the last forward and gives its logits.
   virtual Logits logits() = 0;
+  // The states behind the last norm of rows first_row, first_row + 1, ... of the last batch, which wanted
+  // them: [n, hidden_size] in `out`. Behind logits().
+  virtual void read_hidden(int32_t /*first_row*/, gsl::span<float> /*out*/) {
+    throw Error(ErrorCode::unsupported, "this executor gives no states");
+  }
 };
 
 }  // namespace quire

@@ -41,6 +41,8 @@ struct JobRecord {
   SamplerState sampler;
   TextOutput text;
   JobOutput output;
+  std::vector<double> pooled;     // of an embedding job: the sum of the states so far
+  int32_t num_pooled_tokens = 0;  // in it
 
   TokenIds tokens;  // prompt and generated
   int32_t num_prompt_tokens = 0;

@@ -23,11 +23,15 @@ class ModelExecutor final : public Executor {
     limits_.num_pages = options.kv.num_pages;
     limits_.page_tokens = options.kv.page_tokens;
     limits_.vocab_size = model.shape().vocab_size;
+    limits_.hidden_size = model.shape().hidden_size;
   }
 
   const ExecutorLimits& limits() const override { return limits_; }
   void forward(const Batch& batch) override { executor_.forward(batch); }
   Logits logits() override { return executor_.logits(); }
+  void read_hidden(int32_t first_row, gsl::span<float> out) override {
+    executor_.read_hidden(first_row, out);
+  }
 
  private:
   TransformerExecutor executor_;

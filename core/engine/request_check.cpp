@@ -106,7 +106,9 @@ void check_quota(const NamespaceQuota& quota) {
 // Any stop may end a job at once; without one it generates all it may.
 LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
   LeastWork work;
-  const bool may_find_prompt = request.reuse_prefix && request.kind != JobKind::score;
+  const bool needs_all =
+      request.kind == JobKind::score || (request.kind == JobKind::embed && request.pooling == Pooling::mean);
+  const bool may_find_prompt = request.reuse_prefix && !needs_all;
   work.prompt_tokens = may_find_prompt ? 1 : static_cast<int32_t>(request.prompt.size());
   if (request.kind != JobKind::generate) return work;
   const bool may_stop = !request.stop_tokens.empty() || !request.stop_strings.empty() ||
@@ -155,7 +157,8 @@ void check_request(const JobRequest& request, const RequestLimits& limits) {
   require_range("kind", static_cast<int32_t>(request.kind), 0, static_cast<int32_t>(JobKind::embed));
   require_range("slow_reader", static_cast<int32_t>(request.slow_reader), 0,
                 static_cast<int32_t>(SlowReaderPolicy::end));
-  if (request.kind == JobKind::embed) {
+  require_range("pooling", static_cast<int32_t>(request.pooling), 0, static_cast<int32_t>(Pooling::last));
+  if (request.kind == JobKind::embed && limits.executor.hidden_size == 0) {
     throw Error(ErrorCode::unsupported, "kind: this model gives no embeddings");
   }
   check_prompt(request, limits);

@@ -94,6 +94,8 @@ StepOutcome StepLoop::run_once() {
 void StepLoop::step() {
   Reservation reservation = kv_.reserve(plan_);  // given back on the way out unless committed
   build_batch(plan_, reservation, limits_.max_pages_per_sequence, batch_);
+  batch_.wants_hidden = std::any_of(planned_jobs_.begin(), planned_jobs_.end(),
+                                    [](const JobRecord* job) { return job->request.kind == JobKind::embed; });
   executor_.forward(batch_);
   const Logits logits = executor_.logits();
   measure_step();
@@ -145,6 +147,7 @@ void StepLoop::verify(const Reservation& reservation, const Logits& logits) {
     AcceptedSequence accepted{reserved.num_tokens, false};
     try {
       verify_job(job, reserved, logits, row, accepted);
+      if (job.request.kind == JobKind::embed) pool_states(job, reserved, batch_.sequence_starts[i]);
     } catch (const Error& error) {
       job.step.fault(error.code(), error.what());
     } catch (const std::bad_alloc&) {

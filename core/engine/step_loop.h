@@ -105,6 +105,8 @@ class StepLoop {
   void verify_job(JobRecord& job, const ReservedSequence& reserved, const Logits& logits, int32_t row,
                   AcceptedSequence& accepted);
   void verify_score(JobRecord& job, const ReservedSequence& reserved, const Logits& logits, int32_t row);
+  void pool_states(JobRecord& job, const ReservedSequence& reserved, int32_t first_row);
+  void add_states(JobRecord& job, int32_t first_row, int32_t num_rows);
   void verify_tokens(JobRecord& job, const ReservedSequence& reserved, const Logits& logits, int32_t row,
                      AcceptedSequence& accepted);
   void take_token(JobRecord& job, const SampledToken& sampled);
@@ -157,7 +159,7 @@ class StepLoop {
   std::vector<JobRecord*> admitted_;
   Batch batch_;
   Accepted accepted_;
-  std::vector<SampledToken> sampled_;
+  std::vector<float> states_;
 };
 
 }  // namespace quire

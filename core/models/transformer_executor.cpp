@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/checked_math.h"
+#include "kernels/interface/half.h"
 
 namespace quire {
 namespace {
@@ -52,10 +53,38 @@ void TransformerExecutor::forward(const Batch& batch) {
     transformer_->forward({context_, view, memory_.workspace(), memory_.kv_shape()}, memory_.kv_layers());
     context_.check(table.end_step(context_.handle()), "ending a step");
   }
-  if (num_rows_ == 0) return;
-  context_.check(table.read_rows(context_.handle(), memory_.workspace().logits, num_rows_, shape_.vocab_size,
-                                 host_logits_.data()),
-                 "reading logits");
+  if (num_rows_ > 0) {
+    context_.check(table.read_rows(context_.handle(), memory_.workspace().logits, num_rows_,
+                                   shape_.vocab_size, host_logits_.data()),
+                   "reading logits");
+  }
+  if (batch.wants_hidden) norm_all_rows(batch.num_tokens());
+}
+
+// The head has taken the rows it needed: its input is free for all of them.
+void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
+  kernels::NormParams params = transformer_->head.norm.params();
+  params.input = memory_.workspace().hidden;
+  params.rows = num_tokens;
+  params.output = memory_.workspace().normed;
+  context_.check(context_.table().norm(context_.handle(), &params), "the last norm");
+}
+
+void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
+  const kernels::DType dtype = context_.table().activation_dtype;
+  const size_t start = static_cast<size_t>(first_row) * static_cast<size_t>(shape_.hidden_size);
+  const auto* const states =
+      static_cast<const std::byte*>(memory_.workspace().normed) + start * kernels::dtype_bytes(dtype);
+  const auto download = [&](void* host) {
+    const Device& device = *context_.device();
+    device.check(
+        device.table().download(device.handle(), host, states, out.size() * kernels::dtype_bytes(dtype)),
+        "reading states");
+  };
+  if (dtype == kernels::DType::f32) return download(out.data());
+  std::vector<uint16_t> halves(out.size());
+  download(halves.data());
+  std::transform(halves.begin(), halves.end(), out.begin(), kernels::half_to_float);
 }
 
 Logits TransformerExecutor::logits() {

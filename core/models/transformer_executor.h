@@ -28,10 +28,14 @@ class TransformerExecutor {
   void forward(const Batch& batch);
   // Waits, and gives the rows that the last forward asked for.
   Logits logits();
+  // Rows of the residual stream behind the last norm, [n, hidden] from first_row on, of a last batch that
+  // wanted them. Behind logits().
+  void read_hidden(int32_t first_row, gsl::span<float> out);
 
  private:
   void copy_pages(const Batch& batch);
   kernels::BatchView bind(const Batch& batch);
+  void norm_all_rows(int32_t num_tokens);
 
   std::shared_ptr<const Transformer> transformer_;
   TransformerShape shape_;

@@ -32,6 +32,7 @@ struct Batch {
   std::vector<int32_t> page_table;         // [S, page_table_stride]
   int32_t page_table_stride = 0;
   std::vector<int32_t> logit_rows;  // [L] rows of T whose logits are wanted, ascending
+  bool wants_hidden = false;        // the states of all T rows behind the last norm are wanted too
 
   int32_t num_tokens() const { return gsl::narrow_cast<int32_t>(token_ids.size()); }
   int32_t num_sequences() const { return gsl::narrow_cast<int32_t>(kv_lengths.size()); }

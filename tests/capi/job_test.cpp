@@ -318,11 +318,5 @@ TEST_F(JobTest, AForkGoesOnByItself) {
       << "greedy: the same end";
 }
 
-TEST_F(JobTest, EmbeddingsAreRefusedWhereTheModelHasNone) {
-  const OwnedRequest request = make_request("Hello", 1);
-  quire_job_request_set_kind(request.get(), QUIRE_JOB_KIND_EMBED, nullptr);
-  expect_refused(request, QUIRE_ERROR_UNSUPPORTED, "kind");
-}
-
 }  // namespace
 }  // namespace quire::testing

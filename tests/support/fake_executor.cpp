@@ -25,6 +25,11 @@ void fake_logits(gsl::span<const TokenId> tokens, gsl::span<float> logits) {
   }
 }
 
+void fake_hidden(gsl::span<const TokenId> tokens, gsl::span<float> state) {
+  fake_logits(tokens, state);
+  for (float& value : state) value -= 4.0F;  // -4 to 4
+}
+
 TokenId fake_next_token(gsl::span<const TokenId> tokens, int32_t num_tokens) {
   std::vector<float> logits(static_cast<size_t>(num_tokens));
   fake_logits(tokens, logits);
@@ -106,6 +111,8 @@ void FakeExecutor::forward(const Batch& batch) {
     compute_row(batch, row,
                 gsl::span<float>(logits_).subspan(static_cast<size_t>(row) * vocab_size, vocab_size));
   }
+  hidden_.clear();
+  if (batch.wants_hidden) compute_hidden(batch);
   if (change_logits) {
     change_logits(batch, gsl::span<float>(logits_).first(static_cast<size_t>(num_rows_) * vocab_size));
   }
@@ -113,8 +120,8 @@ void FakeExecutor::forward(const Batch& batch) {
   num_tokens_computed_ += batch.num_tokens();
 }
 
-void FakeExecutor::compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out) {
-  const auto token = static_cast<size_t>(batch.logit_rows[static_cast<size_t>(row_idx)]);
+// The sequence up to a token of the batch, as the pages have it.
+void FakeExecutor::read_back(const Batch& batch, size_t token) {
   const int32_t end = batch.positions[token] + 1;
   const int32_t sequence = batch.sequence_of_token[token];
   read_back_.clear();
@@ -123,6 +130,25 @@ void FakeExecutor::compute_row(const Batch& batch, int32_t row_idx, gsl::span<fl
     if (held.position != position) ++num_bad_reads_;
     read_back_.push_back(held.token ^ (held.position == position ? 0 : 0x40000000));
   }
+}
+
+void FakeExecutor::compute_hidden(const Batch& batch) {
+  const auto columns = static_cast<size_t>(limits_.hidden_size);
+  hidden_.resize(batch.token_ids.size() * columns);
+  for (size_t token = 0; token < batch.token_ids.size(); ++token) {
+    read_back(batch, token);
+    fake_hidden(read_back_, gsl::span<float>(hidden_).subspan(token * columns, columns));
+  }
+}
+
+void FakeExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
+  const size_t start = static_cast<size_t>(first_row) * static_cast<size_t>(limits_.hidden_size);
+  require(start + out.size() <= hidden_.size(), "rows that the batch did not have");
+  std::copy_n(hidden_.begin() + static_cast<ptrdiff_t>(start), out.size(), out.begin());
+}
+
+void FakeExecutor::compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out) {
+  read_back(batch, static_cast<size_t>(batch.logit_rows[static_cast<size_t>(row_idx)]));
   fake_logits(read_back_, out);
   if (std::find(read_back_.begin(), read_back_.end(), nan_token) != read_back_.end() && nan_token >= 0) {
     std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());

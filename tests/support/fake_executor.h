@@ -15,6 +15,8 @@ namespace quire::testing {
 
 // The logits behind `tokens`: the oracle of every test.
 void fake_logits(gsl::span<const TokenId> tokens, gsl::span<float> logits);
+// The state behind `tokens`: the oracle of embeddings.
+void fake_hidden(gsl::span<const TokenId> tokens, gsl::span<float> state);
 TokenId fake_next_token(gsl::span<const TokenId> tokens, int32_t num_tokens);
 // What a greedy job generates.
 TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens);
@@ -27,6 +29,7 @@ class FakeExecutor final : public Executor {
   // Throws std::logic_error for a batch that breaks the rules of Batch or the limits.
   void forward(const Batch& batch) override;
   Logits logits() override;
+  void read_hidden(int32_t first_row, gsl::span<float> out) override;
 
   // Called before each step; may throw what a device would.
   std::function<void(const Batch&)> before_step;
@@ -59,11 +62,14 @@ class FakeExecutor final : public Executor {
 
   void check(const Batch& batch) const;
   Slot& slot(const Batch& batch, int32_t sequence, int32_t position);
+  void read_back(const Batch& batch, size_t token);
   void compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out);
+  void compute_hidden(const Batch& batch);
 
   ExecutorLimits limits_;
   std::vector<Slot> slots_;  // [num_pages, page_tokens]
   std::vector<float> logits_;
+  std::vector<float> hidden_;  // of all rows of the last batch that wanted them
   std::vector<TokenId> read_back_;
   int32_t num_rows_ = 0;
   int64_t num_bad_reads_ = 0;

@@ -27,6 +27,32 @@ TEST_P(GoldenArchitecture, LogitsAgree) {
   EXPECT_LE(error, tolerance(2e-3, 1e-2));
 }
 
+// What embeddings are made of: multiplied with the vocabulary matrix as it lies in the file, the states are
+// the logits that transformers computed.
+TEST_P(GoldenArchitecture, StatesAreWhatTheHeadReads) {
+  const std::string golden = directory() + "/golden.safetensors";
+  const std::string weights = directory() + "/model.safetensors";
+  RunnerOptions options;
+  options.wants_hidden = true;
+  TransformerRunner runner(load_model(directory()), options);
+  const TokenIds ids = read_ids(golden, "input_ids");
+  runner.logits(ids, 512);
+  const std::vector<float> states = runner.hidden(static_cast<int32_t>(ids.size()));
+  std::vector<float> head = read_floats_or_empty(weights, "lm_head.weight");
+  if (head.empty()) head = read_floats(weights, "model.embed_tokens.weight");
+  const size_t columns = states.size() / ids.size();
+  const auto vocab = static_cast<size_t>(runner.vocab_size());
+  ASSERT_EQ(head.size(), vocab * columns);
+  std::vector<float> logits(ids.size() * vocab);
+  for (size_t i = 0; i < logits.size(); ++i) {
+    double sum = 0.0;
+    for (size_t column = 0; column < columns; ++column)
+      sum += double{states[i / vocab * columns + column]} * head[i % vocab * columns + column];
+    logits[i] = static_cast<float>(sum);
+  }
+  EXPECT_LE(relative_rms(logits, read_floats(golden, "logits")), tolerance(2e-3, 1e-2));
+}
+
 TEST_P(GoldenArchitecture, GreedyContinuationAgreesUpToTheFirstNearTie) {
   const std::string golden = directory() + "/golden.safetensors";
   TokenIds ids = read_ids(golden, "input_ids");

@@ -60,6 +60,7 @@ TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const R
 std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
   Batch batch;
   batch.page_table_stride = options_.num_pages / options_.max_sequences;
+  batch.wants_hidden = options_.wants_hidden;
   batch.sequence_starts.push_back(0);
   for (size_t s = 0; s < feeds.size(); ++s) {
     const Feed& feed = feeds[s];
@@ -79,6 +80,13 @@ std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
   executor_.forward(batch);
   const Logits logits = executor_.logits();
   return {logits.values.begin(), logits.values.end()};
+}
+
+std::vector<float> TransformerRunner::hidden(int32_t num_tokens) {
+  std::vector<float> states(static_cast<size_t>(num_tokens) *
+                            static_cast<size_t>(model_->shape().hidden_size));
+  executor_.read_hidden(0, states);
+  return states;
 }
 
 std::vector<float> TransformerRunner::logits(const TokenIds& ids, int32_t chunk_tokens, int32_t slot) {

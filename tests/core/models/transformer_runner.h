@@ -24,6 +24,7 @@ struct RunnerOptions {
   int32_t max_tokens = 512;  // of one step
   int32_t num_pages = 16;
   int32_t max_sequences = 8;
+  bool wants_hidden = false;
 };
 
 // One sequence's share of a step.
@@ -39,6 +40,8 @@ class TransformerRunner {
 
   // One step; the logits of all its tokens, [sum of tokens, vocabulary].
   std::vector<float> step(const std::vector<Feed>& feeds);
+  // The states behind the last norm of the last step's first num_tokens tokens, [num_tokens, hidden].
+  std::vector<float> hidden(int32_t num_tokens);
   // All ids of one sequence from position 0, in chunks.
   std::vector<float> logits(const TokenIds& ids, int32_t chunk_tokens, int32_t slot = 0);
   int32_t vocab_size() const { return model_->shape().vocab_size; }
