@@ -331,10 +331,14 @@ __device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, 
   __syncthreads();
   constexpr int kWarps = kThreads / 32;
   for (int row = threadIdx.x / 32; row < kRows; row += kWarps)
-    hadamard_32(scratch + row * HD, HD, threadIdx.x & 31, 32, [] { __syncwarp(); });
+    hadamard_warp(scratch + row * HD, HD, threadIdx.x & 31);
   __syncthreads();
   for (int i = threadIdx.x; i < kRows * HD; i += kThreads)
     store(i / HD, key_slot(keys, i % HD), scratch[i] * 0.03125f);
+}
+
+__device__ __noinline__ inline float capped(float s, float softcap) {
+  return __fmul_rn(softcap, tanhf(s / softcap));
 }
 
 // What hides a key from a row, and how a product becomes a score in units of log2.
@@ -350,9 +354,17 @@ struct ScoreRule {
     return hides(key, position) ? -INFINITY : score(product);
   }
   __device__ __forceinline__ float score(float product) const {
-    float s = __fmul_rn(product, scale);
-    if (softcap > 0.0f) s = __fmul_rn(softcap, tanhf(s / softcap));
-    return __fmul_rn(s, kLog2E);
+    if (softcap > 0.0f) {
+      cap(product);
+    } else {
+      take(product);
+    }
+    return product;
+  }
+  // Products to scores, without the cap and with it.
+  __device__ __forceinline__ void take(float& s) const { s = __fmul_rn(__fmul_rn(s, scale), kLog2E); }
+  __device__ __forceinline__ void cap(float& s) const {
+    s = __fmul_rn(capped(__fmul_rn(s, scale), softcap), kLog2E);
   }
   // First chunk that a row at `position` sees anything of.
   __device__ __forceinline__ int first_chunk(int position) const {

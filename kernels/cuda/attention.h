@@ -33,7 +33,7 @@ cudaError_t launch_attention_decode(const AttentionParams& params, const int32_t
 bool single_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
 cudaError_t launch_attention_single(const AttentionParams& params, const AppendKvParams* append,
                                     const int32_t* place, int max_chunks, const AttentionScratch& scratch,
-                                    Launch launch);
+                                    int num_multiprocessors, Launch launch);
 // `all`: also the sequences that fit a tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
                                      Launch launch);

@@ -42,12 +42,12 @@ class PartialRows {
 
 // Whether this block is the last of `num_chunks` at its tile; what the others wrote can be read then. All
 // threads.
-__device__ __forceinline__ bool arrives_last(const MergeArguments& a, int tile, int num_chunks) {
+__device__ __forceinline__ bool arrives_last(const MergeArguments& a, int tile, int num_blocks) {
   __shared__ bool last;
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
-    last = atomicAdd(a.counters + tile, 1U) == static_cast<uint32_t>(num_chunks) - 1;
+    last = atomicAdd(a.counters + tile, 1U) == static_cast<uint32_t>(num_blocks) - 1;
     if (last) a.counters[tile] = 0;
   }
   __syncthreads();
@@ -55,16 +55,45 @@ __device__ __forceinline__ bool arrives_last(const MergeArguments& a, int tile, 
   return last;
 }
 
+// Turns maxima and sums of `count` chunks of one row into the factors that they are merged with; `m` and `l`
+// are what was seen before, and after. One warp; the bits are those of merge_factors and merged, chunk after
+// chunk.
+__device__ __forceinline__ void factors_of_row(float2* factors, int count, int lane, float& m, float& l) {
+#pragma unroll 1
+  for (int first = 0; first < count; first += 32) {
+    const int c = first + lane;
+    const float2 chunk = c < count ? factors[c * kTileRows] : make_float2(-INFINITY, 0.0f);
+    float upto = fmaxf(m, chunk.x);  // maximum of all up to this one
+#pragma unroll
+    for (int d = 1; d < 32; d <<= 1) {
+      const float other = __shfl_up_sync(0xffffffffU, upto, d);
+      if (lane >= d) upto = fmaxf(upto, other);
+    }
+    float before = __shfl_up_sync(0xffffffffU, upto, 1);
+    if (lane == 0) before = m;
+    float2 f;
+    merge_factors(before, chunk.x, f.x, f.y);
+#pragma unroll 8
+    for (int i = 0; i < 32; ++i) {
+      if (first + i >= count) break;
+      l = merged(l, __shfl_sync(0xffffffffU, f.x, i), __shfl_sync(0xffffffffU, chunk.y, i),
+                 __shfl_sync(0xffffffffU, f.y, i));
+    }
+    m = __shfl_sync(0xffffffffU, upto, 31);
+    if (c < count) factors[c * kTileRows] = f;
+  }
+}
+
 // Rows of HD floats in shared memory: the chunks of a tile merged and divided by their sums. Takes 16 * HD
-// floats and 8 KB of `shared`.
+// floats and 16 KB of `shared`.
 template <int HD, int kThreads>
 __device__ __forceinline__ float* merge_chunks(const PartialRows& partial, int num_chunks, int rows,
                                                uint8_t* shared) {
-  constexpr int kHeldChunks = 64;  // whose factors are at hand
-  __shared__ float sums[kTileRows];
-  float* merged_rows = reinterpret_cast<float*>(shared);                               // [16][HD]
+  constexpr int kHeldChunks = 128;                        // whose factors are at hand
+  __shared__ float2 seen[kTileRows];                      // maximum and sum of a row so far
+  float* merged_rows = reinterpret_cast<float*>(shared);  // [16][HD]
   auto* factors = reinterpret_cast<float2*>(shared + kTileRows * HD * sizeof(float));  // [chunk][16]
-  float m = -INFINITY, l = 0.0f;                                                       // of row threadIdx.x
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
 #pragma unroll 1
   for (int block = 0; block < num_chunks; block += kHeldChunks) {
     const int count = min(kHeldChunks, num_chunks - block);
@@ -72,30 +101,36 @@ __device__ __forceinline__ float* merge_chunks(const PartialRows& partial, int n
     for (int i = threadIdx.x; i < count * kTileRows; i += kThreads)
       if (i % kTileRows < rows) factors[i] = __ldcg(partial.total(block + i / kTileRows, i % kTileRows));
     __syncthreads();
-    if (threadIdx.x < rows) {
 #pragma unroll 1
-      for (int c = 0; c < count; ++c) {
-        const float2 chunk_total = factors[c * kTileRows + threadIdx.x];
-        float2 f;
-        merge_factors(m, chunk_total.x, f.x, f.y);
-        l = merged(l, f.x, chunk_total.y, f.y);
-        factors[c * kTileRows + threadIdx.x] = f;
-      }
-      sums[threadIdx.x] = l;
+    for (int row = warp; row < rows; row += kThreads / 32) {
+      float largest = block == 0 ? -INFINITY : seen[row].x, sum = block == 0 ? 0.0f : seen[row].y;
+      factors_of_row(factors + row, count, lane, largest, sum);
+      __syncwarp();
+      if (lane == 0) seen[row] = make_float2(largest, sum);
     }
     __syncthreads();
     const bool ends = block + kHeldChunks >= num_chunks;
 #pragma unroll 1
-    for (int i = threadIdx.x; i < rows * HD; i += kThreads) {
+    for (int i = threadIdx.x * 4; i < rows * HD; i += kThreads * 4) {
       const int row = i / HD;
       const float* from = partial.row(block, 0) + i;
-      float v = block == 0 ? 0.0f : merged_rows[i];
+      auto* to = reinterpret_cast<float4*>(merged_rows + i);
+      float4 v = block == 0 ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : *to;
 #pragma unroll 8
       for (int c = 0; c < count; ++c) {
         const float2 f = factors[c * kTileRows + row];
-        v = merged(v, f.x, __ldcg(from + c * partial.chunk_floats()), f.y);
+        const float4 x = __ldcg(reinterpret_cast<const float4*>(from + c * partial.chunk_floats()));
+        v.x = merged(v.x, f.x, x.x, f.y);
+        v.y = merged(v.y, f.x, x.y, f.y);
+        v.z = merged(v.z, f.x, x.z, f.y);
+        v.w = merged(v.w, f.x, x.w, f.y);
       }
-      merged_rows[i] = ends ? __fmul_rn(v, 1.0f / sums[row]) : v;
+      if (ends) {
+        const float share = 1.0f / seen[row].y;
+        v = make_float4(__fmul_rn(v.x, share), __fmul_rn(v.y, share), __fmul_rn(v.z, share),
+                        __fmul_rn(v.w, share));
+      }
+      *to = v;
     }
     __syncthreads();
   }
@@ -109,7 +144,7 @@ __device__ __forceinline__ void store_rows(const AttentionParams& p, const int32
   if (is_quantized(p.kv_shape.value_format)) {
     __syncthreads();
     for (int row = threadIdx.x / 32; row < rows; row += kThreads / 32)
-      hadamard_32(values + row * HD, HD, threadIdx.x & 31, 32, [] { __syncwarp(); });
+      hadamard_warp(values + row * HD, HD, threadIdx.x & 31);
   }
   __syncthreads();
   const float back = is_quantized(p.kv_shape.value_format) ? 0.03125f : 1.0f;

@@ -203,8 +203,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool turn = is_quantized(p.kv_shape.value_format);
   __syncthreads();
   if (turn) {
-    for (int row = warp; row < rows; row += kThreads / 32)
-      hadamard_32(row_values + row * HD, HD, lane, 32, [] { __syncwarp(); });
+    for (int row = warp; row < rows; row += kThreads / 32) hadamard_warp(row_values + row * HD, HD, lane);
     __syncthreads();
   }
   const float back = turn ? 0.03125f : 1.0f;

@@ -1,17 +1,19 @@
-// Attention for steps in which every sequence has one token: one block per (chunk of 128 keys, sequence, kv
-// head), for the cache formats and head sizes that matter most. The arithmetic is that of attention.cuh.
+// Attention for steps in which every sequence has one token: one block per (some chunks of 128 keys,
+// sequence, kv head), for the cache formats and head sizes that matter most. The arithmetic is that of
+// attention.cuh.
 //
-// Keys and values travel to shared memory as they are, asynchronously; quantized ones are unpacked on the way
-// from there into the registers of tensor cores, each by one warp: the four warps of a block split the
-// chunk's keys for the scores and the head dimension for the values.
+// Keys and values travel to shared memory as they are, asynchronously, the next chunk's while this one is
+// worked on; quantized ones are unpacked on the way from there into the registers of tensor cores, each by
+// one warp: the four warps of a block split the chunk's keys for the scores and the head dimension for the
+// values.
 //
-// With `append` the block whose chunk the token falls into also writes the token's key and value to the
+// With `append` the block whose chunks the token falls into also writes the token's key and value to the
 // cache: per-head norm, rotary embedding and quantization included. Older tokens do not depend on the kernel
-// before; they are fetched while it still runs.
+// before; the first chunk of each block is fetched while it still runs.
 //
 // Bytes: keys and values once; per chunk and row HD + 2 floats of partial results, written and read in L2 (3
-// % of the pages' bytes for f16 and 4 rows, 11 % for q4). Instructions per chunk of q4, 128 dimensions and up
-// to 8 rows: about 800 per warp.
+// % of the pages' bytes for f16 and 4 rows, 11 % for q4). Tried: a block per chunk, which transforms the
+// queries each time, 1,950 instructions per warp and chunk of q4.
 #include <algorithm>
 
 #include "kernels/cuda/attention.cuh"
@@ -28,6 +30,7 @@ struct SingleArguments {
   AppendKvParams append;  // used where appends
   int32_t appends;
   const int32_t* place;
+  int32_t chunks_per_block;
   MergeArguments merge;
 };
 
@@ -51,7 +54,7 @@ struct Rows {
   __device__ __forceinline__ static void copy(const void* data, const void* scales, size_t first, int live,
                                               uint32_t target) {
     const auto* from = static_cast<const uint8_t*>(data) + first * kBytes;
-#pragma unroll 4
+#pragma unroll 2
     for (int i = threadIdx.x; i < kChunkTokens * kPieces; i += kThreads) {
       const int row = i / kPieces;
       copy_async_16(target + place(row, i % kPieces), row < live ? from + i * 16 : from, row < live ? 16 : 0);
@@ -127,106 +130,81 @@ struct Places {
   using Keys = Rows<HD, kKeyFormat, true>;
   using Values = Rows<HD, kValueFormat, false>;
   static constexpr uint32_t kValues = Keys::kTotal;
-  static constexpr uint32_t kQueries = kValues + Values::kTotal;   // [16][HD] f16
-  static constexpr uint32_t kRow = kQueries + kTileRows * HD * 2;  // [4][HD] floats
-  static constexpr uint32_t kTurned = kRow + 4 * HD * 4;           // [4][2][128] f16: scales of values
-  static constexpr uint32_t kUsed = kTurned + 4 * 2 * kChunkTokens * 2;
-  static constexpr uint32_t kMerge = kTileRows * HD * 4 + 64 * kTileRows * 8;
+  static constexpr uint32_t kQueries = kValues + Values::kTotal;        // [16][HD] f16
+  static constexpr uint32_t kRow = kQueries + kTileRows * HD * 2;       // [4][HD] floats
+  static constexpr uint32_t kTurned = kRow + 4 * HD * 4;                // [4][128] f16: scales of values
+  static constexpr uint32_t kWeights = kTurned + 4 * kChunkTokens * 2;  // [16][128] f16
+  static constexpr uint32_t kUsed = kWeights + kTileRows * kChunkTokens * 2;
+  static constexpr uint32_t kMerge = kTileRows * HD * 4 + 128 * kTileRows * 8;
   static constexpr uint32_t kTotal = kUsed > kMerge ? kUsed : kMerge;
 };
 
-// kHalves: 1 where all rows lie in the first half of a tile of 16.
-template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kHalves>
-__global__ void __launch_bounds__(kThreads)
-    attention_single_kernel(const __grid_constant__ SingleArguments a) {
-  using P = Places<HD, kKeyFormat, kValueFormat>;
-  extern __shared__ __align__(128) uint8_t shared[];
-  __shared__ float maxima[4][kTileRows];
-  __shared__ float totals[2][kTileRows];  // maximum and sum of a chunk
-  release_successor();
+// Where the keys of one kv head of one sequence lie.
+struct SequencePages {
+  const int32_t* table;
+  int num_kv_heads;
+  int kv_head;
+  int page_tokens;
 
+  __device__ __forceinline__ size_t row(int position) const {
+    const int page = position / page_tokens;
+    return (static_cast<size_t>(table[page]) * num_kv_heads + kv_head) * page_tokens +
+           (position - page * page_tokens);
+  }
+};
+
+// Queries of the group as rows of f16, as the keys want them; where `takes_token` also the token's key and
+// value into the pages. Rows are dealt out to warps; `row` is this warp's scratch.
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+__device__ __forceinline__ void prepare_rows(const SingleArguments& a, int sequence, int kv_head,
+                                             bool takes_token, size_t token_row, uint8_t* queries, float* row,
+                                             int warp, int lane) {
   const AttentionParams& p = a.p;
-  const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
-  const int g = lane >> 2, t = lane & 3;
-  const int sequence = blockIdx.y, kv_head = blockIdx.z;
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
-  const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
-  // The batch was placed before the step began, by something that all its kernels wait for.
-  const int position = p.batch.positions[sequence];
-  const int first_chunk = rule.first_chunk(position), last_chunk = position / kChunkTokens;
-  const int chunk = first_chunk + static_cast<int>(blockIdx.x), num_chunks = last_chunk - first_chunk + 1;
-  if (chunk > last_chunk) return;
-  const int page_tokens = p.kv_shape.page_tokens, begin = chunk * kChunkTokens;
-  const int page =
-      p.batch.page_table[static_cast<size_t>(sequence) * p.batch.page_table_stride + begin / page_tokens];
-  const size_t first_row =
-      (static_cast<size_t>(page) * p.heads.num_kv_heads + kv_head) * page_tokens + begin % page_tokens;
-  const uint32_t keys = shared_address(shared), values = keys + P::kValues, queries = keys + P::kQueries;
-  if (!a.appends) wait_for_predecessor();
-  const int live = min(kChunkTokens, position - begin + (a.appends ? 0 : 1));
-  P::Keys::copy(p.kv.keys, p.kv.key_scales, first_row, live, keys);
-  P::Values::copy(p.kv.values, p.kv.value_scales, first_row, live, values);
-  if (a.appends) wait_for_predecessor();
-
-  // Rows of the group's queries, then, where the token falls into this chunk, its key and value.
-  float* row = reinterpret_cast<float*>(shared + P::kRow) + warp * HD;
-  const bool takes_token = a.appends && chunk == last_chunk;
+  const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads;
 #pragma unroll 1
   for (int r = warp; r < group + (takes_token ? 2 : 0); r += kThreads / 32) {
+    const int head = r < group    ? kv_head * group + r
+                     : r == group ? p.heads.num_heads + kv_head
+                                  : p.heads.num_heads + p.heads.num_kv_heads + kv_head;
+    if (a.appends) {
+      load_head(a.append, sequence, head, row, lane);
+    } else {
+      const auto* from =
+          static_cast<const __half*>(p.qkv) + (static_cast<size_t>(sequence) * heads + head) * HD;
+      for (int d = lane; d < HD; d += 32) row[d] = __half2float(from[d]);
+      __syncwarp();
+    }
     if (r < group) {
-      const int head = kv_head * group + r;
-      if (a.appends) {
-        load_head(a.append, sequence, head, row, lane);
-      } else {
-        const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads;
-        const auto* from =
-            static_cast<const __half*>(p.qkv) + (static_cast<size_t>(sequence) * heads + head) * HD;
-        for (int d = lane; d < HD; d += 32) row[d] = __half2float(from[d]);
-      }
       float back = 1.0f;
       if constexpr (kKeyFormat != KvFormat::f16) {
         for (int d = lane; d < HD; d += 32) row[d] = __half2float(__float2half_rn(row[d]));
         __syncwarp();
-        hadamard_32(row, HD, lane, 32, [] { __syncwarp(); });
+        hadamard_warp(row, HD, lane);
         back = 0.03125f;
       }
-      __syncwarp();
 #pragma unroll
       for (int i = 0; i < HD / 32; ++i) {
         const int d = lane + 32 * i, slot = key_slot(kKeyFormat, d);
-        *reinterpret_cast<__half*>(shared + P::kQueries + tile_offset<HD>(r, slot / 8) + slot % 8 * 2) =
+        *reinterpret_cast<__half*>(queries + tile_offset<HD>(r, slot / 8) + slot % 8 * 2) =
             __float2half_rn(row[d] * back);
       }
+    } else if (r == group) {
+      store_row(row, HD, kKeyFormat, p.kv.keys, p.kv.key_scales, token_row, lane);
     } else {
-      const bool is_key = r == group;
-      load_head(a.append, sequence, p.heads.num_heads + (is_key ? 0 : p.heads.num_kv_heads) + kv_head, row,
-                lane);
-      const size_t at = first_row + (position - begin);
-      if (is_key) {
-        store_row(row, HD, kKeyFormat, p.kv.keys, p.kv.key_scales, at, lane);
-      } else {
-        store_row(row, HD, kValueFormat, p.kv.values, p.kv.value_scales, at, lane);
-      }
+      store_row(row, HD, kValueFormat, p.kv.values, p.kv.value_scales, token_row, lane);
     }
     __syncwarp();
   }
-  if (takes_token) {
-    wait_for_copies<0>();
-    __syncthreads();
-    const size_t at = first_row + (position - begin);
-    P::Keys::copy_row(p.kv.keys, p.kv.key_scales, at, position - begin, keys, 0);
-    P::Values::copy_row(p.kv.values, p.kv.value_scales, at, position - begin, values, 64);
-    commit_copies();
-    wait_for_copies<0>();
-  } else {
-    wait_for_copies<1>();
-  }
-  __syncthreads();
+}
 
-  // Scores of the rows by the warp's 32 keys.
-  float score[4][4] = {};
+// Products of the rows with the warp's 32 keys.
+template <int HD, KvFormat kKeyFormat>
+__device__ __forceinline__ void multiply_keys(uint32_t keys, uint32_t queries, int warp, int lane,
+                                              float (&score)[4][4]) {
+  const int g = lane >> 2, t = lane & 3;
   if constexpr (kKeyFormat == KvFormat::f16) {
-#pragma unroll
+#pragma unroll 2
     for (int k = 0; k < HD / 16; ++k) {
       uint32_t query[4];
       load_matrices(query, queries + tile_offset<HD>(lane & 15, 2 * k + (lane >> 4)));
@@ -240,7 +218,8 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   } else {
-#pragma unroll
+    using R = Rows<HD, kKeyFormat, true>;
+#pragma unroll 1
     for (int block = 0; block < HD / 32; ++block) {
       uint32_t query[2][4];
 #pragma unroll
@@ -250,7 +229,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int n = 0; n < 4; ++n) {
         const int key = warp * 32 + n * 8 + g;
         const uint32_t scale =
-            load_shared_2(keys + P::Keys::kScalesAt + key * P::Keys::kScaleBytes + block * 2) * 0x00010001U;
+            load_shared_2(keys + R::kScalesAt + key * R::kScaleBytes + block * 2) * 0x00010001U;
         uint32_t b[4];
         unpack_key<HD, kKeyFormat>(keys, key, block, t, half2_of(scale), b);
         mma_16x8x16(score[n], query[0], b[0], b[1]);
@@ -258,69 +237,29 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
-  // All rows are of one token, so what is hidden from one is hidden from all.
-  const bool hides = rule.hides(begin, position) || rule.hides(begin + kChunkTokens - 1, position);
-  float largest[kHalves];
-#pragma unroll
-  for (int h = 0; h < kHalves; ++h) {
-    largest[h] = -INFINITY;
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
-#pragma unroll
-      for (int x = 0; x < 2; ++x) {
-        float& s = score[n][2 * h + x];
-        s = rule.score(s);
-        if (hides && rule.hides(begin + warp * 32 + n * 8 + 2 * t + x, position)) s = -INFINITY;
-        largest[h] = fmaxf(largest[h], s);
-      }
-    }
-    largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffU, largest[h], 1));
-    largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffU, largest[h], 2));
-    if (t == 0) maxima[warp][g + 8 * h] = largest[h];
-  }
-  __syncthreads();
-  // The keys are done with: their place takes the weights, [16][128] f16.
-#pragma unroll
-  for (int h = 0; h < kHalves; ++h) {
-    const int r = g + 8 * h;
-    largest[h] = fmaxf(fmaxf(maxima[0][r], maxima[1][r]), fmaxf(maxima[2][r], maxima[3][r]));
-    if (warp == 0 && t == 0) totals[0][r] = largest[h];
-#pragma unroll
-    for (int n = 0; n < 4; ++n)
-      *reinterpret_cast<__half2*>(shared + tile_offset<kChunkTokens>(r, warp * 4 + n) + t * 4) =
-          __floats2half2_rn(weight_of(score[n][2 * h], largest[h]),
-                            weight_of(score[n][2 * h + 1], largest[h]));
-  }
-  wait_for_copies<0>();
-  __syncthreads();
+}
 
-  // The warp's quarter of the head dimension, over all keys of the chunk.
-  constexpr int kTiles = HD / 4 / 8;
-  float out[kTiles][4] = {};
-  float sum[4] = {};
-  constexpr int kDims =
-      kTiles < 4 ? kTiles : 4;             // of a lane in one block of 32 dimensions, or in half of one
-  constexpr int kBlocks = kTiles / kDims;  // of the warp
-  const uint32_t turned = keys + P::kTurned + warp * (2 * kChunkTokens * 2);
+// The warp's quarter of the head dimension, weights times values over all keys of the chunk, and, by the
+// first warp, the sums of the weights.
+template <int HD, KvFormat kValueFormat>
+__device__ __forceinline__ void multiply_values(uint32_t values, uint32_t weights, uint32_t turned, int warp,
+                                                int lane, float (&out)[HD / 32][4], float (&sum)[4]) {
+  constexpr int kTiles = HD / 32;
+  const int g = lane >> 2, t = lane & 3;
   if constexpr (kValueFormat != KvFormat::f16) {
-    // Scales of the warp's blocks, key by key.
+    // Scales of the warp's block, key by key.
+    using R = Rows<HD, kValueFormat, false>;
+    const uint32_t at = values + R::kScalesAt + lane * 4 * R::kScaleBytes + warp * (HD / 4) / 32 * 2;
+    uint32_t s[4];
 #pragma unroll
-    for (int i = 0; i < kBlocks; ++i) {
-      const int block = warp * (HD / 4) / 32 + i;
-      uint32_t s[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j)
-        s[j] = load_shared_2(values + P::Values::kScalesAt + (lane * 4 + j) * P::Values::kScaleBytes +
-                             block * 2);
-      store_shared_8(turned + (i * kChunkTokens + lane * 4) * 2,
-                     make_uint2(s[0] | s[1] << 16, s[2] | s[3] << 16));
-    }
+    for (int j = 0; j < 4; ++j) s[j] = load_shared_2(at + j * R::kScaleBytes);
+    store_shared_8(turned + lane * 8, make_uint2(s[0] | s[1] << 16, s[2] | s[3] << 16));
     __syncwarp();
   }
-#pragma unroll
+#pragma unroll 2
   for (int k = 0; k < kChunkTokens / 16; ++k) {
     uint32_t weight[4];
-    load_matrices(weight, keys + tile_offset<kChunkTokens>(lane & 15, 2 * k + (lane >> 4)));
+    load_matrices(weight, weights + tile_offset<kChunkTokens>(lane & 15, 2 * k + (lane >> 4)));
     if (warp == 0) mma_16x8x16(sum, weight, kOnes, kOnes);
     if constexpr (kValueFormat == KvFormat::f16) {
 #pragma unroll
@@ -332,62 +271,182 @@ __global__ void __launch_bounds__(kThreads)
         mma_16x8x16(out[2 * n + 1], weight, value[2], value[3]);
       }
     } else {
+      using R = Rows<HD, kValueFormat, false>;
+      constexpr int kPerByte = kValueFormat == KvFormat::q4 ? 2 : 1;
       const int key = k * 16 + 2 * t;
+      const uint32_t at = values + key * R::kStride + (warp * (HD / 4) + g * kTiles) / kPerByte;
+      uint32_t b[2][kTiles];
 #pragma unroll
-      for (int i = 0; i < kBlocks; ++i) {
-        constexpr int kPerByte = kValueFormat == KvFormat::q4 ? 2 : 1;
-        const uint32_t at =
-            values + key * P::Values::kStride + (warp * (HD / 4) + i * 32 + g * kDims) / kPerByte;
-        uint32_t b[2][kDims];
+      for (int j = 0; j < 2; ++j)
+        unpack_values<HD, kValueFormat, kTiles>(at + j * 8 * R::kStride,
+                                                half2_of(load_shared_4(turned + (key + 8 * j) * 2)), b[j]);
 #pragma unroll
-        for (int j = 0; j < 2; ++j)
-          unpack_values<HD, kValueFormat, kDims>(
-              at + j * 8 * P::Values::kStride,
-              half2_of(load_shared_4(turned + (i * kChunkTokens + key + 8 * j) * 2)), b[j]);
-#pragma unroll
-        for (int d = 0; d < kDims; ++d) mma_16x8x16(out[i * kDims + d], weight, b[0][d], b[1][d]);
-      }
+      for (int d = 0; d < kTiles; ++d) mma_16x8x16(out[d], weight, b[0][d], b[1][d]);
     }
   }
-  if (warp == 0 && t == 0) {
-    totals[1][g] = sum[0];
-    totals[1][g + 8] = sum[2];
-  }
-  __syncthreads();
+}
 
-  // Dimension of column 2t + x of tile n.
-  auto dimension = [&](int n, int x) {
-    if constexpr (kValueFormat == KvFormat::f16) return warp * (HD / 4) + n * 8 + 2 * t + x;
-    return warp * (HD / 4) + n / kDims * 32 + (2 * t + x) * kDims + n % kDims;
+// Writes a lane's results for one row: at[dimension] for each of its columns.
+template <int HD, KvFormat kValueFormat>
+__device__ __forceinline__ void put_row(float* at, const float (&out)[HD / 32][4], int half, float factor,
+                                        int warp, int t) {
+  constexpr int kTiles = HD / 32;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      const int d = kValueFormat == KvFormat::f16 ? n * 8 + 2 * t + x : (2 * t + x) * kTiles + n;
+      at[warp * (HD / 4) + d] = __fmul_rn(out[n][2 * half + x], factor);
+    }
+  }
+}
+
+// kHalves: 1 where all rows lie in the first half of a tile of 16.
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kHalves>
+__global__ void __launch_bounds__(kThreads)
+    attention_single_kernel(const __grid_constant__ SingleArguments a) {
+  using P = Places<HD, kKeyFormat, kValueFormat>;
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ float maxima[4][kTileRows];
+  __shared__ float sums[kTileRows];
+  release_successor();
+
+  const AttentionParams& p = a.p;
+  const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
+  const int g = lane >> 2, t = lane & 3;
+  const int sequence = blockIdx.y, kv_head = blockIdx.z;
+  const int group = p.heads.num_heads / p.heads.num_kv_heads;
+  const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
+  // The batch was placed before the step began, by something that all its kernels wait for.
+  const int position = p.batch.positions[sequence];
+  const int first_chunk = rule.first_chunk(position), last_chunk = position / kChunkTokens;
+  const int num_chunks = last_chunk - first_chunk + 1;
+  const int first = first_chunk + static_cast<int>(blockIdx.x) * a.chunks_per_block;
+  const int end = min(first + a.chunks_per_block, last_chunk + 1);
+  if (first >= end) return;
+  const SequencePages pages{p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride,
+                            p.heads.num_kv_heads, kv_head, p.kv_shape.page_tokens};
+  const uint32_t base = shared_address(shared);
+  const uint32_t keys = base, values = base + P::kValues;
+  const uint32_t queries = base + P::kQueries, weights = base + P::kWeights;
+  // Keys of a chunk that are in the cache; the token's own is once prepare_rows has put it there.
+  auto live = [&](int chunk, bool appended) {
+    return min(kChunkTokens, position - chunk * kChunkTokens + (appended ? 1 : 0));
   };
-  const QueryRows q{static_cast<const __half*>(p.qkv), sequence, group, group, kv_head, HD, 0};
+  if (!a.appends) wait_for_predecessor();
+  {
+    const size_t row = pages.row(first * kChunkTokens);
+    P::Keys::copy(p.kv.keys, p.kv.key_scales, row, live(first, !a.appends), keys);
+    P::Values::copy(p.kv.values, p.kv.value_scales, row, live(first, !a.appends), values);
+  }
+  if (a.appends) wait_for_predecessor();
+  const bool takes_token = a.appends && end == last_chunk + 1;
+  prepare_rows<HD, kKeyFormat, kValueFormat>(
+      a, sequence, kv_head, takes_token, takes_token ? pages.row(position) : 0, shared + P::kQueries,
+      reinterpret_cast<float*>(shared + P::kRow) + warp * HD, warp, lane);
+  if (takes_token && first == last_chunk) {
+    // The token's own key and value, which the copies above could not bring yet.
+    wait_for_copies<0>();
+    __syncthreads();
+    const size_t row = pages.row(position);
+    P::Keys::copy_row(p.kv.keys, p.kv.key_scales, row, position % kChunkTokens, keys, 0);
+    P::Values::copy_row(p.kv.values, p.kv.value_scales, row, position % kChunkTokens, values, 64);
+    commit_copies();
+    wait_for_copies<0>();
+  }
+
   const int tile = sequence * p.heads.num_kv_heads + kv_head;
+  const PartialRows partial(a.merge, tile, HD);
   float* row_values = reinterpret_cast<float*>(shared);  // [16][HD]
-  if (num_chunks == 1) {
+#pragma unroll 1
+  for (int chunk = first; chunk < end; ++chunk) {
+    wait_for_copies<1>();
+    __syncthreads();
+    float score[4][4] = {};
+    multiply_keys<HD, kKeyFormat>(keys, queries, warp, lane, score);
+    if (rule.softcap > 0.0f) {
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
+      for (int i = 0; i < 8 * kHalves; ++i) rule.cap(score[i / (2 * kHalves)][i % (2 * kHalves)]);
+    } else {
 #pragma unroll
-      for (int i = 0; i < 2 * kHalves; ++i) {
-        const int r = g + 8 * (i >> 1);
-        row_values[r * HD + dimension(n, i & 1)] = __fmul_rn(out[n][i], 1.0f / totals[1][r]);
+      for (int i = 0; i < 8 * kHalves; ++i) rule.take(score[i / (2 * kHalves)][i % (2 * kHalves)]);
+    }
+    // All rows are of one token, so what is hidden from one is hidden from all.
+    const int begin = chunk * kChunkTokens;
+    if (rule.hides(begin, position) || rule.hides(begin + kChunkTokens - 1, position)) {
+#pragma unroll
+      for (int i = 0; i < 8 * kHalves; ++i) {
+        const int n = i / (2 * kHalves), x = i % (2 * kHalves);
+        if (rule.hides(begin + warp * 32 + n * 8 + 2 * t + (x & 1), position)) score[n][x] = -INFINITY;
       }
     }
-  } else {
-    const PartialRows partial(a.merge, tile, HD);
+    float largest[kHalves];
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
+    for (int h = 0; h < kHalves; ++h) {
+      largest[h] = -INFINITY;
 #pragma unroll
-      for (int i = 0; i < 2 * kHalves; ++i) {
-        const int r = g + 8 * (i >> 1);
-        if (r < group) __stcg(partial.row(blockIdx.x, r) + dimension(n, i & 1), out[n][i]);
-      }
+      for (int n = 0; n < 4; ++n) largest[h] = fmaxf(largest[h], fmaxf(score[n][2 * h], score[n][2 * h + 1]));
+      largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffU, largest[h], 1));
+      largest[h] = fmaxf(largest[h], __shfl_xor_sync(0xffffffffU, largest[h], 2));
+      if (t == 0) maxima[warp][g + 8 * h] = largest[h];
     }
-    if (threadIdx.x < group)
-      __stcg(partial.total(blockIdx.x, threadIdx.x),
-             make_float2(totals[0][threadIdx.x], totals[1][threadIdx.x]));
-    if (!arrives_last(a.merge, tile, num_chunks)) return;
+    __syncthreads();  // nobody reads these keys any more
+    const bool more = chunk + 1 < end;
+    size_t next_row = 0;
+    if (more) {
+      next_row = pages.row(begin + kChunkTokens);
+      P::Keys::copy(p.kv.keys, p.kv.key_scales, next_row, live(chunk + 1, true), keys);
+    } else {
+      commit_copies();
+    }
+#pragma unroll
+    for (int h = 0; h < kHalves; ++h) {
+      const int r = g + 8 * h;
+      largest[h] = fmaxf(fmaxf(maxima[0][r], maxima[1][r]), fmaxf(maxima[2][r], maxima[3][r]));
+#pragma unroll
+      for (int n = 0; n < 4; ++n)
+        *reinterpret_cast<__half2*>(shared + P::kWeights + tile_offset<kChunkTokens>(r, warp * 4 + n) +
+                                    t * 4) = __floats2half2_rn(weight_of(score[n][2 * h], largest[h]),
+                                                               weight_of(score[n][2 * h + 1], largest[h]));
+    }
+    wait_for_copies<1>();
+    __syncthreads();
+    float out[HD / 32][4] = {};
+    float sum[4] = {};
+    multiply_values<HD, kValueFormat>(values, weights, base + P::kTurned + warp * (kChunkTokens * 2), warp,
+                                      lane, out, sum);
+    if (num_chunks == 1) {
+      if (warp == 0 && t == 0) {
+        sums[g] = sum[0];
+        sums[g + 8] = sum[2];
+      }
+      wait_for_copies<0>();
+      __syncthreads();
+#pragma unroll
+      for (int h = 0; h < kHalves; ++h)
+        put_row<HD, kValueFormat>(row_values + (g + 8 * h) * HD, out, h, 1.0f / sums[g + 8 * h], warp, t);
+      break;
+    }
+#pragma unroll
+    for (int h = 0; h < kHalves; ++h) {
+      const int r = g + 8 * h;
+      if (r >= group) continue;
+      put_row<HD, kValueFormat>(partial.row(chunk - first_chunk, r), out, h, 1.0f, warp, t);
+      if (warp == 0 && t == 0) *partial.total(chunk - first_chunk, r) = make_float2(largest[h], sum[2 * h]);
+    }
+    __syncthreads();  // nor these values, nor the weights
+    if (more) {
+      P::Values::copy(p.kv.values, p.kv.value_scales, next_row, live(chunk + 1, true), values);
+    } else {
+      commit_copies();
+    }
+  }
+  if (num_chunks > 1) {
+    wait_for_copies<0>();
+    if (!arrives_last(a.merge, tile, (num_chunks + a.chunks_per_block - 1) / a.chunks_per_block)) return;
     merge_chunks<HD, kThreads>(partial, num_chunks, group, shared);
   }
+  const QueryRows q{static_cast<const __half*>(p.qkv), sequence, group, group, kv_head, HD, 0};
   store_rows<HD, kThreads>(p, a.place, q, 0, group, row_values);
 }
 
@@ -437,14 +496,17 @@ bool single_fits(const AttentionParams& p, int max_chunks, const AttentionScratc
 
 cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvParams* append,
                                     const int32_t* place, int max_chunks, const AttentionScratch& scratch,
-                                    Launch l) {
+                                    int num_multiprocessors, Launch l) {
   const Choice choice = choose(p);
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
-  SingleArguments a{
-      p, {}, append != nullptr ? 1 : 0, place, {max_chunks, group, scratch.partials, scratch.counters}};
+  // Chunks per block, so that there are still several blocks for each place on the card.
+  const int tiles = p.batch.num_sequences * p.heads.num_kv_heads;
+  const int per_block = std::clamp(max_chunks * tiles / (num_multiprocessors * 12), 1, 8);
+  SingleArguments a{p,     {},        append != nullptr ? 1 : 0,
+                    place, per_block, {max_chunks, group, scratch.partials, scratch.counters}};
   if (append != nullptr) a.append = *append;
-  const dim3 grid(static_cast<unsigned>(max_chunks), static_cast<unsigned>(p.batch.num_sequences),
-                  static_cast<unsigned>(p.heads.num_kv_heads));
+  const dim3 grid(static_cast<unsigned>((max_chunks + per_block - 1) / per_block),
+                  static_cast<unsigned>(p.batch.num_sequences), static_cast<unsigned>(p.heads.num_kv_heads));
   return launch_kernel(choice.kernel, grid, dim3(kThreads), choice.shared_bytes, l.stream, l.dependent, a);
 }
 

@@ -144,14 +144,11 @@ cudaError_t setup_kernels(Device& device) {
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step : {setup_attention_decode, setup_attention_single, setup_attention_prefill})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
-  // Clusters and dependent launch take the card and kernels that were compiled for them.
+  // Dependent launch and bulk copies take the card and kernels that were compiled for them.
   int version = 0;
-  if (const cudaError_t error = gemm_code_version(&version); error != cudaSuccess) return error;
-  if (device.compute_major < 9 || version < 90) return cudaSuccess;
-  device.is_hopper = true;
-  if (const cudaError_t error = gemm_clusters(4, limit, &device.clusters_of_4); error != cudaSuccess)
-    return error;
-  return gemm_clusters(8, limit, &device.clusters_of_8);
+  const cudaError_t error = gemm_code_version(&version);
+  device.is_hopper = device.compute_major >= 9 && version >= 90;
+  return error;
 }
 
 Status setup(Device& device) {

@@ -90,7 +90,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   build.pin(c.host_sample_rows, rows, "taking pinned memory for sampling");
   build.pin(c.host_sample_results, rows, "taking pinned memory for sampling");
   build.take(c.sample_rows, rows, "taking memory for sampling");
-  build.take(c.sample_results, rows, "taking memory for sampling");
+  build.take(c.sample_scans, rows, "taking memory for sampling");
   const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
   build.take(c.sample_adjusted, blocks * vocabulary, "taking memory for sampling");
   build.take(c.sample_counts, blocks * vocabulary, "taking memory for sampling");
@@ -100,6 +100,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
               "clearing counters");
   build.check(cudaMemsetAsync(c.sample_counts, 0, blocks * vocabulary * sizeof(uint32_t), c.stream),
               "clearing counters");
+  build.check(cudaMemsetAsync(c.sample_scans, 0, rows * sizeof(RowScan), c.stream), "clearing counters");
   build.check(cudaStreamSynchronize(c.stream), "clearing counters");
 }
 
@@ -306,25 +307,27 @@ Status sample(Context* context, const SampleParams* params) {
   if (params->rows > c.limits.max_logit_rows || params->vocab_size > c.limits.vocab_size)
     return c.device->fail(Status::invalid_argument, "more rows to sample than the context has room for");
   const auto rows = static_cast<size_t>(params->rows);
-  std::copy(params->row_settings, params->row_settings + rows, c.host_sample_rows);
-  Status status = c.device->check(cudaMemcpyAsync(c.sample_rows, c.host_sample_rows, rows * sizeof(SampleRow),
-                                                  cudaMemcpyHostToDevice, c.stream),
-                                  "sampling");
-  if (status != Status::ok) return status;
   SampleArguments arguments;
   arguments.logits = params->logits;
   arguments.rows = params->rows;
   arguments.vocab_size = params->vocab_size;
   arguments.settings = c.sample_rows;
-  arguments.results = c.sample_results;
+  arguments.results = c.host_sample_results;
+  arguments.scans = c.sample_scans;
   arguments.adjusted = c.sample_adjusted;
   arguments.counts = c.sample_counts;
-  status = c.device->check(launch_sample(arguments, c.launch()), "sampling");
-  if (status != Status::ok) return status;
+  arguments.wants_log_probs = params->log_probs != nullptr;
+  const bool largest_only = takes_largest_only(arguments, params->row_settings);
+  if (!largest_only) {
+    std::copy(params->row_settings, params->row_settings + rows, c.host_sample_rows);
+    const Status status =
+        c.device->check(cudaMemcpyAsync(c.sample_rows, c.host_sample_rows, rows * sizeof(SampleRow),
+                                        cudaMemcpyHostToDevice, c.stream),
+                        "sampling");
+    if (status != Status::ok) return status;
+  }
   c.sample_targets = {params->rows, params->token_ids, params->log_probs, params->faults};
-  return c.device->check(cudaMemcpyAsync(c.host_sample_results, c.sample_results, rows * sizeof(SampleResult),
-                                         cudaMemcpyDeviceToHost, c.stream),
-                         "sampling");
+  return c.device->check(launch_sample(arguments, largest_only, c.launch()), "sampling");
 }
 
 }  // namespace quire::kernels

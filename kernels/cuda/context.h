@@ -65,7 +65,7 @@ struct Context {
   SampleRow* host_sample_rows = nullptr;
   SampleResult* host_sample_results = nullptr;
   SampleRow* sample_rows = nullptr;
-  SampleResult* sample_results = nullptr;
+  RowScan* sample_scans = nullptr;
   float* sample_adjusted = nullptr;
   uint32_t* sample_counts = nullptr;
   struct SampleTargets {

@@ -52,12 +52,10 @@ struct Device {
   int32_t compute_major = 0;
   int32_t compute_minor = 0;
   bool deterministic = true;
-  // Card and kernels are of compute capability 9.0 or later: dependent launch, clusters, bulk copies.
+  // Card and kernels are of compute capability 9.0 or later: dependent launch, bulk copies.
   bool is_hopper = false;
   uint32_t shared_per_block = 0;  // bytes of shared memory, at most
   uint32_t shared_per_multiprocessor = 0;
-  int32_t clusters_of_4 = 0;  // thread blocks of the matrix kernel, at once
-  int32_t clusters_of_8 = 0;
   std::string name;
   std::string detail;
   std::unique_ptr<MatrixLibrary> library;  // null where cuBLASLt is not to be had

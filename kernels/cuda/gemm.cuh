@@ -11,14 +11,13 @@ template <TileKind kKind>
 cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool dependent) {
   const GemmShape& s = a.shape;
   const int tokens = s.tiles * 8;
-  const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens),
-                  static_cast<unsigned>(s.group_blocks * s.splits));
-  const dim3 cluster(1, a.partials == nullptr ? static_cast<unsigned>(s.splits) : 1U);
+  const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens), static_cast<unsigned>(s.blocks));
   const auto kernel = s.tiles == 4   ? gemm_wide_kernel<kKind, 4>
                       : s.tiles == 2 ? gemm_wide_kernel<kKind, 2>
                       : a.rows == 1  ? gemm_narrow_kernel<kKind, true>
                                      : gemm_narrow_kernel<kKind, false>;
-  return launch_cluster(kernel, grid, dim3(kGemmThreads), cluster, s.shared_bytes, stream, dependent, a);
+  return launch_kernel(kernel, grid, dim3(s.tiles == 1 ? kNarrowThreads : kWideThreads), s.shared_bytes,
+                       stream, dependent, a);
 }
 
 template <TileKind kKind>

@@ -17,19 +17,4 @@ cudaError_t gemm_code_version(int* version) {
   return error;
 }
 
-cudaError_t gemm_clusters(int size, int shared_limit, int* count) {
-  cudaLaunchAttribute attribute = {};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = 1;
-  attribute.val.clusterDim.y = static_cast<unsigned>(size);
-  attribute.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(1, static_cast<unsigned>(size));
-  config.blockDim = dim3(kGemmThreads);
-  config.dynamicSmemBytes = static_cast<size_t>(shared_limit);
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  return cudaOccupancyMaxActiveClusters(count, gemm_wide_kernel<TileKind::exl2, 4>, &config);
-}
-
 }  // namespace quire::kernels

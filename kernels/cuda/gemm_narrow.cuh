@@ -15,7 +15,7 @@
 
 namespace quire::kernels {
 
-static_assert(kNormThreads == kGemmThreads);
+static_assert(kNormThreads == kNarrowThreads);
 
 // A lane's activations of one step after another, fetched one step ahead. Lanes of tokens that are not there
 // keep zeros.
@@ -87,7 +87,7 @@ __device__ __forceinline__ float add_all_chains(const float* first, int stride) 
 
 // kOneRow: one token, its activations in shared memory.
 template <TileKind kKind, bool kOneRow>
-__global__ void __launch_bounds__(kGemmThreads, 2)
+__global__ void __launch_bounds__(kNarrowThreads, 2)
     gemm_narrow_kernel(const __grid_constant__ GemmArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
@@ -102,8 +102,8 @@ __global__ void __launch_bounds__(kGemmThreads, 2)
   constexpr int kSegmentBytes =
       (kKind == TileKind::dense ? kStepRows : kBlockRows) * 2;  // of a row of activations
 
-  WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes, base + warp * 16,
-                shape.ring_slots, shape.slot_bytes, lane);
+  WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes,
+                base + warp * kBarrierBytes, shape.ring_slots, shape.slot_bytes, lane);
   SegmentRequests requests(a, blockIdx.y, 0, shape.strips, first, end);
 #pragma unroll 1
   for (int i = 0; i < ring.size(); ++i) requests.next(ring, lane);
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kGemmThreads, 2)
   auto* sums = reinterpret_cast<float*>(shared + shape.sums_at);
   const int stride = tokens * kStripColumns;
 #pragma unroll 1
-  for (int group = blockIdx.y; group < shape.groups; group += shape.group_blocks) {
+  for (int group = blockIdx.y; group < shape.groups; group += shape.blocks) {
     float gate = 0.0f;
 #pragma unroll 1
     for (int slot = 0; slot < shape.strips; ++slot) {

@@ -32,6 +32,31 @@ __device__ __forceinline__ void clear(Sums<kTiles>& sums) {
   }
 }
 
+template <int kTiles>
+__device__ __forceinline__ void copy(const Sums<kTiles>& from, Sums<kTiles>& to) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) to[i][n][x] = from[i][n][x];
+    }
+  }
+}
+
+// to += sums.
+template <int kTiles>
+__device__ __forceinline__ void add(const Sums<kTiles>& sums, Sums<kTiles>& to) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) to[i][n][x] += sums[i][n][x];
+    }
+  }
+}
+
 // sums += 32 rows of weights times activations.
 template <int kTiles>
 __device__ __forceinline__ void multiply_step(const __half2 (&w)[16], const uint4 (&b)[kTiles],
@@ -245,7 +270,7 @@ class SegmentRequests {
     if (walk_.next(a_.matrix)) return;
     if (++slot_ == slot_end_) {
       slot_ = first_slot_;
-      group_ += a_.shape.group_blocks;
+      group_ += a_.shape.blocks;
     }
     open();
   }

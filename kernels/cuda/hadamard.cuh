@@ -8,6 +8,7 @@ namespace quire::kernels {
 // part and barrier() joins them after each round.
 template <typename Barrier>
 __device__ __forceinline__ void hadamard_32(float* row, int dim, int thread, int count, Barrier barrier) {
+#pragma unroll 1
   for (int span = 1; span < 32; span <<= 1) {
     for (int i = thread; i < dim / 2; i += count) {
       // Butterfly i & 15 of parity (i / 16) & 1 of block i / 32.
@@ -20,6 +21,11 @@ __device__ __forceinline__ void hadamard_32(float* row, int dim, int thread, int
     }
     barrier();
   }
+}
+
+// The same by one warp, out of line: it is long, and used in several places of a kernel.
+__device__ __noinline__ inline void hadamard_warp(float* row, int dim, int lane) {
+  hadamard_32(row, dim, lane, 32, [] { __syncwarp(); });
 }
 
 }  // namespace quire::kernels

@@ -87,7 +87,7 @@ __device__ __forceinline__ void store_row(float* row, int dim, KvFormat format, 
   // What quantized pages see is the f16 value, as the others do.
   for (int d = lane; d < dim; d += 32) row[d] = __half2float(__float2half_rn(row[d]));
   __syncwarp();
-  hadamard_32(row, dim, lane, 32, [] { __syncwarp(); });
+  hadamard_warp(row, dim, lane);
   const float zero = format == KvFormat::q8 ? 128.0f : 8.0f;
   for (int block = 0; block < dim / 32; ++block) {
     const float w = row[block * 32 + lane];

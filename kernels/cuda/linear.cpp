@@ -49,20 +49,20 @@ cudaError_t launch_streaming(const GemmArguments& arguments, Launch l) {
   }
 }
 
-// Tokens that one launch may take: where blocks share sums through memory, as many as there is memory for.
-int32_t most_rows(const Context& c, const GemmShape& s, int32_t rows) {
-  if (s.splits == 1 || c.device->is_hopper) return rows;
-  const auto groups = static_cast<size_t>(s.groups);
-  const size_t per_tile = groups * static_cast<size_t>(s.splits * s.strips * kStripColumns * s.tiles * 8);
-  const size_t tiles = std::min(c.partial_floats / per_tile, static_cast<size_t>(c.num_counters) / groups);
-  return static_cast<int32_t>(std::min(tiles * static_cast<size_t>(s.tiles * 8), static_cast<size_t>(rows)));
+// Tokens that one launch may take: where splits meet in memory, as many as there is memory for.
+int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t rows) {
+  if (s.splits == 1) return rows;
+  const auto strips = static_cast<size_t>(m.num_strips), tokens = static_cast<size_t>(s.tiles) * 8;
+  const size_t per_tile = strips * static_cast<size_t>(s.splits * kStripColumns) * tokens;
+  const size_t tiles = std::min(c.partial_floats / per_tile, static_cast<size_t>(c.num_counters) / strips);
+  return static_cast<int32_t>(std::min(tiles * tokens, static_cast<size_t>(rows)));
 }
 
 Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, int32_t rows,
                       const Epilogue& epilogue) {
   const bool with_norm = input.norm != nullptr;
   GemmShape shape = gemm_shape(*c.device, m, rows);
-  int32_t most = most_rows(c, shape, rows);
+  int32_t most = most_rows(c, m, shape, rows);
   if (most == 0) {
     shape = gemm_shape(*c.device, m, std::min(rows, 8));
     most = rows;
@@ -81,10 +81,8 @@ Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, i
       a.norm_place = input.norm_place;
     }
     a.epilogue = advanced(epilogue, first);
-    if (!c.device->is_hopper) {
-      a.partials = c.partials;
-      a.counters = c.counters;
-    }
+    a.partials = c.partials;
+    a.counters = c.counters;
     if (const Status s = c.device->check(launch_streaming(a, c.launch()), "multiplying by weights");
         s != Status::ok)
       return s;

@@ -24,6 +24,11 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+// Waits for `threads` threads, whole warps of the block, at barrier `id` (0 is that of __syncthreads).
+__device__ __forceinline__ void named_barrier(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // 16 bytes from global to shared memory past the L1; `bytes` below 16 fills the rest with zeros.
 __device__ __forceinline__ void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(source), "r"(bytes)

@@ -3,8 +3,9 @@
 // operations in a fixed order), so the result is the CPU sampler's, and sums do not depend on the order of
 // threads.
 //
-// A pass reads the row from L2 (0.5 MB for 128k tokens, about 6 us by one multiprocessor). Greedy rows take
-// three passes, a draw without cuts five, each cut up to eight more.
+// A pass reads the row from L2 (0.5 MB for 128k tokens, about 6 us by one multiprocessor). A draw without
+// cuts takes five, each cut up to eight more. Rows of which nothing is wanted but their largest logit, the
+// usual greedy ones, are scanned once by many blocks.
 #include <algorithm>
 
 #include "kernels/cuda/launch.cuh"
@@ -41,6 +42,11 @@ __device__ __forceinline__ uint64_t order_key(float logit, int id) {
   const uint32_t bits = __float_as_uint(logit + 0.0f);
   const uint32_t rising = bits & 0x80000000U ? ~bits : bits | 0x80000000U;
   return static_cast<uint64_t>(rising) << 32 | ~static_cast<uint32_t>(id);
+}
+
+// Rows that scan_kernel serves.
+__host__ __device__ __forceinline__ bool takes_largest(const SampleRow& s) {
+  return s.temperature < kGreedyTemperature && s.history_tokens <= 0 && s.mask == nullptr;
 }
 
 struct Shared {
@@ -205,6 +211,62 @@ __device__ int first_of(const float* row, int size, float largest, Shared& share
   return shared.found;
 }
 
+constexpr int kScanThreads = 256;
+constexpr int kScanBlock = 4096;  // logits of one block
+
+// The first of the largest logits of a row, by as many blocks as it has pieces. Keys of pieces meet in one
+// place per row; the block that arrives last turns them into a result and leaves zeros.
+__global__ void __launch_bounds__(kScanThreads) scan_kernel(SampleArguments a) {
+  release_successor();
+  wait_for_predecessor();
+  const int size = a.vocab_size, r = blockIdx.y;
+  const float* row = a.logits + static_cast<size_t>(r) * size;
+  const int begin = blockIdx.x * kScanBlock, end = min(size, begin + kScanBlock);
+  uint64_t best = 0;
+  uint32_t suspect = 0;
+  auto see = [&](float v, int id) {
+    suspect |= v < INFINITY ? 0 : 1;
+    best = max(best, order_key(v, id));
+  };
+  if (size % 4 == 0) {
+#pragma unroll 4
+    for (int i = begin + 4 * threadIdx.x; i < end; i += 4 * kScanThreads) {
+      const float4 v = __ldcg(reinterpret_cast<const float4*>(row + i));
+      see(v.x, i);
+      see(v.y, i + 1);
+      see(v.z, i + 2);
+      see(v.w, i + 3);
+    }
+  } else {
+    for (int i = begin + threadIdx.x; i < end; i += kScanThreads) see(row[i], i);
+  }
+#pragma unroll
+  for (int d = 16; d > 0; d >>= 1) {
+    best = max(best, __shfl_xor_sync(0xffffffffU, best, d));
+    suspect |= __shfl_xor_sync(0xffffffffU, suspect, d);
+  }
+  RowScan& scan = a.scans[r];
+  if ((threadIdx.x & 31) == 0) {
+    atomicMax(&scan.best, static_cast<unsigned long long>(best));
+    if (suspect != 0) atomicOr(&scan.suspect, 1U);
+    __threadfence();
+  }
+  __syncthreads();
+  if (threadIdx.x != 0 || atomicAdd(&scan.arrived, 1U) != gridDim.x - 1) return;
+  __threadfence();
+  const uint64_t key = atomicExch(&scan.best, 0ULL);
+  SampleResult result;
+  if (atomicExch(&scan.suspect, 0U) != 0) {
+    result.fault = 1;
+  } else if (key >> 32 == order_key(-INFINITY, 0) >> 32) {
+    result.fault = 2;
+  } else {
+    result.token = static_cast<int32_t>(~static_cast<uint32_t>(key));
+  }
+  scan.arrived = 0;
+  a.results[r] = result;
+}
+
 __global__ void __launch_bounds__(kThreads) sample_kernel(SampleArguments a) {
   __shared__ Shared shared;
   release_successor();
@@ -214,6 +276,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(SampleArguments a) {
   uint32_t* counts = a.counts + static_cast<size_t>(blockIdx.x) * size;
   for (int r = blockIdx.x; r < a.rows; r += gridDim.x) {
     const SampleRow s = a.settings[r];
+    if (!a.wants_log_probs && takes_largest(s)) continue;
     const float* raw = a.logits + static_cast<size_t>(r) * size;
     float raw_largest = -INFINITY;
     uint64_t suspect = 0;
@@ -259,7 +322,16 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(SampleArguments a) {
 
 }  // namespace
 
-cudaError_t launch_sample(const SampleArguments& a, Launch l) {
+bool takes_largest_only(const SampleArguments& a, const SampleRow* settings) {
+  return !a.wants_log_probs &&
+         std::all_of(settings, settings + a.rows, [](const SampleRow& s) { return takes_largest(s); });
+}
+
+cudaError_t launch_sample(const SampleArguments& a, bool largest_only, Launch l) {
+  const dim3 grid(static_cast<unsigned>((a.vocab_size + kScanBlock - 1) / kScanBlock),
+                  static_cast<unsigned>(a.rows));
+  const cudaError_t error = launch_kernel(scan_kernel, grid, dim3(kScanThreads), 0, l.stream, l.dependent, a);
+  if (error != cudaSuccess || largest_only) return error;
   return launch_kernel(sample_kernel, dim3(static_cast<unsigned>(std::min(a.rows, kSampleBlocks))),
                        dim3(kThreads), 0, l.stream, l.dependent, a);
 }

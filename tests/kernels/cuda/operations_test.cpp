@@ -148,6 +148,35 @@ TEST_F(SamplingTest, GreedyTakesTheLargestAndTellsItsProbability) {
   EXPECT_NEAR(drawn.log_prob, -std::log(total), 1e-5);
 }
 
+TEST_F(SamplingTest, TheLargestIsFoundByManyBlocks) {
+  for (const size_t vocabulary : {size_t{8191}, size_t{8192}, size_t{100}}) {
+    auto logits = random_floats(5 * vocabulary, random_, 3.0f);
+    const auto at = [&](size_t row, size_t id) -> float& { return logits[row * vocabulary + id]; };
+    at(0, vocabulary - 1) = 30.0f;
+    at(1, 55) = at(1, vocabulary - 2) = 30.0f;  // the lower id first
+    at(2, vocabulary / 2) = NAN;
+    at(3, vocabulary / 3) = INFINITY;
+    std::fill_n(logits.begin() + static_cast<ptrdiff_t>(4 * vocabulary), vocabulary, -INFINITY);
+    const auto* device_logits = to_device(logits);
+    const std::vector<SampleRow> settings(5);
+    for (int repeat = 0; repeat < 2; ++repeat) {  // what a draw leaves behind serves the next
+      std::vector<int32_t> tokens(5), faults(5);
+      SampleParams p;
+      p.logits = device_logits;
+      p.rows = 5;
+      p.vocab_size = static_cast<int32_t>(vocabulary);
+      p.row_settings = settings.data();
+      p.token_ids = tokens.data();
+      p.faults = faults.data();
+      ASSERT_EQ(table_->sample(context_, &p), Status::ok) << failure();
+      ASSERT_EQ(table_->synchronize(context_), Status::ok) << failure();
+      EXPECT_EQ(faults, (std::vector<int32_t>{0, 0, 1, 1, 2}));
+      EXPECT_EQ(tokens[0], static_cast<int32_t>(vocabulary) - 1);
+      EXPECT_EQ(tokens[1], 55);
+    }
+  }
+}
+
 TEST_F(SamplingTest, FaultsAreToldApart) {
   auto logits = random_floats(300, random_);
   SampleRow row;
