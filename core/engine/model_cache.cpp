@@ -130,7 +130,7 @@ TransformerMemoryPlan plan_model_cache(const Model& model, const ModelCacheOptio
 }
 
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
-                                          std::shared_ptr<const Model> model,
+                                          const std::shared_ptr<const Model>& model,
                                           const ModelCacheOptions& options) {
   const CacheSizes sizes = settle_sizes(*model, options);
   require_kv_format(*model->device(), options.key_format);

@@ -28,7 +28,7 @@ TransformerMemoryPlan plan_model_cache(const Model& model, const ModelCacheOptio
 // Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported where the device lacks the KV
 // format, ErrorCode::out_of_memory with the bytes needed; nothing stays taken then.
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
-                                          std::shared_ptr<const Model> model,
+                                          const std::shared_ptr<const Model>& model,
                                           const ModelCacheOptions& options);
 
 }  // namespace quire

@@ -194,7 +194,7 @@ void StepLoop::verify_score(JobRecord& job, const ReservedSequence& reserved, co
   for (int32_t i = 0; i < reserved.num_tokens; ++i) {
     const auto logits_row = token_logits(logits, row + i);
     const RowScan scan = scan_row(logits_row);
-    const auto position = static_cast<size_t>(reserved.start + i);
+    const auto position = static_cast<size_t>(reserved.start) + static_cast<size_t>(i);
     if (!scan.finite)
       throw Error(ErrorCode::numeric, "the logits behind token {} are not finite", position + 1);
     if (job.request.want_raw_logits) {
