@@ -12,8 +12,6 @@
 #include "core/engine/model_cache.h"
 
 using namespace quire::capi;
-using quire::Error;
-using quire::ErrorCode;
 
 namespace {
 

@@ -21,7 +21,7 @@ using ObjectOf = typename HandleTraits<Handle>::Object;
 
 template <typename Handle>
 uint64_t token_of(Handle* handle) noexcept {
-  static_assert(sizeof(handle) == sizeof(uint64_t), "a token needs 64 bits");
+  static_assert(sizeof(void*) == sizeof(uint64_t), "a token needs 64 bits");
   return reinterpret_cast<uint64_t>(handle);
 }
 

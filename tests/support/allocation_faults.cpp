@@ -111,6 +111,13 @@ void* operator new(size_t size, const std::nothrow_t&) noexcept {
 void* operator new(size_t size, std::align_val_t alignment) {
   return quire::testing::allocate(size, static_cast<size_t>(alignment));
 }
+void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  try {
+    return quire::testing::allocate(size, static_cast<size_t>(alignment));
+  } catch (...) {
+    return nullptr;
+  }
+}
 void operator delete(void* memory) noexcept {
   quire::testing::give_back(memory);
 }
