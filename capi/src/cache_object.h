@@ -15,8 +15,9 @@ struct CacheShare {
   uint64_t device_bytes = 0;
 };
 
-// Whoever drops the last reference stops the engine's thread, which takes as long as the step in progress. A
-// share made here does that on a thread of its own, unless the current thread may wait.
+// Whoever drops the last reference tells the engine's thread to stop. A share made here waits for that, which
+// takes as long as the step in progress, only where the current thread may wait; else the thread ends by
+// itself.
 std::shared_ptr<const CacheShare> share_cache(CacheShare parts);
 
 // While it lives, the current thread may wait for an engine to stop.

@@ -5,19 +5,9 @@ namespace {
 
 constinit thread_local int may_wait = 0;
 
-// Deletes elsewhere; here where no thread can be had.
 void delete_share(const CacheShare* share) noexcept {
-  if (may_wait > 0) {
-    delete share;
-    return;
-  }
-  // The threads outlive the runtime that the share may hold last.
-  const ThreadFactory& threads = share->model->runtime->runtime()->threads();
-  try {
-    threads.start("quire-close", [share] { delete share; })->detach();
-  } catch (...) {
-    delete share;
-  }
+  if (may_wait == 0) share->cache->abandon();
+  delete share;
 }
 
 }  // namespace

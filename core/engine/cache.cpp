@@ -154,6 +154,10 @@ void Cache::close() noexcept {
   core_->close();
 }
 
+void Cache::abandon() noexcept {
+  core_->abandon();
+}
+
 bool Cache::closed() const {
   return core_->closed();
 }

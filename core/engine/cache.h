@@ -73,7 +73,7 @@ class Cache : public std::enable_shared_from_this<Cache> {
   // ErrorCode::out_of_memory where no thread can be had; nothing is left behind then.
   static std::shared_ptr<Cache> create(std::shared_ptr<Runtime> runtime, CacheParts parts,
                                        const CacheOptions& options);
-  // Closes.
+  // Closes, unless it was closed or abandoned.
   ~Cache();
 
   // Checks everything that can be checked, and throws naming the field: invalid_argument, capacity (queue
@@ -104,6 +104,9 @@ class Cache : public std::enable_shared_from_this<Cache> {
   // gives up after close_timeout and leaves the thread behind.
   void close() noexcept;
   bool closed() const;
+  // The same without waiting, for who drops the last reference and must not wait for a step: the thread ends
+  // by itself behind the step in progress, and the pages go with it.
+  void abandon() noexcept;
 
   const ExecutorLimits& limits() const;
   int32_t max_seq_len() const;

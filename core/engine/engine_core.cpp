@@ -1,6 +1,7 @@
 #include "core/engine/engine_core.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 
@@ -87,12 +88,13 @@ void EngineCore::start() {
   // Each thread keeps the engine alive for as long as it runs.
   if (options_.watchdog_timeout > Duration{0}) {
     watching_ = true;
-    watchdog_ =
+    threads_.watchdog =
         runtime_->threads().start("quire-watchdog", [self = shared_from_this()] { self->run_watchdog(); });
   }
   try {
     life_ = Life::running;
-    thread_ = runtime_->threads().start("quire-engine", [self = shared_from_this()] { self->run_thread(); });
+    threads_.engine =
+        runtime_->threads().start("quire-engine", [self = shared_from_this()] { self->run_thread(); });
   } catch (...) {
     life_ = Life::stopped;
     watching_ = false;
@@ -187,40 +189,62 @@ bool EngineCore::wait_stopped() noexcept {
                                    steady_clock().now() + options_.close_timeout, stopped);
 }
 
-void EngineCore::close() noexcept {
-  // In this order: the thread's last round, which it starts when it is told to stop, finds the door shut and
-  // ends what came before.
+// In this order: the thread's last round, which it starts when it is told to stop, finds the door shut and
+// ends what came before.
+void EngineCore::shut_door() noexcept {
   queue_.shut(ErrorCode::closed, kClosedMessage);
   stop_requested_ = true;
   queue_.signal()->notify();
-  std::unique_ptr<Thread> thread;
-  std::unique_ptr<Thread> watchdog;
+}
+
+EngineCore::Threads EngineCore::take_threads() noexcept {
+  watching_ = false;
+  life_condition_.notify_all();
+  return std::exchange(threads_, {});
+}
+
+void EngineCore::close() noexcept {
+  shut_door();
+  Threads threads;
   {
     MutexLock lock(mutex_);
-    if (thread_ != nullptr && thread_->is_current()) return;  // from the log sink; the loop ends by itself
+    // From the log sink; the loop ends by itself.
+    if (threads_.engine != nullptr && threads_.engine->is_current()) return;
     if (std::exchange(closing_, true)) {
       const auto closed = [this]() QUIRE_NO_THREAD_ANALYSIS { return closed_; };
       life_condition_.wait(lock.native(), closed);
       return;
     }
-    watching_ = false;
-    life_condition_.notify_all();
-    thread = std::move(thread_);
-    watchdog = std::move(watchdog_);
+    threads = take_threads();
   }
-  if (thread == nullptr) run_once();
+  if (threads.engine == nullptr) run_once();
   const bool stopped = wait_stopped();
   if (!stopped) {
     runtime_->log()(LogLevel::error, "the device hangs: its thread is left behind");
     queue_.end_all_jobs(ErrorCode::closed, kClosedMessage);
-    thread->detach();  // joining would wait for ever; it owns what it uses
-    thread = nullptr;
+    threads.engine->detach();  // joining would wait for ever; it owns what it uses
+    threads.engine = nullptr;
   }
-  if (thread != nullptr) thread->join();
-  if (watchdog != nullptr) watchdog->join();
+  if (threads.engine != nullptr) threads.engine->join();
+  if (threads.watchdog != nullptr) threads.watchdog->join();
   const MutexLock lock(mutex_);
   closed_ = true;
   life_condition_.notify_all();
+}
+
+// The threads own what they use, so the last of them to end takes the engine down.
+void EngineCore::abandon() noexcept {
+  shut_door();
+  Threads threads;
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(closing_, true)) return;
+    closed_ = true;
+    threads = take_threads();
+  }
+  if (threads.engine == nullptr) run_once();
+  if (threads.engine != nullptr) threads.engine->detach();
+  if (threads.watchdog != nullptr) threads.watchdog->detach();
 }
 
 }  // namespace quire

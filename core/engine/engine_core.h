@@ -32,8 +32,9 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   StepOutcome run_once();
   TimePoint next_event() const { return loop_.next_event(); }
   bool closed() const { return stop_requested_; }
-  // Ends everything and stops the threads; see Cache::close.
+  // Ends everything and stops the threads; see Cache::close and Cache::abandon.
   void close() noexcept;
+  void abandon() noexcept;
 
   JobQueue& queue() { return queue_; }
   const CacheOptions& options() const { return options_; }
@@ -58,10 +59,16 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
 
  private:
   enum class Life : int32_t { idle, running, stopped };
+  struct Threads {
+    std::unique_ptr<Thread> engine;
+    std::unique_ptr<Thread> watchdog;
+  };
 
   void run_thread();
   void run_watchdog();
   void fault(ErrorCode code, std::string_view message) noexcept;
+  void shut_door() noexcept;
+  Threads take_threads() noexcept QUIRE_REQUIRES(mutex_);
   bool wait_stopped() noexcept;
 
   const std::shared_ptr<Runtime> runtime_;
@@ -80,8 +87,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   bool watching_ QUIRE_GUARDED_BY(mutex_) = false;
   bool closing_ QUIRE_GUARDED_BY(mutex_) = false;
   bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<Thread> thread_ QUIRE_GUARDED_BY(mutex_);
-  std::unique_ptr<Thread> watchdog_ QUIRE_GUARDED_BY(mutex_);
+  Threads threads_ QUIRE_GUARDED_BY(mutex_);
 };
 
 // A task with an answer. The two threads share it; whoever is late finds it gone.
