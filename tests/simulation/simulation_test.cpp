@@ -67,7 +67,7 @@ TEST(SimulationTest, EveryInvariantHoldsBehindEveryEvent) {
     total.add(simulation.stats());
   }
   print(total);
-  if (only_seed == 0 && num_events >= 100'000) expect_hard_cases(total);
+  if (only_seed == 0 && num_events >= kNumEvents) expect_hard_cases(total);
 }
 
 // A cancelled job takes part in no step that starts behind the call, and its end and its pages come with the
