@@ -11,65 +11,81 @@ using namespace quire::capi;
 namespace {
 
 // A device opened for a look, as a runtime with no options opens it.
-quire::Json describe_device(const RuntimeShare::KnownDevice& known) {
-  quire::Json entry = {{"name", known.name}, {"usable", known.refusal.empty()}};
+struct DeviceReport {
+  std::string name;
+  std::string refusal;  // empty where it can be used; then the rest counts
+  std::string kernels;
+  quire::kernels::DeviceInfo info;
+};
+
+DeviceReport describe_device(const RuntimeShare::KnownDevice& known) {
+  DeviceReport report{known.name, known.refusal, {}, {}};
+  if (!report.refusal.empty()) return report;
   try {
-    if (!known.refusal.empty()) throw quire::Error(quire::ErrorCode::unsupported, known.refusal);
     const auto device = quire::Device::open(*known.backend, known.index, {});
-    const quire::kernels::DeviceInfo info = device->info();
-    entry["description"] = info.name;
-    entry["detail"] = info.detail;
-    entry["kernels"] = device->table().name;
-    entry["total_bytes"] = info.total_bytes;
-    entry["free_bytes"] = info.free_bytes;
+    report.info = device->info();
+    report.kernels = device->table().name;
   } catch (const quire::Error& failure) {
-    entry["usable"] = false;
-    entry["reason"] = failure.what();
+    report.refusal = failure.what();
   }
-  return entry;
-}
-
-quire::Json count_handles() {
-  quire::Json handles = quire::Json::object();
-  for (size_t i = 1; i < kNumHandleTypes; ++i) {
-    const auto type = static_cast<HandleType>(i);
-    handles[handle_type_name(type)] = HandleTable::instance().num_live(type);
-  }
-  return handles;
-}
-
-quire::Json make_report() {
-  quire::Json report;
-  report["version"] = QUIRE_VERSION_STRING;
-  report["abi"] = {{"major", QUIRE_ABI_MAJOR}, {"minor", QUIRE_ABI_MINOR}};
-  report["devices"] = quire::Json::array();
-  for (const auto& known : list_devices(quire::find_backends()))
-    report["devices"].push_back(describe_device(known));
-  report["live_handles"] = count_handles();
   return report;
 }
 
-std::string mebibytes(const quire::Json& bytes) {
-  return fmt::format("{} MiB", bytes.get<uint64_t>() >> 20);
+std::vector<DeviceReport> describe_devices() {
+  std::vector<DeviceReport> devices;
+  for (const auto& known : list_devices(quire::find_backends())) devices.push_back(describe_device(known));
+  return devices;
 }
 
-std::string as_text(const quire::Json& report) {
-  std::string text = fmt::format("Quire {}, binary interface {}.{}\n", report["version"].get<std::string>(),
-                                 report["abi"]["major"].get<int>(), report["abi"]["minor"].get<int>());
-  for (const quire::Json& device : report["devices"]) {
-    text += fmt::format("device {}: ", device["name"].get<std::string>());
-    if (!device["usable"].get<bool>()) {
-      text += fmt::format("cannot be used: {}\n", device["reason"].get<std::string>());
-      continue;
-    }
-    text += fmt::format("{}; {}; kernels {}; {} of {} free\n", device["description"].get<std::string>(),
-                        device["detail"].get<std::string>(), device["kernels"].get<std::string>(),
-                        mebibytes(device["free_bytes"]), mebibytes(device["total_bytes"]));
+// Calls visit(name, count) for each type of handle.
+template <typename Visit>
+void for_each_handle_count(Visit visit) {
+  for (size_t i = 1; i < kNumHandleTypes; ++i) {
+    const auto type = static_cast<HandleType>(i);
+    visit(handle_type_name(type), HandleTable::instance().num_live(type));
   }
+}
+
+std::string as_json(const DeviceReport& device) {
+  using quire::json_quoted;
+  const std::string name = json_quoted(device.name);
+  if (!device.refusal.empty()) {
+    return fmt::format(R"({{"name":{},"usable":false,"reason":{}}})", name, json_quoted(device.refusal));
+  }
+  return fmt::format(
+      R"({{"name":{},"usable":true,"description":{},"detail":{},"kernels":{},"total_bytes":{},"free_bytes":{}}})",
+      name, json_quoted(device.info.name), json_quoted(device.info.detail), json_quoted(device.kernels),
+      device.info.total_bytes, device.info.free_bytes);
+}
+
+std::string as_json(const std::vector<DeviceReport>& devices) {
+  std::string list;
+  for (const DeviceReport& device : devices) list += (list.empty() ? "" : ",") + as_json(device);
   std::string handles;
-  for (const auto& [name, count] : report["live_handles"].items()) {
-    if (count.get<int64_t>() > 0) handles += fmt::format(" {} {}", count.get<int64_t>(), name);
-  }
+  for_each_handle_count([&](std::string_view name, int64_t count) {
+    handles += fmt::format("{}{}:{}", handles.empty() ? "" : ",", quire::json_quoted(name), count);
+  });
+  return fmt::format(
+      R"({{"version":{},"abi":{{"major":{},"minor":{}}},"devices":[{}],"live_handles":{{{}}}}})",
+      quire::json_quoted(QUIRE_VERSION_STRING), QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR, list, handles);
+}
+
+std::string as_text(const DeviceReport& device) {
+  if (!device.refusal.empty())
+    return fmt::format("device {}: cannot be used: {}\n", device.name, device.refusal);
+  return fmt::format("device {}: {}; {}; kernels {}; {} MiB of {} MiB free\n", device.name, device.info.name,
+                     device.info.detail, device.kernels, device.info.free_bytes >> 20,
+                     device.info.total_bytes >> 20);
+}
+
+std::string as_text(const std::vector<DeviceReport>& devices) {
+  std::string text = fmt::format("Quire {}, binary interface {}.{}\n", QUIRE_VERSION_STRING, QUIRE_ABI_MAJOR,
+                                 QUIRE_ABI_MINOR);
+  for (const DeviceReport& device : devices) text += as_text(device);
+  std::string handles;
+  for_each_handle_count([&](std::string_view name, int64_t count) {
+    if (count > 0) handles += fmt::format(" {} {}", count, name);
+  });
   return text + "live handles:" + (handles.empty() ? " none" : handles) + "\n";
 }
 
@@ -79,8 +95,8 @@ int64_t quire_diagnose(int32_t format, char* out_text, size_t out_capacity, quir
   return guard(error, int64_t{-1}, [&] {
     range_argument(format, QUIRE_DIAGNOSE_TEXT, QUIRE_DIAGNOSE_JSON, "format");
     const OutArgument<char> out(out_text, out_capacity, "out_text");
-    const quire::Json report = make_report();
-    const std::string text = format == QUIRE_DIAGNOSE_JSON ? report.dump() : as_text(report);
+    const std::vector<DeviceReport> devices = describe_devices();
+    const std::string text = format == QUIRE_DIAGNOSE_JSON ? as_json(devices) : as_text(devices);
     return out.write({text.data(), text.size()});
   });
 }

@@ -1,45 +1,44 @@
 #include "core/base/json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_set>
+
+#include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
 namespace quire {
-namespace {
 
 // Builds the value while it refuses depth and duplicate keys, which nlohmann's own DOM parser does not.
-class StrictHandler final : public nlohmann::json_sax<Json> {
+class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  StrictHandler(std::string_view source, size_t max_depth) : source_(source), max_depth_(max_depth) {}
+  JsonBuilder(std::string_view source, size_t max_depth) : source_(source), max_depth_(max_depth) {}
 
-  Json take() { return std::move(root_); }
+  JsonValue take() { return std::move(root_); }
 
-  bool null() override { return place(Json(nullptr)); }
-  bool boolean(bool value) override { return place(Json(value)); }
-  bool number_integer(number_integer_t value) override { return place(Json(value)); }
-  bool number_unsigned(number_unsigned_t value) override { return place(Json(value)); }
+  bool null() override { return place(JsonValue()); }
+  bool boolean(bool value) override { return place(JsonValue(value)); }
+  bool number_integer(number_integer_t value) override { return place(JsonValue(int64_t{value})); }
+  bool number_unsigned(number_unsigned_t value) override {
+    if (value > uint64_t{INT64_MAX}) return place(JsonValue(static_cast<double>(value)));
+    return place(JsonValue(static_cast<int64_t>(value)));
+  }
   bool number_float(number_float_t value, const string_t& text) override {
     if (!std::isfinite(value))
       throw Error(ErrorCode::format, "{}: the number {} is out of range", source_, printable(text, 32));
-    return place(Json(value));
+    return place(JsonValue(value));
   }
-  bool string(string_t& value) override { return place(Json(std::move(value))); }
+  bool string(string_t& value) override { return place(JsonValue(std::move(value))); }
   bool binary(binary_t&) override { return false; }
 
-  bool start_object(std::size_t) override { return open(Json::object()); }
-  bool start_array(std::size_t) override { return open(Json::array()); }
-  bool end_object() override {
-    keys_.pop_back();
-    return close();
-  }
-  bool end_array() override {
-    keys_.pop_back();
-    return close();
-  }
+  bool start_object(std::size_t) override { return open(JsonValue(JsonValue::Object())); }
+  bool start_array(std::size_t) override { return open(JsonValue(JsonValue::Array())); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
   bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second) {
+    if (!open_.back().keys.insert(name).second) {
       throw Error(ErrorCode::format, "{}: the key \"{}\" appears twice in one object", source_,
                   printable(name));
     }
@@ -51,51 +50,58 @@ class StrictHandler final : public nlohmann::json_sax<Json> {
   }
 
  private:
-  bool open(Json value) {
-    if (stack_.size() >= max_depth_) {
+  // A container whose end has not come yet. It is the last thing in its parent, which does not move it while
+  // it is open.
+  struct Open {
+    JsonValue* value;
+    std::unordered_set<std::string> keys;  // of an object
+  };
+
+  bool open(JsonValue value) {
+    if (open_.size() >= max_depth_) {
       throw Error(ErrorCode::format, "{}: JSON nested deeper than {} levels", source_, max_depth_);
     }
-    stack_.push_back(insert(std::move(value)));
-    keys_.emplace_back();
+    open_.push_back({insert(std::move(value)), {}});
     return true;
   }
   bool close() {
-    stack_.pop_back();
+    open_.pop_back();
     return true;
   }
-  bool place(Json value) {
+  bool place(JsonValue value) {
     insert(std::move(value));
     return true;
   }
-  Json* insert(Json value) {
-    if (stack_.empty()) {
+  JsonValue* insert(JsonValue value) {
+    if (open_.empty()) {
       root_ = std::move(value);
       return &root_;
     }
-    Json& parent = *stack_.back();
-    if (parent.is_array()) {
-      parent.push_back(std::move(value));
-      return &parent.back();
+    auto& parent = open_.back().value->value_;
+    if (auto* const array = std::get_if<JsonValue::Array>(&parent)) {
+      return &array->emplace_back(std::move(value));
     }
-    // ordered_json's object is a vector that looks a key up linearly on every insert; the key is known to
-    // be new, so it is appended.
-    auto& object = parent.get_ref<Json::object_t&>();
-    static_cast<std::vector<std::pair<const std::string, Json>>&>(object).emplace_back(
-        std::move(pending_key_), std::move(value));
-    return &object.back().second;
+    return &std::get<JsonValue::Object>(parent)
+                .emplace_back(JsonMember{std::move(pending_key_), std::move(value)})
+                .value;
   }
 
   std::string_view source_;
   size_t max_depth_;
-  Json root_;
-  std::vector<Json*> stack_;  // open containers; the parent of a value is the last
-  std::vector<std::unordered_set<std::string>> keys_;
+  JsonValue root_;
+  std::vector<Open> open_;
   std::string pending_key_;
 };
 
-}  // namespace
+const JsonValue* JsonValue::find(std::string_view key) const {
+  const Object* const object = as_object();
+  if (object == nullptr) return nullptr;
+  const auto it = std::find_if(object->begin(), object->end(),
+                               [key](const JsonMember& member) { return member.key == key; });
+  return it == object->end() ? nullptr : &it->value;
+}
 
-Json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
+JsonValue parse_json(std::string_view text, std::string_view source, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
     throw Error(ErrorCode::format, "{}: {} bytes of JSON, more than the limit of {}", source, text.size(),
                 limits.max_bytes);
@@ -107,11 +113,15 @@ Json parse_json(std::string_view text, std::string_view source, const JsonLimits
   if (const size_t offset = text.find('\0'); offset != std::string_view::npos) {
     throw Error(ErrorCode::format, "{}: not valid JSON at byte {}", source, offset);
   }
-  StrictHandler handler(source, limits.max_depth);
-  if (!Json::sax_parse(text.begin(), text.end(), &handler)) {
+  JsonBuilder builder(source, limits.max_depth);
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
     throw Error(ErrorCode::format, "{}: not valid JSON", source);
   }
-  return handler.take();
+  return builder.take();
+}
+
+std::string json_quoted(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 bool JsonView::has(std::string_view key) const {
@@ -119,10 +129,10 @@ bool JsonView::has(std::string_view key) const {
 }
 
 std::optional<JsonView> JsonView::find(std::string_view key) const {
-  if (!value_->is_object()) fail("an object");
-  const auto it = value_->find(key);
-  if (it == value_->end() || it->is_null()) return std::nullopt;
-  return JsonView(*it, where_ + "." + std::string(key));
+  if (!is_object()) fail("an object");
+  const JsonValue* const member = value_->find(key);
+  if (member == nullptr || member->is_null()) return std::nullopt;
+  return JsonView(*member, where_ + "." + std::string(key));
 }
 
 JsonView JsonView::at(std::string_view key) const {
@@ -130,49 +140,52 @@ JsonView JsonView::at(std::string_view key) const {
   throw Error(ErrorCode::format, "{}.{} is missing", where_, key);
 }
 
+const JsonValue::Array& JsonView::elements() const {
+  if (!is_array()) fail("a list");
+  return *value_->as_array();
+}
+
+const JsonValue::Object& JsonView::members() const {
+  if (!is_object()) fail("an object");
+  return *value_->as_object();
+}
+
 std::vector<JsonView> JsonView::items() const {
-  if (!value_->is_array()) fail("a list");
+  const JsonValue::Array& array = elements();
   std::vector<JsonView> out;
-  out.reserve(value_->size());
-  for (size_t i = 0; i < value_->size(); ++i) {
-    out.emplace_back((*value_)[i], fmt::format("{}[{}]", where_, i));
-  }
+  out.reserve(array.size());
+  for (size_t i = 0; i < array.size(); ++i) out.emplace_back(array[i], fmt::format("{}[{}]", where_, i));
   return out;
 }
 
 int64_t JsonView::as_int(int64_t min, int64_t max) const {
+  std::optional<int64_t> whole;
+  if (const int64_t* const number = value_->as_int()) whole = *number;
   // A number that was written as 8.0 is accepted as 8: some exporters do that.
-  if (value_->is_number_float()) {
-    const double number = value_->get<double>();
-    if (number == std::floor(number) && std::abs(number) < 9e15) {
-      const auto whole = static_cast<int64_t>(number);
-      if (whole >= min && whole <= max) return whole;
-    }
-    fail(fmt::format("a whole number from {} to {}", min, max));
+  if (const double* const number = value_->as_double()) {
+    if (*number == std::floor(*number) && std::abs(*number) < 9e15) whole = static_cast<int64_t>(*number);
   }
-  if (!value_->is_number_integer()) fail(fmt::format("a whole number from {} to {}", min, max));
-  const bool too_big =
-      value_->is_number_unsigned() && value_->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
-  const int64_t number = too_big ? INT64_MAX : value_->get<int64_t>();
-  if (too_big || number < min || number > max) fail(fmt::format("a whole number from {} to {}", min, max));
-  return number;
+  if (!whole || *whole < min || *whole > max) fail(fmt::format("a whole number from {} to {}", min, max));
+  return *whole;
 }
 
 double JsonView::as_number(double min, double max) const {
-  if (!value_->is_number()) fail(fmt::format("a number from {} to {}", min, max));
-  const double number = value_->get<double>();
+  double number = std::nan("");
+  if (const int64_t* const whole = value_->as_int()) number = static_cast<double>(*whole);
+  if (const double* const fraction = value_->as_double()) number = *fraction;
   if (!(number >= min && number <= max)) fail(fmt::format("a number from {} to {}", min, max));
   return number;
 }
 
 bool JsonView::as_bool() const {
-  if (!value_->is_boolean()) fail("true or false");
-  return value_->get<bool>();
+  if (!is_bool()) fail("true or false");
+  return *value_->as_bool();
 }
 
-std::string JsonView::as_string() const {
-  if (!value_->is_string()) fail("a string");
-  return value_->get<std::string>();
+const std::string& JsonView::as_string() const {
+  const std::string* const text = value_->as_string();
+  if (text == nullptr) fail("a string");
+  return *text;
 }
 
 int64_t JsonView::int_or(std::string_view key, int64_t fallback, int64_t min, int64_t max) const {

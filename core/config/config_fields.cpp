@@ -29,8 +29,8 @@ std::optional<JsonView> ConfigFields::find(const FieldNames& names) const {
 
 bool ConfigFields::is_null(std::string_view name) const {
   const auto null_in = [name](const JsonView& view) {
-    const auto it = view.raw().find(name);
-    return it != view.raw().end() && it->is_null();
+    const JsonValue* const value = view.raw().find(name);
+    return value != nullptr && value->is_null();
   };
   return !find(name) && (null_in(root_) || (text_ && null_in(*text_)));
 }
@@ -64,8 +64,8 @@ TokenIds read_token_ids(const JsonView& value, int32_t vocab_size) {
   const auto read_one = [vocab_size](const JsonView& id) {
     return static_cast<TokenId>(id.as_int(0, vocab_size - 1));
   };
-  if (!value.raw().is_array()) return {read_one(value)};
-  if (value.raw().size() > kMaxTokenIds) {
+  if (!value.is_array()) return {read_one(value)};
+  if (value.elements().size() > kMaxTokenIds) {
     throw Error(ErrorCode::format, "{} has more than {} entries", value.where(), kMaxTokenIds);
   }
   TokenIds ids;

@@ -48,7 +48,7 @@ const ArchitectureSpec& read_architecture(const ConfigFields& fields) {
   std::string name;
   const ArchitectureSpec* spec = nullptr;
   if (listed) {
-    if (!listed->raw().is_array() || listed->raw().size() != 1) {
+    if (!listed->is_array() || listed->elements().size() != 1) {
       throw Error(ErrorCode::format, "{} must be a list of exactly one entry", listed->where());
     }
     name = listed->items().front().as_string();
@@ -105,12 +105,12 @@ bool has_bias(BiasRule rule, const ConfigFields& fields, std::string_view flag) 
 bool is_windowed_layer(const ConfigFields& fields, int32_t layer, int32_t num_layers) {
   const auto types = fields.find("layer_types");
   if (!types) return layer >= fields.int_or(kMaxWindowLayers, 28);
-  const Json& list = types->raw();
-  if (!list.is_array() || list.size() != static_cast<size_t>(num_layers)) {
+  if (!types->is_array() || types->elements().size() != static_cast<size_t>(num_layers)) {
     throw Error(ErrorCode::format, "{} must be a list of {} entries", types->where(), num_layers);
   }
   const auto index = static_cast<size_t>(layer);
-  const std::string type = JsonView(list[index], fmt::format("{}[{}]", types->where(), layer)).as_string();
+  const std::string type =
+      JsonView(types->elements()[index], fmt::format("{}[{}]", types->where(), layer)).as_string();
   if (type == "sliding_attention") return true;
   if (type == "full_attention") return false;
   throw Error(ErrorCode::unsupported, "{}[{}]: \"{}\" is not supported", types->where(), layer,
@@ -183,13 +183,13 @@ ModelConfig parse_model_config(std::string_view config_text, std::string_view ge
                                const std::string& directory) {
   const std::string config_path = path_in(directory, "config.json");
   const std::string generation_path = path_in(directory, "generation_config.json");
-  const Json config_json = parse_json(config_text, config_path, kConfigLimits);
+  const JsonValue config_json = parse_json(config_text, config_path, kConfigLimits);
   const ConfigFields fields{JsonView(config_json, config_path)};
-  std::optional<Json> generation_json;
+  JsonValue generation_json;
   std::optional<JsonView> generation;
   if (!generation_text.empty()) {
     generation_json = parse_json(generation_text, generation_path, kConfigLimits);
-    generation.emplace(*generation_json, generation_path);
+    generation.emplace(generation_json, generation_path);
   }
   ModelConfig config;
   config.architecture = &read_architecture(fields);

@@ -32,8 +32,8 @@ RopeKind read_kind(const JsonView& settings) {
     throw Error(ErrorCode::format, "{} and {} disagree", modern->where(), legacy->where());
   }
   if (!modern && !legacy) {
-    for (const auto& [key, value] : settings.raw().items()) {
-      if (value.is_object()) {
+    for (const auto& [key, value] : settings.members()) {
+      if (value.as_object() != nullptr) {
         throw Error(ErrorCode::unsupported,
                     "{}.{}: rotary settings of their own for some layers are not supported", settings.where(),
                     printable(key, 32));

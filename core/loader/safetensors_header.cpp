@@ -6,9 +6,10 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "core/base/checked_math.h"
-#include "core/base/json.h"
+#include "core/base/error.h"
 #include "core/base/utf8.h"
 
 namespace quire {
@@ -28,7 +29,7 @@ struct Entry {
 // refused where it stands:
 //   { "__metadata__": { name: string ... }, name: { "dtype": string, "shape": [int ...],
 //     "data_offsets": [int, int] } ... }
-class HeaderHandler final : public nlohmann::json_sax<Json> {
+class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderHandler(std::string_view source) : source_(source) {}
 
@@ -261,7 +262,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
     throw Error(ErrorCode::format, "{}: its header is not UTF-8 at byte {}", source, invalid);
   }
   HeaderHandler handler(source);
-  if (!Json::sax_parse(text.begin(), text.end(), &handler)) {
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &handler)) {
     throw Error(ErrorCode::format, "{}: its header is not valid JSON", source);
   }
   SafetensorsHeader header;

@@ -158,11 +158,10 @@ PostProcessor load_template(const JsonView& json, const Vocabulary& vocabulary) 
 }  // namespace
 
 void refuse_unknown_keys(const JsonView& object, std::initializer_list<std::string_view> known) {
-  if (!object.is_object()) throw Error(ErrorCode::format, "{} must be an object", object.where());
-  for (const auto& item : object.raw().items()) {
-    if (std::find(known.begin(), known.end(), item.key()) == known.end()) {
+  for (const JsonMember& member : object.members()) {
+    if (std::find(known.begin(), known.end(), member.key) == known.end()) {
       throw Error(ErrorCode::unsupported, "{}.{} is not a field this build knows", object.where(),
-                  printable(item.key()));
+                  printable(member.key));
     }
   }
 }

@@ -30,19 +30,19 @@ class ParsedFiles {
   static constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
   static constexpr const char* kAddedTokens = "added_tokens.json";
 
-  static std::optional<Json> parse_optional(std::string_view text, const char* name) {
+  static std::optional<JsonValue> parse_optional(std::string_view text, const char* name) {
     if (text.empty()) return std::nullopt;
     return parse_json(text, name);
   }
-  static std::optional<JsonView> view(const std::optional<Json>& json, const char* name) {
+  static std::optional<JsonView> view(const std::optional<JsonValue>& json, const char* name) {
     if (!json) return std::nullopt;
     return JsonView(*json, name);
   }
 
-  Json tokenizer_;
-  std::optional<Json> config_;
-  std::optional<Json> special_tokens_map_;
-  std::optional<Json> added_tokens_;
+  JsonValue tokenizer_;
+  std::optional<JsonValue> config_;
+  std::optional<JsonValue> special_tokens_map_;
+  std::optional<JsonValue> added_tokens_;
 };
 
 void check_top_level(const JsonView& json) {

@@ -96,26 +96,23 @@ void read_tokenizer_list(const JsonView& list, AddedTokenList& tokens) {
 
 // {"5": {"content": ...}}
 void read_config_list(const JsonView& list, AddedTokenList& tokens) {
-  if (!list.is_object()) throw Error(ErrorCode::format, "{} must be an object", list.where());
-  for (const auto& item : list.raw().items()) {
-    const std::string& key = item.key();
+  for (const auto& [key, member] : list.members()) {
     TokenId id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size() || id < 0 || id > kMaxId) {
       throw Error(ErrorCode::format, "{}: \"{}\" is not a token id", list.where(), printable(key));
     }
-    const JsonView value(item.value(), list.where() + "." + key);
+    const JsonView value(member, list.where() + "." + key);
     tokens.put(read_added_token(value, id), value.where());
   }
 }
 
 // {"<token>": 5}: only names and ids, of tokens that may be known already.
 void read_plain_list(const JsonView& list, AddedTokenList& tokens) {
-  if (!list.is_object()) throw Error(ErrorCode::format, "{} must be an object", list.where());
-  for (const auto& item : list.raw().items()) {
-    const JsonView value(item.value(), list.where() + "." + printable(item.key()));
+  for (const auto& [key, member] : list.members()) {
+    const JsonView value(member, list.where() + "." + printable(key));
     AddedToken token;
-    token.text = item.key();
+    token.text = key;
     token.id = static_cast<TokenId>(value.as_int(0, kMaxId));
     const bool known = tokens.has(token.text);
     if (known && tokens.find_id(token.text) == token.id) continue;
@@ -132,28 +129,30 @@ std::optional<std::string> token_name(const JsonView& value) {
 void mark_named_tokens(const JsonView& file, AddedTokenList& tokens) {
   for (const std::string_view name : kNames) {
     const auto value = file.find(name);
-    if (!value || value->raw().is_boolean()) continue;
+    if (!value || value->is_bool()) continue;
     tokens.mark_special(*token_name(*value), value->where());
   }
   const auto more = file.find("additional_special_tokens");
-  if (!more || !more->raw().is_array()) return;
+  if (!more || !more->is_array()) return;
   for (const JsonView& value : more->items()) tokens.mark_special(*token_name(value), value.where());
 }
 
 // "a b", or ["a", "b"] where a token may have a space in it.
 std::pair<std::string, std::string> read_merge(const JsonView& merges, size_t idx, bool as_pairs) {
-  const Json& item = merges.raw()[idx];
+  const JsonValue& item = merges.elements()[idx];
   const auto fail = [&](std::string_view expected) {
     throw Error(ErrorCode::format, "{}[{}] must be {}", merges.where(), idx, expected);
   };
   if (as_pairs) {
-    if (!item.is_array() || item.size() != 2 || !item[0].is_string() || !item[1].is_string()) {
+    const JsonValue::Array* const pair = item.as_array();
+    if (pair == nullptr || pair->size() != 2 || pair->front().as_string() == nullptr ||
+        pair->back().as_string() == nullptr) {
       fail("a pair of strings, as the first merge is");
     }
-    return {item[0].get<std::string>(), item[1].get<std::string>()};
+    return {*pair->front().as_string(), *pair->back().as_string()};
   }
-  if (!item.is_string()) fail("a string of two tokens, as the first merge is");
-  const std::string text = item.get<std::string>();
+  if (item.as_string() == nullptr) fail("a string of two tokens, as the first merge is");
+  const std::string& text = *item.as_string();
   const size_t space = text.find(' ');
   if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
     fail("two tokens with one space between");
@@ -162,10 +161,9 @@ std::pair<std::string, std::string> read_merge(const JsonView& merges, size_t id
 }
 
 MergeTable load_merges(const JsonView& merges, const Vocabulary& vocabulary) {
-  if (!merges.raw().is_array()) throw Error(ErrorCode::format, "{} must be a list", merges.where());
-  const size_t num_merges = merges.raw().size();
+  const size_t num_merges = merges.elements().size();
   MergeTable table(num_merges);
-  const bool as_pairs = num_merges > 0 && merges.raw()[0].is_array();
+  const bool as_pairs = num_merges > 0 && merges.elements().front().as_array() != nullptr;
   const auto require = [&](const std::string& text, size_t idx) {
     const auto id = vocabulary.find(text);
     if (!id || !vocabulary.in_model(*id)) {
@@ -192,16 +190,15 @@ void refuse_affix(const JsonView& model, std::string_view key) {
 }  // namespace
 
 std::vector<Vocabulary::Entry> load_model_tokens(const JsonView& vocab) {
-  if (!vocab.is_object()) throw Error(ErrorCode::format, "{} must be an object", vocab.where());
   std::vector<Vocabulary::Entry> entries;
-  entries.reserve(vocab.raw().size());
-  for (const auto& item : vocab.raw().items()) {
-    const Json& value = item.value();
-    if (!value.is_number_integer() || value < 0 || value > kMaxId) {
+  entries.reserve(vocab.members().size());
+  for (const auto& [key, value] : vocab.members()) {
+    const int64_t* const id = value.as_int();
+    if (id == nullptr || *id < 0 || *id > kMaxId) {
       throw Error(ErrorCode::format, "{}: the id of \"{}\" must be a whole number from 0 to {}",
-                  vocab.where(), printable(item.key()), kMaxId);
+                  vocab.where(), printable(key), kMaxId);
     }
-    entries.push_back({value.get<TokenId>(), item.key(), true});
+    entries.push_back({static_cast<TokenId>(*id), key, true});
   }
   return entries;
 }
@@ -223,7 +220,7 @@ std::optional<std::string> named_token(const TokenizerJson& json, std::string_vi
   for (const auto& file : {json.config, json.special_tokens_map}) {
     if (!file) continue;
     const auto value = file->find(name);
-    if (value && !value->raw().is_boolean()) return token_name(*value);
+    if (value && !value->is_bool()) return token_name(*value);
   }
   return std::nullopt;
 }

@@ -8,19 +8,28 @@
 
 namespace quire::kernels {
 
+namespace {
+
+// A weight is read end to end once a token: 4 KiB pages would cost a walk of the page table each.
+void ask_for_huge_pages(void* memory, size_t bytes) {
+  constexpr uintptr_t kPage = 4096;
+  const auto begin = (reinterpret_cast<uintptr_t>(memory) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / kPage * kPage;
+  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+}  // namespace
+
 void* take_memory(size_t bytes) {
   constexpr size_t kHugePage = size_t{2} << 20;
   if (bytes == 0 || bytes > std::numeric_limits<size_t>::max() / 2) return nullptr;
-  const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kMemoryAlignment;
-  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded);
-  // A weight is read end to end once a token: 4 KiB pages would cost a walk of the page table each.
-  if (memory != nullptr && alignment == kHugePage) (void)::madvise(memory, rounded, MADV_HUGEPAGE);
+  void* memory = ::operator new (bytes, std::align_val_t{kMemoryAlignment}, std::nothrow);
+  if (memory != nullptr && bytes >= 2 * kHugePage) ask_for_huge_pages(memory, bytes);
   return memory;
 }
 
 void give_memory(void* memory) {
-  std::free(memory);
+  ::operator delete (memory, std::align_val_t{kMemoryAlignment});
 }
 
 AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {

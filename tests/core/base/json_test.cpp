@@ -3,9 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/support/fault_loop.h"
 
 namespace quire {
 namespace {
+
+using testing::AllocationFault;
+using testing::FaultPoint;
+using testing::for_each_fault;
+using testing::num_live_allocations;
 
 std::string failure_of(const std::string& text, const JsonLimits& limits = {}) {
   try {
@@ -17,11 +23,65 @@ std::string failure_of(const std::string& text, const JsonLimits& limits = {}) {
   return "";
 }
 
+// A value as JSON again.
+std::string text_of(const JsonValue& value) {
+  std::string text;
+  if (const bool* const flag = value.as_bool()) return *flag ? "true" : "false";
+  if (const int64_t* const number = value.as_int()) return std::to_string(*number);
+  if (const double* const number = value.as_double()) return fmt::format("{}", *number);
+  if (const std::string* const string = value.as_string()) return json_quoted(*string);
+  if (const auto* const array = value.as_array()) {
+    for (const JsonValue& item : *array) text += (text.empty() ? "" : ",") + text_of(item);
+    return "[" + text + "]";
+  }
+  if (const auto* const object = value.as_object()) {
+    for (const auto& [key, item] : *object)
+      text += (text.empty() ? "" : ",") + json_quoted(key) + ":" + text_of(item);
+    return "{" + text + "}";
+  }
+  return "null";
+}
+
 TEST(Json, KeepsTheOrderOfTheFile) {
-  const Json value = parse_json(R"({"z": 1, "a": {"y": [1, 2.5, "x", null, true]}})", "t");
-  EXPECT_EQ(value.begin().key(), "z");
-  EXPECT_EQ(value["a"]["y"].size(), 5U);
-  EXPECT_EQ(value.dump(), R"({"z":1,"a":{"y":[1,2.5,"x",null,true]}})");
+  for (const char* const text :
+       {R"({"z":1,"a":{"y":[1,-2.5,"x",null,true,{}]},"b":[]})",
+        R"([-9223372036854775808,9223372036854775807])", R"("a \"quoted\" word")", "null"}) {
+    EXPECT_EQ(text_of(parse_json(text, "t")), text);
+  }
+  const JsonValue beyond = parse_json("[9223372036854775808,18446744073709551615]", "t");
+  EXPECT_EQ(*beyond.as_array()->at(0).as_double(), 0x1p63);
+  EXPECT_EQ(*beyond.as_array()->at(1).as_double(), 0x1p64);
+}
+
+// What is read of a model must be given back by a load that runs out of memory.
+TEST(Json, NeitherParsingNorDestroyingMindsAFailedAllocation) {
+  std::string text =
+      R"({"outer": {"long enough for memory of its own": [[1, 2], {"a": {"b": ["c"]}}]}, "list": [)";
+  for (int i = 0; i < 40; ++i)
+    text += fmt::format(R"({{"name {}": ["some text that is not short", {}]}},)", i, i);
+  text += "0]}";
+  const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
+    SCOPED_TRACE(::testing::Message() << point);
+    const int64_t live_before = num_live_allocations();
+    bool failed = false;
+    {
+      const AllocationFault fault(point.nth, point.span);
+      try {
+        (void)parse_json(text, "t");
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      }
+      EXPECT_EQ(failed, fault.num_failed() > 0);
+    }
+    EXPECT_EQ(num_live_allocations(), live_before);
+    return failed && !::testing::Test::HasFailure();
+  });
+  EXPECT_GT(num_points, 200);
+}
+
+TEST(Json, QuotesAnything) {
+  EXPECT_EQ(json_quoted("a\"\n\\"), R"("a\"\n\\")");
+  EXPECT_EQ(json_quoted("\xff"), "\"\xef\xbf\xbd\"");
 }
 
 TEST(Json, DuplicateKeysAreRefusedAtAnyLevel) {
@@ -58,7 +118,7 @@ TEST(Json, SizeIsBounded) {
 }
 
 TEST(JsonView, TypedReadsNameTheField) {
-  const Json value =
+  const JsonValue value =
       parse_json(R"({"n": 3, "whole": 8.0, "f": 0.5, "s": "x", "b": true, "null": null, "big": 1e300,
                                     "huge": 18446744073709551615, "list": [1, "two"]})",
                  "config.json");
@@ -84,7 +144,7 @@ TEST(JsonView, TypedReadsNameTheField) {
   EXPECT_NE(message([&] { return view.at("big").as_int(0, 10); }), "");
   EXPECT_NE(message([&] { return view.at("s").as_bool(); }), "");
   EXPECT_NE(message([&] { return view.at("big").as_number(0, 1e9); }), "");
-  EXPECT_EQ(message([&] { return view.at("missing").raw().size(); }), "config.json.missing is missing");
+  EXPECT_EQ(message([&] { return view.at("missing").elements().size(); }), "config.json.missing is missing");
   EXPECT_EQ(message([&] { return view.at("list").items()[1].as_int(0, 1); }),
             "config.json.list[1] must be a whole number from 0 to 1");
 }

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/base/json.h"
+#include "tests/support/json_text.h"
 
 namespace quire::testing {
 

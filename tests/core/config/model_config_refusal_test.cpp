@@ -13,6 +13,7 @@ namespace quire {
 namespace {
 
 using testing::expect_error;
+using testing::Json;
 using testing::small_config;
 
 struct IntRange {

@@ -12,6 +12,7 @@ namespace quire {
 namespace {
 
 using testing::expect_error;
+using testing::Json;
 using testing::MemoryFileSystem;
 using testing::small_config;
 

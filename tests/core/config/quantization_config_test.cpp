@@ -3,14 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/json_text.h"
 
 namespace quire {
 namespace {
 
 using testing::expect_error;
+using testing::Json;
 
 QuantizationConfig read(const Json& settings) {
-  const Json json = {{"quantization_config", settings}};
+  const JsonValue json = testing::parsed({{"quantization_config", settings}});
   return read_quantization_config(ConfigFields(JsonView(json, "c")));
 }
 

@@ -7,14 +7,17 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/expect_error.h"
+#include "tests/support/json_text.h"
 
 namespace quire {
 namespace {
 
 using testing::expect_error;
+using testing::Json;
 
 RopeConfig read(const Json& json, double default_theta = 10000.0) {
-  return read_rope_config(ConfigFields(JsonView(json, "c")), default_theta);
+  const JsonValue value = testing::parsed(json);
+  return read_rope_config(ConfigFields(JsonView(value, "c")), default_theta);
 }
 
 const Json kLlama3 = {{"rope_type", "llama3"},

@@ -50,10 +50,10 @@ TokenIds read_ids(const std::string& path, const std::string& tensor) {
 }
 
 std::vector<GoldenPrompt> read_golden_prompts(const std::string& path) {
-  const Json json = parse_json(posix_file_system().read_text(path, 1U << 20), path);
+  const JsonValue json = parse_json(posix_file_system().read_text(path, 1U << 20), path);
   std::vector<GoldenPrompt> prompts;
-  for (const auto& [prompt, value] : json.items()) {
-    if (!value.is_object()) continue;
+  for (const auto& [prompt, value] : JsonView(json, path).members()) {
+    if (value.as_object() == nullptr) continue;
     const JsonView view(value, path);
     GoldenPrompt golden;
     golden.prompt = prompt;
@@ -68,7 +68,7 @@ std::vector<GoldenPrompt> read_golden_prompts(const std::string& path) {
 }
 
 TokenIds read_json_ids(const std::string& path) {
-  const Json json = parse_json(posix_file_system().read_text(path, 16U << 20), path);
+  const JsonValue json = parse_json(posix_file_system().read_text(path, 16U << 20), path);
   return ids_of(JsonView(json, path));
 }
 

@@ -67,8 +67,17 @@ class LoadFaults : public ::testing::Test {
       Model::load(files, options);
     } catch (const Error& error) {
       return error.code();
+    } catch (const std::bad_alloc&) {
+      return ErrorCode::out_of_memory;
     }
     return ErrorCode::ok;
+  }
+
+  // What the load says, and whether memory failed it.
+  std::pair<ErrorCode, bool> load_with_failing_memory(const FaultPoint& point) const {
+    const AllocationFault fault(point.nth, point.span, FaultScope::all_threads);
+    const ErrorCode code = load(posix_file_system());
+    return {code, fault.num_failed() > 0};
   }
 
   std::shared_ptr<Device> device_ = Device::open(kernels::cpu_backend(), 0, {1, 1});
@@ -86,6 +95,24 @@ TEST_F(LoadFaults, EveryReadFails) {
     return files.failed() && !HasFailure();
   });
   EXPECT_GT(num_points, 10);
+  EXPECT_EQ(load(posix_file_system()), ErrorCode::ok);
+  std::cout << num_points << " faults\n";
+}
+
+// Of all threads of a load, the device's own memory included.
+TEST_F(LoadFaults, EveryAllocationFails) {
+  ASSERT_EQ(load(posix_file_system()), ErrorCode::ok);
+  const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
+    SCOPED_TRACE(::testing::Message() << point);
+    const int64_t live_before = num_live_allocations();
+    const auto [code, failed] = load_with_failing_memory(point);
+    // A sort that finds no room for a faster way goes the slower one.
+    EXPECT_TRUE(code == ErrorCode::ok || (failed && code == ErrorCode::out_of_memory))
+        << error_code_name(code);
+    EXPECT_EQ(num_live_allocations(), live_before);
+    return failed && !HasFailure();
+  });
+  EXPECT_GT(num_points, 1000);
   EXPECT_EQ(load(posix_file_system()), ErrorCode::ok);
   std::cout << num_points << " faults\n";
 }

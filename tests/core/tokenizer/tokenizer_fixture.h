@@ -6,10 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/json.h"
 #include "core/tokenizer/tokenizer.h"
+#include "tests/support/json_text.h"
 
 namespace quire {
+
+using testing::Json;
 
 // A file below tests/golden/tokenizers.
 std::string read_golden(const std::string& name);

@@ -10,11 +10,11 @@ namespace {
 constexpr EncodeOptions kBare{.parse_special = true, .add_special_tokens = false};
 constexpr EncodeOptions kWithTemplate{.parse_special = true, .add_special_tokens = true};
 
-class GoldenKind : public testing::TestWithParam<std::string> {};
+class GoldenKind : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenKind, EveryIdAndText) {
   const auto tokenizer = load_golden(GetParam());
-  const Json cases = parse_json(read_golden(GetParam() + "/golden.json"), "golden.json");
+  const Json cases = Json::parse(read_golden(GetParam() + "/golden.json"));
   ASSERT_GE(cases.size(), 200U);
   for (const Json& item : cases) {
     const auto text = item["text"].get<std::string>();
@@ -25,13 +25,12 @@ TEST_P(GoldenKind, EveryIdAndText) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GoldenKind, testing::ValuesIn(golden_kinds()),
+INSTANTIATE_TEST_SUITE_P(All, GoldenKind, ::testing::ValuesIn(golden_kinds()),
                          [](const auto& param) { return param.param; });
 
 // The golden tokenizer of a variant with its changes put in.
 Json variant_json(const Json& variant) {
-  Json json =
-      parse_json(read_golden(variant["base"].get<std::string>() + "/tokenizer.json"), "tokenizer.json");
+  Json json = Json::parse(read_golden(variant["base"].get<std::string>() + "/tokenizer.json"));
   for (const auto& field : variant["fields"].items()) json[field.key()] = field.value();
   for (const Json& token : variant["added_tokens"]) json["added_tokens"].push_back(token);
   json["model"]["ignore_merges"] = variant["ignore_merges"];
@@ -45,14 +44,14 @@ Json variant_json(const Json& variant) {
 
 // Normalizers, split behaviours, patterns, added tokens with every flag and templates, mixed at random.
 TEST(GoldenVariants, EveryIdAndText) {
-  const Json file = parse_json(read_golden("variants.json"), "variants.json");
+  const Json file = Json::parse(read_golden("variants.json"));
   ASSERT_GE(file["variants"].size(), 40U);
   for (size_t i = 0; i < file["variants"].size(); ++i) {
     const Json& variant = file["variants"][i];
     const auto tokenizer = load_json(variant_json(variant));
     for (const Json& item : variant["cases"]) {
       const auto text = item["text"].get<std::string>();
-      SCOPED_TRACE(testing::Message() << "variant " << i << ": " << text);
+      SCOPED_TRACE(::testing::Message() << "variant " << i << ": " << text);
       const auto ids = item["ids"].get<TokenIds>();
       EXPECT_EQ(tokenizer->encode(text, kBare), ids);
       const Json& with_template = item.contains("with_template") ? item["with_template"] : item["ids"];
@@ -74,7 +73,7 @@ TEST(GoldenModel, StoryPrompts) {
   EXPECT_EQ(tokenizer->bos_id(), 0);
   EXPECT_EQ(tokenizer->eos_id(), 1);
   EXPECT_EQ(tokenizer->pad_id(), 2);
-  const Json golden = parse_json(files.read_text(folder + "golden.json", 16U << 20), "golden.json");
+  const Json golden = Json::parse(files.read_text(folder + "golden.json", 16U << 20));
   size_t num_prompts = 0;
   for (const auto& item : golden.items()) {
     if (!item.value().is_object()) continue;  // the model's perplexity

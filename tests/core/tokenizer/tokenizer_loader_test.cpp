@@ -18,11 +18,10 @@ struct BadFile {
 };
 
 Json split(const std::string& regex) {
-  return parse_json(R"({"type": "Sequence", "pretokenizers": [
+  return Json::parse(R"({"type": "Sequence", "pretokenizers": [
       {"type": "Split", "pattern": {"Regex": ")" +
-                        regex + R"("}, "behavior": "Isolated", "invert": false},
-      {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]})",
-                    "split");
+                     regex + R"("}, "behavior": "Isolated", "invert": false},
+      {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]})");
 }
 
 Json nested_sequence(size_t depth) {
@@ -32,10 +31,8 @@ Json nested_sequence(size_t depth) {
 }
 
 Json template_of(const std::string& single) {
-  return parse_json(
-      R"({"type": "TemplateProcessing", "single": )" + single +
-          R"(, "pair": [], "special_tokens": {"x": {"id": "x", "ids": [999], "tokens": ["x"]}}})",
-      "template");
+  return Json::parse(R"({"type": "TemplateProcessing", "single": )" + single +
+                     R"(, "pair": [], "special_tokens": {"x": {"id": "x", "ids": [999], "tokens": ["x"]}}})");
 }
 
 const std::vector<BadFile>& bad_files() {
@@ -224,7 +221,7 @@ const std::vector<BadFile>& bad_files() {
   return *files;
 }
 
-class BadTokenizerFile : public testing::TestWithParam<BadFile> {};
+class BadTokenizerFile : public ::testing::TestWithParam<BadFile> {};
 
 TEST_P(BadTokenizerFile, IsRefusedWithOneLine) {
   Json json = tiny_tokenizer({{"h", "e"}});
@@ -242,7 +239,7 @@ TEST_P(BadTokenizerFile, IsRefusedWithOneLine) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadTokenizerFile, testing::ValuesIn(bad_files()),
+INSTANTIATE_TEST_SUITE_P(All, BadTokenizerFile, ::testing::ValuesIn(bad_files()),
                          [](const auto& param) { return param.param.name; });
 
 TEST(TokenizerLoader, RefusesTextThatIsNotJson) {

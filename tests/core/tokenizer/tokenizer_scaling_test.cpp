@@ -60,7 +60,7 @@ std::string repeat(const Hostile& hostile, size_t num_units) {
 std::vector<std::string> golden_patterns() {
   std::vector<std::string> patterns;
   for (const auto& kind : golden_kinds()) {
-    const Json json = parse_json(read_golden(kind + "/tokenizer.json"), "tokenizer.json");
+    const Json json = Json::parse(read_golden(kind + "/tokenizer.json"));
     const Json& pre_tokenizer = json["pre_tokenizer"];
     if (!pre_tokenizer.contains("pretokenizers")) continue;
     for (const Json& step : pre_tokenizer["pretokenizers"]) {

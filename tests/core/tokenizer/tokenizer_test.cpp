@@ -106,13 +106,12 @@ TEST(Tokenizer, ReadsNamesFromTheOtherFiles) {
 TEST(Tokenizer, PutsTheTemplateAround) {
   Json json = tiny_tokenizer();
   json["added_tokens"] = {added_token(256, "<s>", true)};
-  json["post_processor"] = parse_json(R"({"type": "TemplateProcessing",
+  json["post_processor"] = Json::parse(R"({"type": "TemplateProcessing",
       "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
                  {"SpecialToken": {"id": "two", "type_id": 0}}],
       "pair": [],
       "special_tokens": {"<s>": {"id": "<s>", "ids": [256], "tokens": ["<s>"]},
-                         "two": {"id": "two", "ids": [65, 66], "tokens": ["A", "B"]}}})",
-                                      "template");
+                         "two": {"id": "two", "ids": [65, 66], "tokens": ["A", "B"]}}})");
   const auto tokenizer = load_json(json);
   EXPECT_EQ(tokenizer->encode("x"), (TokenIds{256, 'x', 65, 66}));
   EXPECT_EQ(tokenizer->encode(""), (TokenIds{256, 65, 66}));
@@ -128,7 +127,7 @@ TEST(Tokenizer, WithoutADecoderTokensStandApart) {
 
 TEST(Tokenizer, ManyThreadsShareOne) {
   const auto tokenizer = load_golden("llama3");
-  const Json cases = parse_json(read_golden("llama3/golden.json"), "golden.json");
+  const Json cases = Json::parse(read_golden("llama3/golden.json"));
   std::vector<std::thread> threads;
   std::vector<size_t> num_wrong(4, 0);
   for (size_t thread_idx = 0; thread_idx < num_wrong.size(); ++thread_idx) {
