@@ -28,12 +28,14 @@ class SignalsBlocked {
 
 class SystemThread final : public Thread {
  public:
-  explicit SystemThread(std::thread thread) : thread_(std::move(thread)) {}
+  SystemThread() = default;
   SystemThread(const SystemThread&) = delete;
   SystemThread& operator=(const SystemThread&) = delete;
   ~SystemThread() override {
     if (thread_.joinable()) thread_.join();
   }
+  // Nothing after a start may fail: a thread that nobody can join would end the process.
+  void take(std::thread thread) noexcept { thread_ = std::move(thread); }
   void join() override {
     if (thread_.joinable()) thread_.join();
   }
@@ -49,17 +51,18 @@ class SystemThread final : public Thread {
 class SystemThreadFactory final : public ThreadFactory {
  public:
   std::unique_ptr<Thread> start(const std::string& name, std::function<void()> body) const override {
+    auto thread = std::make_unique<SystemThread>();
     const SignalsBlocked blocked;
     try {
-      std::thread thread([name, body = std::move(body)] {
+      thread->take(std::thread([name, body = std::move(body)] {
         pthread_setname_np(pthread_self(), name.c_str());
         body();
-      });
-      return std::make_unique<SystemThread>(std::move(thread));
+      }));
     } catch (const std::system_error& failure) {
       throw Error(ErrorCode::out_of_memory, "the thread \"{}\" could not be started: {}", name,
                   failure.what());
     }
+    return thread;
   }
 };
 

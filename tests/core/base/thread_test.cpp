@@ -8,6 +8,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "tests/support/fault_loop.h"
 
 namespace quire {
 namespace {
@@ -29,6 +30,28 @@ TEST(Thread, BlocksEverySignalOfTheHost) {
     EXPECT_EQ(sigismember(&mask, signal), 1);
   EXPECT_TRUE(current);
   EXPECT_FALSE(thread->is_current());
+}
+
+TEST(Thread, AStartThatFindsNoMemoryLeavesNone) {
+  std::atomic<int> num_runs{0};
+  const int64_t num_points = testing::for_each_fault([&](const testing::FaultPoint& point) {
+    const int64_t live_before = testing::num_live_allocations();
+    bool failed = false;
+    {
+      const std::string name = "quire-test";
+      const testing::AllocationFault fault(point.nth, point.span);
+      try {
+        system_threads().start(name, [&] { ++num_runs; });
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      }
+      EXPECT_EQ(failed, fault.num_failed() > 0);
+    }
+    EXPECT_EQ(testing::num_live_allocations(), live_before);
+    return failed && !::testing::Test::HasFailure();
+  });
+  EXPECT_GE(num_points, 4);
+  EXPECT_EQ(num_runs, 2) << "those that nothing failed";
 }
 
 TEST(Clock, WaitsHaveAPredicateAndADeadline) {
