@@ -1,0 +1,416 @@
+// The entries of the C interface as calls on the handles of a CWorld. tests/guards/interleaved_entries.py
+// holds that every function that takes a handle is among them.
+#include <array>
+
+#include "tests/stress/c_world.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr std::array<int32_t, 6> kTokens = {70, 71, 72, 73, 74, 75};
+constexpr int64_t kMinute = 60'000'000'000;
+constexpr int64_t kMillisecond = 1'000'000;
+
+// A job of a call's own, to its end.
+void run_job(const CWorld& w, OwnedJob job) {
+  if (!job) return;
+  const Collected said = collect(job.get());
+  const int32_t num_last = (w.effects & kTakesEvents) != 0 ? said.num_last_events : 1;
+  EXPECT_EQ(said.num_last_events, num_last);
+  EXPECT_NE(quire_job_finish_reason(job.get(), nullptr), QUIRE_FINISH_NONE);
+}
+
+void take(CWorld& w, quire_event* event) {
+  if (const OwnedEvent taken{event}) w.note(taken.get());
+}
+
+// Runtime.
+
+void tell_runtime(CWorld& w, const Calls& call) {
+  call(quire_runtime_num_devices, w.runtime);
+  call(quire_runtime_device_name, w.runtime, 0, nullptr, 0);
+  call(quire_runtime_device_description, w.runtime, 0, nullptr, 0);
+  call(quire_runtime_device_refusal, w.runtime, 0, nullptr, 0);
+  call(quire_runtime_device_memory_bytes, w.runtime, 0);
+  call(quire_runtime_device_free_bytes, w.runtime, 0);
+}
+void create_runtime(CWorld& w, const Calls& call) {
+  const OwnedRuntime made(call(quire_runtime_create, w.runtime_options));
+}
+void free_runtime(CWorld& w, const Calls& call) {
+  call(quire_runtime_free, w.runtime);
+}
+void set_runtime_options(CWorld& w, const Calls& call) {
+  call(quire_runtime_options_set_num_threads, w.runtime_options, 1);
+  call(quire_runtime_options_set_device, w.runtime_options, "cpu", 3);
+  call(quire_runtime_options_set_log_level, w.runtime_options, QUIRE_LOG_ERROR);
+  call(quire_runtime_options_set_log_sink, w.runtime_options, nullptr, nullptr);
+  call(quire_runtime_options_set_memory_budget, w.runtime_options, int64_t{1} << 40);
+}
+void free_runtime_options(CWorld& w, const Calls& call) {
+  call(quire_runtime_options_free, w.runtime_options);
+}
+
+// Model.
+
+void load_tokenizer(CWorld& w, const Calls& call) {
+  const OwnedModel made(call(quire_model_load, w.runtime, w.model_options));
+}
+void free_model(CWorld& w, const Calls& call) {
+  call(quire_model_free, w.model);
+}
+void set_model_options(CWorld& w, const Calls& call) {
+  const std::string& path = tiny_model_path();
+  call(quire_model_options_set_path, w.model_options, path.data(), path.size());
+  call(quire_model_options_set_device, w.model_options, "cpu", 3);
+  call(quire_model_options_set_scope, w.model_options, QUIRE_MODEL_SCOPE_TOKENIZER);
+  call(quire_model_options_set_progress, w.model_options, nullptr, nullptr);
+  call(quire_model_options_set_cancel, w.model_options, w.cancel);
+}
+void free_model_options(CWorld& w, const Calls& call) {
+  call(quire_model_options_free, w.model_options);
+}
+void tokenize(CWorld& w, const Calls& call) {
+  call(quire_model_encode, w.model, "abc", 3, 1, 0, nullptr, 0);
+  call(quire_model_decode, w.model, kTokens.data(), kTokens.size(), 1, nullptr, 0);
+  call(quire_model_token_bytes, w.model, 70, nullptr, 0);
+  call(quire_model_find_token, w.model, "a", 1);
+  call(quire_model_is_special, w.model, 1);
+  call(quire_model_special_token, w.model, QUIRE_TOKEN_BOS);
+  call(quire_model_eos_tokens, w.model, nullptr, 0);
+  call(quire_model_tokenizer_size, w.model);
+}
+void tell_model(CWorld& w, const Calls& call) {
+  for (auto* get : {quire_model_vocab_size, quire_model_num_layers, quire_model_hidden_size,
+                    quire_model_num_heads, quire_model_num_kv_heads, quire_model_num_tensors}) {
+    call(get, w.model);
+  }
+  for (auto* get : {quire_model_max_context, quire_model_weight_bytes, quire_model_step_bytes,
+                    quire_model_token_ops, quire_model_logit_ops}) {
+    call(get, w.model);
+  }
+  call(quire_model_bits_per_weight, w.model);
+  call(quire_model_architecture, w.model, nullptr, 0);
+  call(quire_model_tensor_name, w.model, 0, nullptr, 0);
+  call(quire_model_tensor_format, w.model, 0, nullptr, 0);
+  call(quire_model_tensor_shape, w.model, 0, nullptr, 0);
+  call(quire_model_tensor_bytes, w.model, 0);
+  call(quire_model_tensor_layer, w.model, 0);
+}
+
+// Cache.
+
+void create_cache(CWorld& w, const Calls& call) {
+  call(quire_cache_required_bytes, w.model, w.cache_options);
+  const OwnedCache made(call(quire_cache_create, w.model, w.cache_options));
+}
+void free_cache(CWorld& w, const Calls& call) {
+  call(quire_cache_free, w.cache);
+}
+void close_cache(CWorld& w, const Calls& call) {
+  call(quire_cache_close, w.cache);
+}
+void set_cache_options(CWorld& w, const Calls& call) {
+  call(quire_cache_options_set_max_tokens, w.cache_options, 512);
+  call(quire_cache_options_set_page_tokens, w.cache_options, 8);
+  call(quire_cache_options_set_max_batch_size, w.cache_options, 3);
+  call(quire_cache_options_set_max_chunk_tokens, w.cache_options, 8);
+  call(quire_cache_options_set_max_seq_len, w.cache_options, 64);
+  call(quire_cache_options_set_max_queue, w.cache_options, 7);
+  call(quire_cache_options_set_kv_format, w.cache_options, QUIRE_KV_F16);
+}
+void free_cache_options(CWorld& w, const Calls& call) {
+  call(quire_cache_options_free, w.cache_options);
+}
+void tell_cache(CWorld& w, const Calls& call) {
+  call(quire_cache_max_seq_len, w.cache);
+  call(quire_cache_vocab_size, w.cache);
+  call(quire_cache_metrics, w.cache, "c", 1, nullptr, 0);
+}
+void query_prefix(CWorld& w, const Calls& call) {
+  call(quire_cache_query, w.cache, w.request, kMinute);
+}
+void pin_and_unpin(CWorld& w, const Calls& call) {
+  const int64_t pin = call(quire_cache_pin, w.cache, w.request, 0, kMinute);
+  if (pin > 0) call(quire_cache_unpin, w.cache, pin);
+}
+void score(CWorld& w, const Calls& call) {
+  std::array<float, kTokens.size()> scores{};
+  call(quire_cache_score, w.cache, kTokens.data(), kTokens.size(), 0, kMinute, w.cancel, scores.data(),
+       scores.size());
+}
+void logits(CWorld& w, const Calls& call) {
+  std::vector<float> rows(2 * 160);
+  call(quire_cache_logits, w.cache, kTokens.data(), 2, kMinute, w.cancel, rows.data(), rows.size());
+}
+
+// Figures.
+
+void take_stats(CWorld& w, const Calls& call) {
+  const OwnedStats made(call(quire_cache_stats, w.cache));
+}
+void tell_stats(CWorld& w, const Calls& call) {
+  for (auto* get :
+       {quire_stats_page_tokens,    quire_stats_pages_total,        quire_stats_pages_free,
+        quire_stats_pages_cached,   quire_stats_pages_referenced,   quire_stats_pages_pinned,
+        quire_stats_pages_evicted,  quire_stats_pages_deduplicated, quire_stats_jobs_queued,
+        quire_stats_jobs_running,   quire_stats_jobs_submitted,     quire_stats_jobs_finished,
+        quire_stats_jobs_failed,    quire_stats_jobs_cancelled,     quire_stats_preemptions,
+        quire_stats_steps,          quire_stats_prompt_tokens,      quire_stats_cached_tokens,
+        quire_stats_new_tokens,     quire_stats_draft_tokens,       quire_stats_accepted_draft_tokens,
+        quire_stats_num_namespaces, quire_stats_device_bytes}) {
+    call(get, w.stats);
+  }
+  call(quire_stats_histogram_count, w.stats, QUIRE_HISTOGRAM_TIME_QUEUED);
+  call(quire_stats_histogram_sum, w.stats, QUIRE_HISTOGRAM_TIME_QUEUED);
+  call(quire_stats_histogram_quantile, w.stats, QUIRE_HISTOGRAM_TIME_QUEUED, 0.5);
+}
+void free_stats(CWorld& w, const Calls& call) {
+  call(quire_stats_free, w.stats);
+}
+// Of a snapshot of its own, since the world's may be of a moment before there was a namespace.
+void split_stats(CWorld& w, const Calls& call) {
+  const OwnedStats made(call(quire_cache_stats, w.cache));
+  if (!made || quire_stats_num_namespaces(made.get(), nullptr) == 0) return;
+  call(quire_stats_namespace_name, made.get(), 0, nullptr, 0);
+  const OwnedStats part(call(quire_stats_namespace, made.get(), 0));
+}
+
+// Request.
+
+void set_request(CWorld& w, const Calls& call) {
+  call(quire_job_request_set_prompt_text, w.request, "klm", 3);
+  call(quire_job_request_set_prompt_tokens, w.request, kTokens.data(), kTokens.size());
+  call(quire_job_request_set_add_special, w.request, 0);
+  call(quire_job_request_set_parse_special, w.request, 0);
+  call(quire_job_request_set_max_new_tokens, w.request, 5);
+  call(quire_job_request_set_min_new_tokens, w.request, 2);
+  call(quire_job_request_set_stop_tokens, w.request, kTokens.data(), 2);
+  call(quire_job_request_add_stop_text, w.request, "zz", 2);
+  call(quire_job_request_clear_stop_texts, w.request);
+  call(quire_job_request_set_ignore_eos, w.request, 1);
+  call(quire_job_request_set_emit_special, w.request, 1);
+  call(quire_job_request_set_log_probs, w.request, 1);
+  call(quire_job_request_set_top_log_probs, w.request, 2);
+  call(quire_job_request_set_user_data, w.request, 9);
+  call(quire_job_request_set_event_policy, w.request, QUIRE_EVENTS_COALESCE);
+  call(quire_job_request_set_max_unread_events, w.request, 8);
+  call(quire_job_request_set_prefill_events, w.request, 1);
+}
+void set_sampling(CWorld& w, const Calls& call) {
+  call(quire_job_request_set_seed, w.request, 3);
+  call(quire_job_request_set_repetition_penalty, w.request, 1.1);
+  call(quire_job_request_set_frequency_penalty, w.request, 0.1);
+  call(quire_job_request_set_presence_penalty, w.request, 0.1);
+  call(quire_job_request_set_penalty_range, w.request, 16);
+  call(quire_job_request_set_penalty_decay, w.request, 4);
+  call(quire_job_request_add_logit_bias, w.request, 40, 0.5);
+  call(quire_job_request_set_banned_tokens, w.request, kTokens.data(), 1);
+  call(quire_job_request_set_temperature, w.request, 0.7);
+  call(quire_job_request_set_top_k, w.request, 20);
+  call(quire_job_request_set_top_p, w.request, 0.9);
+  call(quire_job_request_set_min_p, w.request, 0.01);
+}
+void set_scheduling(CWorld& w, const Calls& call) {
+  call(quire_job_request_set_namespace, w.request, "n", 1);
+  call(quire_job_request_set_priority, w.request, 3);
+  call(quire_job_request_set_queue_deadline_ns, w.request, 10 * kMinute);
+  call(quire_job_request_set_first_token_deadline_ns, w.request, 10 * kMinute);
+  call(quire_job_request_set_deadline_ns, w.request, 10 * kMinute);
+  call(quire_job_request_set_reserve_whole, w.request, 1);
+  call(quire_job_request_set_reuse_prefix, w.request, 0);
+  call(quire_job_request_set_publish_pages, w.request, 0);
+}
+void set_kind(CWorld& w, const Calls& call) {
+  call(quire_job_request_set_kind, w.request, QUIRE_JOB_KIND_SCORE);
+  call(quire_job_request_set_raw_logits, w.request, 1);
+  call(quire_job_request_set_kind, w.request, QUIRE_JOB_KIND_EMBED);
+  call(quire_job_request_set_pooling, w.request, QUIRE_POOLING_LAST);
+  call(quire_job_request_set_normalize, w.request, 0);
+}
+void set_queue(CWorld& w, const Calls& call) {
+  call(quire_job_request_set_queue, w.request, w.queue);
+}
+void free_request(CWorld& w, const Calls& call) {
+  call(quire_job_request_free, w.request);
+}
+
+// Job.
+
+void submit(CWorld& w, const Calls& call) {
+  run_job(w, OwnedJob(call(quire_job_submit, w.cache, w.request)));
+}
+void submit_and_free(CWorld& w, const Calls& call) {
+  const OwnedJob made(call(quire_job_submit, w.cache, w.request));
+}
+void fork_job(CWorld& w, const Calls& call) {
+  run_job(w, OwnedJob(call(quire_job_fork, w.job, w.request)));
+}
+void poll_job(CWorld& w, const Calls& call) {
+  for (int32_t i = 0; i < 4; ++i) take(w, call(quire_job_poll, w.job, 0));
+}
+// Until nothing comes for a while: the other call may pause the job again.
+void poll_job_to_the_end(CWorld& w, const Calls& call) {
+  call(quire_job_resume, w.job);
+  while (quire_event* const event = call(quire_job_poll, w.job, kMillisecond)) take(w, event);
+}
+void wait_for_job(CWorld& w, const Calls& call) {
+  call(quire_job_wait, w.job, kMillisecond / 20);
+}
+void cancel_job(CWorld& w, const Calls& call) {
+  call(quire_job_cancel, w.job);
+}
+void pause_job(CWorld& w, const Calls& call) {
+  call(quire_job_pause, w.job);
+}
+void resume_job(CWorld& w, const Calls& call) {
+  call(quire_job_resume, w.job);
+}
+void change_priority(CWorld& w, const Calls& call) {
+  call(quire_job_set_priority, w.job, 2);
+}
+void rewind_job(CWorld& w, const Calls& call) {
+  call(quire_job_rewind, w.job, 1);
+}
+void tell_job(CWorld& w, const Calls& call) {
+  for (auto* get : {quire_job_state, quire_job_finish_reason, quire_job_stop_token, quire_job_error_code}) {
+    call(get, w.job);
+  }
+  for (auto* get : {quire_job_id, quire_job_prompt_tokens, quire_job_cached_tokens, quire_job_new_tokens,
+                    quire_job_preemptions, quire_job_time_queued_ns, quire_job_time_prefill_ns,
+                    quire_job_time_generate_ns}) {
+    call(get, w.job);
+  }
+  for (auto* get : {quire_job_scores, quire_job_raw_logits, quire_job_embedding})
+    call(get, w.job, nullptr, 0);
+  call(quire_job_stop_text, w.job, nullptr, 0);
+  call(quire_job_explain, w.job, nullptr, 0);
+}
+void free_job(CWorld& w, const Calls& call) {
+  call(quire_job_free, w.job);
+}
+
+// Queue.
+
+void create_queue(CWorld& w, const Calls& call) {
+  const OwnedQueue made(call(quire_queue_create, w.runtime));
+}
+void poll_queue(CWorld& w, const Calls& call) {
+  for (int32_t i = 0; i < 4; ++i) take(w, call(quire_queue_wait, w.queue, 0));
+}
+void wait_in_queue(CWorld& w, const Calls& call) {
+  take(w, call(quire_queue_wait, w.queue, kMillisecond));
+}
+void tell_queue(CWorld& w, const Calls& call) {
+  call(quire_queue_fd, w.queue);
+}
+void close_queue(CWorld& w, const Calls& call) {
+  call(quire_queue_close, w.queue);
+}
+void free_queue(CWorld& w, const Calls& call) {
+  call(quire_queue_free, w.queue);
+}
+
+// Event; its texts are borrowed, so that nobody may read them here.
+
+void tell_event(CWorld& w, const Calls& call) {
+  for (auto* get : {quire_event_type, quire_event_finish_reason, quire_event_error_code}) call(get, w.event);
+  for (auto* get : {quire_event_job_id, quire_event_prefill_done, quire_event_prefill_total})
+    call(get, w.event);
+  call(quire_event_user_data, w.event);
+  call(quire_event_text, w.event, nullptr);
+  call(quire_event_error_message, w.event, nullptr);
+  for (auto* get : {quire_event_tokens, quire_event_top_tokens}) call(get, w.event, nullptr, 0);
+  for (auto* get : {quire_event_log_probs, quire_event_top_log_probs}) call(get, w.event, nullptr, 0);
+}
+void free_event(CWorld& w, const Calls& call) {
+  call(quire_event_free, w.event);
+}
+
+// Cancel and error.
+
+void trigger(CWorld& w, const Calls& call) {
+  call(quire_cancel_is_triggered, w.cancel);
+  call(quire_cancel_trigger, w.cancel);
+}
+void free_cancel(CWorld& w, const Calls& call) {
+  call(quire_cancel_free, w.cancel);
+}
+void tell_error(CWorld& w, const Calls&) {
+  quire_error_code(w.error);
+  quire_error_message(w.error, nullptr);
+}
+void free_error(CWorld& w, const Calls&) {
+  quire_error_free(w.error);
+}
+
+void diagnose(CWorld&, const Calls& call) {
+  call(quire_diagnose, QUIRE_DIAGNOSE_JSON, nullptr, 0);
+}
+
+}  // namespace
+
+const std::vector<CEntryPoint>& c_entry_points() {
+  static const std::vector<CEntryPoint> entries = {
+      {"tell runtime", 0, tell_runtime},
+      {"create runtime", 0, create_runtime},
+      {"free runtime", kFrees | kOwnRoots, free_runtime},
+      {"set runtime options", 0, set_runtime_options},
+      {"free runtime options", kFrees, free_runtime_options},
+      {"load tokenizer", 0, load_tokenizer},
+      {"free model", kFrees | kOwnRoots, free_model},
+      {"set model options", 0, set_model_options},
+      {"free model options", kFrees, free_model_options},
+      {"tokenize", 0, tokenize},
+      {"tell model", 0, tell_model},
+      {"create cache", 0, create_cache},
+      {"free cache", kFrees, free_cache},
+      {"close cache", kCloses, close_cache},
+      {"set cache options", 0, set_cache_options},
+      {"free cache options", kFrees, free_cache_options},
+      {"tell cache", 0, tell_cache},
+      {"query prefix", 0, query_prefix},
+      {"pin and unpin", kMisses, pin_and_unpin},
+      {"score", 0, score},
+      {"logits", 0, logits},
+      {"take stats", 0, take_stats},
+      {"tell stats", 0, tell_stats},
+      {"split stats", 0, split_stats},
+      {"free stats", kFrees, free_stats},
+      {"set request", 0, set_request},
+      {"set sampling", 0, set_sampling},
+      {"set scheduling", 0, set_scheduling},
+      {"set kind", 0, set_kind},
+      {"set queue", kTakesEvents, set_queue},
+      {"free request", kFrees, free_request},
+      {"submit", 0, submit},
+      {"submit and free", 0, submit_and_free},
+      {"fork", 0, fork_job},
+      {"poll", 0, poll_job},
+      {"poll to the end", 0, poll_job_to_the_end},
+      {"wait", 0, wait_for_job},
+      {"cancel", 0, cancel_job},
+      {"pause", 0, pause_job},
+      {"resume", 0, resume_job},
+      {"change priority", 0, change_priority},
+      {"rewind", 0, rewind_job},
+      {"tell job", 0, tell_job},
+      {"free job", kFrees, free_job},
+      {"create queue", 0, create_queue},
+      {"poll queue", 0, poll_queue},
+      {"wait in queue", 0, wait_in_queue},
+      {"tell queue", 0, tell_queue},
+      {"close queue", kCloses, close_queue},
+      {"free queue", kFrees | kCloses, free_queue},
+      {"tell event", 0, tell_event},
+      {"free event", kFrees, free_event},
+      {"trigger", kCancels, trigger},
+      {"free cancel", kFrees, free_cancel},
+      {"tell error", 0, tell_error},
+      {"free error", kFrees, free_error},
+      {"diagnose", 0, diagnose},
+  };
+  return entries;
+}
+
+}  // namespace quire::testing

@@ -1,0 +1,102 @@
+// What every schedule of the C interface starts from: a handle of each type, known to two threads, of which
+// either may free any while the other uses it.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <quire/quire.h>
+
+#include "capi/src/cache_object.h"
+#include "tests/capi/capi_fixture.h"
+
+namespace quire::testing {
+
+// What a call may do to others: the codes that they may then meet.
+enum Effect : uint32_t {
+  kFrees = 1,         // QUIRE_ERROR_BAD_HANDLE
+  kCloses = 2,        // QUIRE_ERROR_CLOSED
+  kCancels = 4,       // QUIRE_ERROR_CANCELLED
+  kMisses = 8,        // QUIRE_ERROR_NOT_FOUND: there is nothing to pin
+  kOwnRoots = 16,     // frees the runtime or the model: the world has its own
+  kTakesEvents = 32,  // events of others' jobs come to the queue of the world
+};
+
+// Lives as long as the test: the model of all worlds that do not free it, and what a job says alone.
+class Roots {
+ public:
+  Roots();
+  World world;
+  Collected canary;  // what a job with make_canary says
+  static OwnedRequest make_canary() { return make_request("canary", 6); }
+};
+
+struct CWorld {
+  // `effects`: of both calls.
+  CWorld(const Roots& roots, uint32_t effects);
+
+  // Judges what a call wrote, and frees it.
+  void judge(const char* call, quire_error* written) const;
+  // Counts the end of the world's own job among the events that are taken.
+  void note(quire_event* event);
+  // Behind both calls: brings the job to its end, looks at what is left, and frees all handles.
+  void finish(const Roots& roots);
+
+  const uint32_t effects;
+  int32_t allowed = 0;  // bits of QUIRE_ERROR_*
+  OwnedRuntime own_runtime;
+  OwnedModel own_model;
+  quire_runtime* runtime = nullptr;
+  quire_model* model = nullptr;
+  quire_runtime_options* runtime_options = nullptr;
+  quire_model_options* model_options = nullptr;
+  quire_cache_options* cache_options = nullptr;
+  quire_job_request* request = nullptr;
+  quire_cache* cache = nullptr;
+  quire_stats* stats = nullptr;
+  quire_queue* queue = nullptr;
+  quire_event* event = nullptr;
+  quire_cancel* cancel = nullptr;
+  quire_error* error = nullptr;
+  quire_job* job = nullptr;
+  int64_t job_id = 0;
+  std::atomic<int32_t> num_last_events{0};
+
+ private:
+  void finish_job();
+  void check_figures();
+  void check_canary(const Roots& roots);
+  std::weak_ptr<const capi::CacheShare> share_;
+};
+
+// One call after another on one world, each judged.
+class Calls {
+ public:
+  Calls(CWorld& world, const char* entry) : world_(world), entry_(entry) {}
+
+  template <typename Result, typename... Parameters, typename... Arguments>
+  Result operator()(Result (*function)(Parameters...), Arguments... arguments) const {
+    quire_error* error = nullptr;
+    const Result result = function(arguments..., &error);
+    world_.judge(entry_, error);
+    return result;
+  }
+
+ private:
+  CWorld& world_;
+  const char* const entry_;
+};
+
+using CCall = void (*)(CWorld& world, const Calls& call);
+struct CEntryPoint {
+  const char* name;
+  uint32_t effects;
+  CCall call;
+};
+
+const std::vector<CEntryPoint>& c_entry_points();
+
+}  // namespace quire::testing
