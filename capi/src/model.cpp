@@ -55,7 +55,7 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
   quire::ModelOptions options;
   options.path = settings.path;
   options.scope = static_cast<quire::ModelScope>(settings.scope);
-  if (options.scope == quire::ModelScope::full) options.device = runtime->open_device(settings.device);
+  if (options.scope == quire::ModelScope::full) options.devices = {runtime->open_device(settings.device)};
   options.monitor = make_monitor(settings);
 
   auto share = std::make_shared<ModelShare>();

@@ -4,6 +4,7 @@
 
 #include "core/base/checked_math.h"
 #include "core/engine/tokenizer_codec.h"
+#include "core/models/stage_sizes.h"
 #include "core/models/transformer_executor.h"
 
 namespace quire {
@@ -15,7 +16,7 @@ constexpr int64_t kDefaultCacheTokens = 8192;
 class ModelExecutor final : public Executor {
  public:
   ModelExecutor(const Model& model, const TransformerExecutorOptions& options)
-      : executor_(model.transformer(), model.shape(), model.device(), options) {
+      : executor_(model.transformer(), model.shape(), options) {
     limits_.max_tokens = options.max_tokens;
     limits_.max_sequences = options.max_sequences;
     limits_.max_logit_rows = options.max_logit_rows;
@@ -103,13 +104,6 @@ int32_t num_tokens(const Model& model) {
   return static_cast<int32_t>(std::min<size_t>(static_cast<size_t>(vocab), model.tokenizer().vocab_size()));
 }
 
-kernels::KvShape kv_shape(const TransformerExecutorOptions& options, const TransformerShape& shape) {
-  kernels::KvShape kv = options.kv;
-  kv.num_kv_heads = shape.heads.num_kv_heads;
-  kv.head_dim = shape.heads.head_dim;
-  return kv;
-}
-
 void require_kv_format(const Device& device, kernels::KvFormat format) {
   using kernels::KvFormat;
   const bool supported =
@@ -125,18 +119,34 @@ void require_kv_format(const Device& device, kernels::KvFormat format) {
 TransformerMemoryPlan plan_model_cache(const Model& model, const ModelCacheOptions& options,
                                        kernels::DType activation_dtype) {
   const TransformerExecutorOptions sizes = executor_options(settle_sizes(model, options), options);
-  return plan_transformer_memory(model.shape(), kv_shape(sizes, model.shape()),
-                                 {sizes.max_tokens, sizes.max_logit_rows}, activation_dtype);
+  TransformerMemoryPlan plan;
+  if (!model.is_loaded()) {
+    const kernels::KvShape kv = with_heads(sizes.kv, model.shape());
+    return plan_transformer_memory(model.shape(), kv, {sizes.max_tokens, sizes.max_logit_rows},
+                                   activation_dtype);
+  }
+  const Transformer& transformer = *model.transformer();
+  for (size_t i = 0; i < transformer.stages.size(); ++i) {
+    const StageSizes stage = stage_sizes(transformer, i, model.shape(), sizes);
+    const TransformerMemoryPlan part = plan_transformer_memory(
+        stage.shape, stage.kv, stage.limits, transformer.stages[i].device->table().activation_dtype);
+    plan.kv_bytes += part.kv_bytes;
+    plan.activation_bytes += part.activation_bytes;
+  }
+  return plan;
 }
 
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
                                           const std::shared_ptr<const Model>& model,
                                           const ModelCacheOptions& options) {
   const CacheSizes sizes = settle_sizes(*model, options);
-  require_kv_format(*model->device(), options.key_format);
-  require_kv_format(*model->device(), options.value_format);
+  for (const TransformerStage& stage : model->transformer()->stages) {
+    require_kv_format(*stage.device, options.key_format);
+    require_kv_format(*stage.device, options.value_format);
+  }
   const TransformerExecutorOptions executor = executor_options(sizes, options);
-  const kernels::DType activation_dtype = model->device()->table().activation_dtype;
+  const kernels::DType activation_dtype =
+      model->transformer()->stages.front().device->table().activation_dtype;
   const uint64_t bytes = plan_model_cache(*model, options, activation_dtype).total_bytes();
 
   CacheParts parts;

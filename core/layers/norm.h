@@ -20,6 +20,7 @@ struct NormLayer {
   DeviceBuffer weight;  // [columns] f32
   DeviceBuffer bias;    // [columns] f32, or empty
 
+  uint64_t bytes() const { return weight.bytes() + bias.bytes(); }
   // Everything but input, rows and output.
   kernels::NormParams params() const;
 };

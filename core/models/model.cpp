@@ -32,15 +32,19 @@ std::shared_ptr<const Tokenizer> load_bare_tokenizer(const FileSystem& files, co
   throw Error(ErrorCode::unsupported, "{}: {} not loaded; load the model with its full scope", path, what);
 }
 
+Placement placement_of(const ModelConfig& config, const ModelOptions& options) {
+  return options.placement.device_of_layer.empty() ? place_on_one_device(config.num_layers)
+                                                   : options.placement;
+}
+
 }  // namespace
 
 std::shared_ptr<const Model> Model::load(const FileSystem& files, const ModelOptions& options) {
   const std::shared_ptr<Model> model(new Model());
   model->path_ = options.path;
   model->scope_ = options.scope;
-  model->device_ = options.device;
   if (options.path.starts_with(kSyntheticPrefix)) {
-    model->make_synthetic(parse_synthetic_spec(options.path));
+    model->make_synthetic(parse_synthetic_spec(options.path), options);
     return model;
   }
   if (options.scope == ModelScope::tokenizer && files.is_file(options.path)) {
@@ -69,13 +73,14 @@ void Model::load_weights(const FileSystem& files, const ModelOptions& options) {
   if (options.scope != ModelScope::full) return;
   WeightReader reader(directory, options.monitor);
   StoredWeights weights(reader);
-  transformer_ = build_transformer(*config_, weights, device_);
+  transformer_ = build_transformer(*config_, weights, options.devices, placement_of(*config_, options));
 }
 
-void Model::make_synthetic(const SyntheticSpec& spec) {
+void Model::make_synthetic(const SyntheticSpec& spec, const ModelOptions& options) {
   config_ = std::make_unique<const ModelConfig>(parse_model_config(synthetic_config(spec), {}, path_));
   if (scope_ != ModelScope::full) return;
-  transformer_ = build_transformer(*config_, *make_synthetic_weights(spec), device_);
+  transformer_ = build_transformer(*config_, *make_synthetic_weights(spec), options.devices,
+                                   placement_of(*config_, options));
   stored_bytes_ = transformer_->weight_bytes();
 }
 

@@ -1,4 +1,4 @@
-// A model as a service knows it: its description, its tokenizer, and its transformer on a device.
+// A model as a service knows it: its description, its tokenizer, and its transformer on its devices.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include "core/base/file_system.h"
 #include "core/config/model_config.h"
 #include "core/loader/weight_reader.h"
+#include "core/models/placement.h"
 #include "core/models/synthetic_model.h"
 #include "core/models/tensor_description.h"
 #include "core/models/transformer.h"
@@ -26,7 +27,9 @@ enum class ModelScope : int32_t {
 struct ModelOptions {
   std::string path;  // a model directory, or "synthetic:..." (synthetic_model.h)
   ModelScope scope = ModelScope::full;
-  std::shared_ptr<Device> device;  // where the weights go; may be null unless the scope is full
+  std::vector<std::shared_ptr<Device>>
+      devices;          // where the weights go; may be empty unless the scope is full
+  Placement placement;  // empty: all layers on the first device
   LoadMonitor monitor;
 };
 
@@ -51,18 +54,17 @@ class Model {
   double bits_per_weight() const;  // over all tensors, as stored
   // Device memory of the weights where they are loaded, bytes of the files otherwise.
   uint64_t weight_bytes() const;
+  bool is_loaded() const { return transformer_ != nullptr; }
   // Throws ErrorCode::unsupported where the weights were not loaded.
   const std::shared_ptr<const Transformer>& transformer() const;
-  const std::shared_ptr<Device>& device() const { return device_; }
 
  private:
   Model() = default;
-  void make_synthetic(const SyntheticSpec& spec);
+  void make_synthetic(const SyntheticSpec& spec, const ModelOptions& options);
   void load_weights(const FileSystem& files, const ModelOptions& options);
 
   std::string path_;
   ModelScope scope_ = ModelScope::full;
-  std::shared_ptr<Device> device_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<const ModelConfig> config_;
   std::vector<TensorDescription> tensors_;

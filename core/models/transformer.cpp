@@ -2,33 +2,43 @@
 
 namespace quire {
 
-void Transformer::forward(const ForwardPass& pass, gsl::span<const kernels::KvLayer> kv) const {
-  embedding.forward(pass);
-  rotary.forward(pass);
+uint64_t TransformerLayer::bytes() const {
+  return attention.norm.bytes() + attention.qkv.bytes() + attention.output.bytes() +
+         attention.q_norm.bytes() + attention.k_norm.bytes() + mlp.norm.bytes() + mlp.gate_up.bytes() +
+         mlp.down.bytes();
+}
+
+void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
+                          gsl::span<const kernels::KvLayer> kv) const {
+  const TransformerStage& stage = stages[stage_idx];
+  const std::vector<TransformerLayer>& layers = stage.layers;
+  if (stage_idx == 0) embedding.forward(pass);
+  stage.rotary.forward(pass);
+  const kernels::Weight* behind = is_last(stage_idx) ? head.projection.get() : nullptr;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const kernels::Weight* after =
-        i + 1 < layers.size() ? layers[i + 1].attention.qkv.get() : head.projection.get();
+    const kernels::Weight* after = i + 1 < layers.size() ? layers[i + 1].attention.qkv.get() : behind;
     layers[i].attention.forward(pass, kv[i], layers[i].mlp.gate_up.get());
     layers[i].mlp.forward(pass, after);
   }
-  head.forward(pass);
+  if (is_last(stage_idx)) head.forward(pass);
 }
 
 uint64_t Transformer::weight_bytes() const {
-  uint64_t total = embedding.table.bytes() + head.projection.bytes() + head.norm.weight.bytes();
-  for (const TransformerLayer& layer : layers) {
-    total +=
-        layer.attention.qkv.bytes() + layer.attention.output.bytes() + layer.attention.norm.weight.bytes();
-    total += layer.mlp.gate_up.bytes() + layer.mlp.down.bytes() + layer.mlp.norm.weight.bytes();
+  uint64_t total = embedding.table.bytes() + head.projection.bytes() + head.norm.bytes();
+  for (const TransformerStage& stage : stages) {
+    total += stage.rotary.inv_freq.bytes();
+    for (const TransformerLayer& layer : stage.layers) total += layer.bytes();
   }
   return total;
 }
 
 int64_t Transformer::token_ops() const {
   int64_t products = 0;
-  for (const TransformerLayer& layer : layers) {
-    products += layer.attention.qkv.num_products() + layer.attention.output.num_products();
-    products += layer.mlp.gate_up.num_products() + layer.mlp.down.num_products();
+  for (const TransformerStage& stage : stages) {
+    for (const TransformerLayer& layer : stage.layers) {
+      products += layer.attention.qkv.num_products() + layer.attention.output.num_products();
+      products += layer.mlp.gate_up.num_products() + layer.mlp.down.num_products();
+    }
   }
   return 2 * products;
 }

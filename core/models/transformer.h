@@ -1,6 +1,7 @@
 // A decoder-only transformer: what it is made of, and one pass through it, top to bottom.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "core/layers/attention.h"
@@ -13,18 +14,30 @@ namespace quire {
 struct TransformerLayer {
   AttentionLayer attention;
   MlpLayer mlp;
+
+  uint64_t bytes() const;
+};
+
+// Layers that follow each other on one device, and the rotary angles they share.
+struct TransformerStage {
+  std::shared_ptr<Device> device;
+  int32_t first_layer = 0;
+  RotaryLayer rotary;
+  std::vector<TransformerLayer> layers;
 };
 
 // Immutable once built; any number of contexts run it at the same time.
 struct Transformer {
-  EmbeddingLayer embedding;
-  RotaryLayer rotary;
-  std::vector<TransformerLayer> layers;
-  HeadLayer head;
+  EmbeddingLayer embedding;              // on the device of the first stage
+  std::vector<TransformerStage> stages;  // never empty
+  HeadLayer head;                        // on the device of the last
 
-  // Enqueues a whole step; `kv` has one entry per layer. The logits of the rows asked for are then in
-  // workspace.logits. Does not wait for the device.
-  void forward(const ForwardPass& pass, gsl::span<const kernels::KvLayer> kv) const;
+  // Enqueues the part of a step that one stage does; `kv` has one entry for each of its layers. The residual
+  // stream lies in workspace.hidden, for every stage but the first also before the call. Behind the last one
+  // the logits of the rows asked for are in workspace.logits. Does not wait for the device.
+  void forward(size_t stage_idx, const ForwardPass& pass, gsl::span<const kernels::KvLayer> kv) const;
+
+  bool is_last(size_t stage_idx) const { return stage_idx + 1 == stages.size(); }
 
   // Device memory of all weights.
   uint64_t weight_bytes() const;

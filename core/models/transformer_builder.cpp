@@ -11,21 +11,32 @@ namespace {
 
 class TransformerBuilder {
  public:
-  TransformerBuilder(const ModelConfig& config, WeightProvider& weights,
-                     const std::shared_ptr<Device>& device)
-      : config_(config), spec_(*config.architecture), weights_(weights), device_(device) {}
+  TransformerBuilder(const ModelConfig& config, WeightProvider& weights)
+      : config_(config), spec_(*config.architecture), weights_(weights) {}
 
-  std::shared_ptr<const Transformer> build() {
+  std::shared_ptr<const Transformer> build(gsl::span<const std::shared_ptr<Device>> devices,
+                                           const Placement& placement) {
     auto transformer = std::make_shared<Transformer>();
-    transformer->rotary = rotary();
-    for (int32_t layer = 0; layer < config_.num_layers; ++layer) {
-      transformer->layers.push_back({attention(layer), mlp(layer)});
+    for (const LayerRun& run : layer_runs(placement)) {
+      transformer->stages.push_back(stage(devices[static_cast<size_t>(run.device)], run));
     }
     embed_and_project(*transformer);
     return transformer;
   }
 
  private:
+  TransformerStage stage(const std::shared_ptr<Device>& device, const LayerRun& run) {
+    device_ = device;
+    TransformerStage stage;
+    stage.device = device;
+    stage.first_layer = run.first;
+    stage.rotary = rotary();
+    for (int32_t layer = run.first; layer < run.end; ++layer) {
+      stage.layers.push_back({attention(layer), mlp(layer)});
+    }
+    return stage;
+  }
+
   RotaryLayer rotary() const {
     RotaryLayer layer;
     layer.rotary_dim = config_.rotary_dim;
@@ -94,9 +105,11 @@ class TransformerBuilder {
   void embed_and_project(Transformer& transformer) {
     const std::string embedding_name = std::string(spec_.keys.embedding) + ".weight";
     const HostTensor table = weights_.table(embedding_name, config_.vocab_size, config_.hidden_size);
+    device_ = transformer.stages.front().device;
     transformer.embedding.table =
         PreparedWeight::table(device_, table.dtype(), table.bytes().data(), config_.vocab_size,
                               config_.hidden_size, "preparing " + embedding_name);
+    device_ = transformer.stages.back().device;
     HeadLayer& head = transformer.head;
     head.norm = norm(std::string(spec_.keys.final_norm));
     head.vocab_size = config_.vocab_size;
@@ -152,7 +165,7 @@ class TransformerBuilder {
   const ModelConfig& config_;
   const ArchitectureSpec& spec_;
   WeightProvider& weights_;
-  const std::shared_ptr<Device>& device_;
+  std::shared_ptr<Device> device_;  // of what is being built
 };
 
 }  // namespace
@@ -169,8 +182,10 @@ TransformerShape transformer_shape(const ModelConfig& config) {
 }
 
 std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, WeightProvider& weights,
-                                                     const std::shared_ptr<Device>& device) {
-  return TransformerBuilder(config, weights, device).build();
+                                                     gsl::span<const std::shared_ptr<Device>> devices,
+                                                     const Placement& placement) {
+  require_placement(placement, config.num_layers, gsl::narrow<int32_t>(devices.size()));
+  return TransformerBuilder(config, weights).build(devices, placement);
 }
 
 }  // namespace quire

@@ -3,115 +3,54 @@
 #include <algorithm>
 
 #include "core/base/checked_math.h"
+#include "core/models/stage_sizes.h"
 #include "kernels/interface/half.h"
 
 namespace quire {
 namespace {
 
-kernels::ContextLimits context_limits(const TransformerShape& shape,
-                                      const TransformerExecutorOptions& options) {
-  kernels::ContextLimits limits;
-  limits.max_tokens = options.max_tokens;
-  limits.max_sequences = options.max_sequences;
-  limits.max_logit_rows = options.max_logit_rows;
-  limits.max_pages_per_sequence = options.max_pages_per_sequence;
-  const int32_t qkv_columns = (shape.heads.num_heads + 2 * shape.heads.num_kv_heads) * shape.heads.head_dim;
-  limits.max_columns = std::max({shape.hidden_size, qkv_columns, 2 * shape.intermediate_size});
-  limits.vocab_size = shape.vocab_size;
-  limits.num_heads = shape.heads.num_heads;
-  limits.head_dim = shape.heads.head_dim;
-  return limits;
-}
-
-kernels::KvShape with_heads(kernels::KvShape kv, const TransformerShape& shape) {
-  kv.num_kv_heads = shape.heads.num_kv_heads;
-  kv.head_dim = shape.heads.head_dim;
-  return kv;
-}
-
-}  // namespace
-
-TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> transformer,
-                                         const TransformerShape& shape, const std::shared_ptr<Device>& device,
-                                         const TransformerExecutorOptions& options)
-    : transformer_(std::move(transformer)),
-      shape_(shape),
-      options_(options),
-      memory_(device, shape, with_heads(options.kv, shape), {options.max_tokens, options.max_logit_rows}),
-      context_(device, context_limits(shape, options)),
-      host_logits_(checked_mul<size_t>(static_cast<size_t>(options.max_logit_rows),
-                                       static_cast<size_t>(shape.vocab_size), "logits")) {}
-
-void TransformerExecutor::forward(const Batch& batch) {
-  num_rows_ = batch.num_logit_rows();
-  copy_pages(batch);
-  const kernels::BatchView view = bind(batch);
-  const KernelTable& table = context_.table();
-  kernels::StepAction action = kernels::StepAction::run;
-  context_.check(table.begin_step(context_.handle(), &view, &action), "beginning a step");
-  if (action == kernels::StepAction::run) {
-    transformer_->forward({context_, view, memory_.workspace(), memory_.kv_shape()}, memory_.kv_layers());
-    context_.check(table.end_step(context_.handle()), "ending a step");
+std::vector<StageSpace> take_stages(const Transformer& transformer, const TransformerShape& shape,
+                                    const TransformerExecutorOptions& options) {
+  std::vector<StageSpace> spaces;
+  for (size_t i = 0; i < transformer.stages.size(); ++i) {
+    const std::shared_ptr<Device>& device = transformer.stages[i].device;
+    const StageSizes sizes = stage_sizes(transformer, i, shape, options);
+    spaces.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
+                      DeviceContext(device, sizes.context)});
   }
-  if (num_rows_ > 0) {
-    context_.check(table.read_rows(context_.handle(), memory_.workspace().logits, num_rows_,
-                                   shape_.vocab_size, host_logits_.data()),
-                   "reading logits");
-  }
-  if (batch.wants_hidden) norm_all_rows(batch.num_tokens());
+  return spaces;
 }
 
-// The head has taken the rows it needed: its input is free for all of them.
-void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
-  kernels::NormParams params = transformer_->head.norm.params();
-  params.input = memory_.workspace().hidden;
-  params.rows = num_tokens;
-  params.output = memory_.workspace().normed;
-  context_.check(context_.table().norm(context_.handle(), &params), "the last norm");
+bool crosses_backends(const Transformer& transformer) {
+  const Device& first = *transformer.stages.front().device;
+  return std::any_of(transformer.stages.begin(), transformer.stages.end(),
+                     [&](const TransformerStage& stage) { return !stage.device->shares_backend(first); });
 }
 
-void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
-  const kernels::DType dtype = context_.table().activation_dtype;
-  const size_t start = static_cast<size_t>(first_row) * static_cast<size_t>(shape_.hidden_size);
-  const auto* const states =
-      static_cast<const std::byte*>(memory_.workspace().normed) + start * kernels::dtype_bytes(dtype);
-  const auto download = [&](void* host) {
-    const Device& device = *context_.device();
-    device.check(
-        device.table().download(device.handle(), host, states, out.size() * kernels::dtype_bytes(dtype)),
-        "reading states");
-  };
-  if (dtype == kernels::DType::f32) return download(out.data());
-  std::vector<uint16_t> halves(out.size());
-  download(halves.data());
-  std::transform(halves.begin(), halves.end(), out.begin(), kernels::half_to_float);
+size_t product(int32_t rows, int32_t columns, std::string_view what) {
+  return checked_mul<size_t>(static_cast<size_t>(rows), static_cast<size_t>(columns), what);
 }
 
-Logits TransformerExecutor::logits() {
-  context_.check(context_.table().synchronize(context_.handle()), "waiting for a step");
-  const size_t count = static_cast<size_t>(num_rows_) * static_cast<size_t>(shape_.vocab_size);
-  return {gsl::span<const float>(host_logits_.data(), count), shape_.vocab_size};
-}
-
-void TransformerExecutor::copy_pages(const Batch& batch) {
+void copy_pages(const StageSpace& stage, const Batch& batch) {
   for (const PageCopy& copy : batch.copies) {
-    for (const kernels::KvLayer& layer : memory_.kv_layers()) {
+    for (const kernels::KvLayer& layer : stage.memory.kv_layers()) {
       kernels::CopyPageParams params;
-      params.kv_shape = memory_.kv_shape();
+      params.kv_shape = stage.memory.kv_shape();
       params.kv = layer;
       params.source = copy.source.value;
       params.target = copy.target.value;
       params.num_tokens = copy.num_tokens;
-      context_.check(context_.table().copy_page(context_.handle(), &params), "copying a page");
+      stage.context.check(stage.context.table().copy_page(stage.context.handle(), &params), "copying a page");
     }
   }
 }
 
-kernels::BatchView TransformerExecutor::bind(const Batch& batch) {
+// Logits are wanted of the last stage alone.
+kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_last) {
   kernels::BatchView host;
   host.num_tokens = batch.num_tokens();
   host.num_sequences = batch.num_sequences();
-  host.num_logit_rows = batch.num_logit_rows();
+  host.num_logit_rows = is_last ? batch.num_logit_rows() : 0;
   for (int32_t s = 0; s < host.num_sequences; ++s) {
     const auto index = static_cast<size_t>(s);
     host.max_query_tokens =
@@ -127,8 +66,103 @@ kernels::BatchView TransformerExecutor::bind(const Batch& batch) {
   host.page_table = batch.page_table.data();
   host.logit_rows = batch.logit_rows.data();
   kernels::BatchView device;
-  context_.check(context_.table().bind_batch(context_.handle(), &host, &device), "placing a batch");
+  stage.context.check(stage.context.table().bind_batch(stage.context.handle(), &host, &device),
+                      "placing a batch");
   return device;
+}
+
+}  // namespace
+
+TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> transformer,
+                                         const TransformerShape& shape,
+                                         const TransformerExecutorOptions& options)
+    : transformer_(std::move(transformer)),
+      shape_(shape),
+      stages_(take_stages(*transformer_, shape, options)),
+      handed_(crosses_backends(*transformer_)
+                  ? product(options.max_tokens, shape.hidden_size, "the residual stream")
+                  : size_t{0}),
+      host_logits_(product(options.max_logit_rows, shape.vocab_size, "logits")) {}
+
+void TransformerExecutor::forward(const Batch& batch) {
+  num_rows_ = batch.num_logit_rows();
+  for (size_t i = 0; i < stages_.size(); ++i) run_stage(i, batch);
+  const StageSpace& last = stages_.back();
+  if (num_rows_ > 0) {
+    last.context.check(last.context.table().read_rows(last.context.handle(), last.memory.workspace().logits,
+                                                      num_rows_, shape_.vocab_size, host_logits_.data()),
+                       "reading logits");
+  }
+  if (batch.wants_hidden) norm_all_rows(batch.num_tokens());
+}
+
+void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch) {
+  const StageSpace& stage = stages_[stage_idx];
+  const DeviceContext& context = stage.context;
+  copy_pages(stage, batch);
+  const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx));
+  if (stage_idx > 0) hand_over(stages_[stage_idx - 1], stage, batch.num_tokens());
+  kernels::StepAction action = kernels::StepAction::run;
+  context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
+  if (action == kernels::StepAction::replayed) return;
+  transformer_->forward(stage_idx, {context, view, stage.memory.workspace(), stage.memory.kv_shape()},
+                        stage.memory.kv_layers());
+  context.check(context.table().end_step(context.handle()), "ending a step");
+}
+
+// The residual stream, all of it: every token has a page on every device.
+void TransformerExecutor::hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens) {
+  const DeviceContext& giver = from.context;
+  const DeviceContext& taker = to.context;
+  const float* source = from.memory.workspace().hidden;
+  float* target = to.memory.workspace().hidden;
+  if (giver.device()->shares_backend(*taker.device())) {
+    taker.check(taker.table().receive_rows(taker.handle(), target, giver.handle(), source, num_tokens,
+                                           shape_.hidden_size),
+                "handing the residual stream over");
+    return;
+  }
+  giver.check(giver.table().read_rows(giver.handle(), source, num_tokens, shape_.hidden_size, handed_.data()),
+              "reading the residual stream");
+  giver.check(giver.table().synchronize(giver.handle()), "reading the residual stream");
+  taker.check(
+      taker.table().write_rows(taker.handle(), handed_.data(), num_tokens, shape_.hidden_size, target),
+      "writing the residual stream");
+}
+
+// The head has taken the rows it needed: its input is free for all of them.
+void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
+  const StageSpace& last = stages_.back();
+  kernels::NormParams params = transformer_->head.norm.params();
+  params.input = last.memory.workspace().hidden;
+  params.rows = num_tokens;
+  params.output = last.memory.workspace().normed;
+  last.context.check(last.context.table().norm(last.context.handle(), &params), "the last norm");
+}
+
+void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
+  const StageSpace& last = stages_.back();
+  const kernels::DType dtype = last.context.table().activation_dtype;
+  const size_t start = static_cast<size_t>(first_row) * static_cast<size_t>(shape_.hidden_size);
+  const auto* const states =
+      static_cast<const std::byte*>(last.memory.workspace().normed) + start * kernels::dtype_bytes(dtype);
+  const auto download = [&](void* host) {
+    const Device& device = *last.context.device();
+    device.check(
+        device.table().download(device.handle(), host, states, out.size() * kernels::dtype_bytes(dtype)),
+        "reading states");
+  };
+  if (dtype == kernels::DType::f32) return download(out.data());
+  std::vector<uint16_t> halves(out.size());
+  download(halves.data());
+  std::transform(halves.begin(), halves.end(), out.begin(), kernels::half_to_float);
+}
+
+Logits TransformerExecutor::logits() {
+  const DeviceContext& last = stages_.back().context;
+  last.check(last.table().synchronize(last.handle()), "waiting for a step");
+  const size_t count = static_cast<size_t>(num_rows_) * static_cast<size_t>(shape_.vocab_size);
+  return {gsl::span<const float>(host_logits_.data(), count), shape_.vocab_size};
 }
 
 }  // namespace quire

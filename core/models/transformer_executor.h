@@ -1,4 +1,4 @@
-// Runs a transformer on a device for one cache: the engine's Executor.
+// Runs a transformer for one cache, stage by stage on their devices: the engine's Executor.
 #pragma once
 
 #include <memory>
@@ -18,13 +18,19 @@ struct TransformerExecutorOptions {
   kernels::KvShape kv;  // num_pages, page_tokens, formats; heads come from the transformer
 };
 
+// Memory and stream of one stage: the pages of its layers, and activations.
+struct StageSpace {
+  TransformerMemory memory;
+  DeviceContext context;
+};
+
 // One thread at a time.
 class TransformerExecutor {
  public:
   TransformerExecutor(std::shared_ptr<const Transformer> transformer, const TransformerShape& shape,
-                      const std::shared_ptr<Device>& device, const TransformerExecutorOptions& options);
+                      const TransformerExecutorOptions& options);
 
-  // Enqueues the page copies and the whole step.
+  // Enqueues the page copies and the whole step. Waits only where rows go between backends.
   void forward(const Batch& batch);
   // Waits, and gives the rows that the last forward asked for.
   Logits logits();
@@ -33,15 +39,14 @@ class TransformerExecutor {
   void read_hidden(int32_t first_row, gsl::span<float> out);
 
  private:
-  void copy_pages(const Batch& batch);
-  kernels::BatchView bind(const Batch& batch);
+  void run_stage(size_t stage_idx, const Batch& batch);
+  void hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens);
   void norm_all_rows(int32_t num_tokens);
 
   std::shared_ptr<const Transformer> transformer_;
   TransformerShape shape_;
-  TransformerExecutorOptions options_;
-  TransformerMemory memory_;
-  DeviceContext context_;
+  std::vector<StageSpace> stages_;  // as the transformer's
+  std::vector<float> handed_;       // [max_tokens, hidden] between backends; empty where all are of one
   std::vector<float> host_logits_;  // [max_logit_rows, vocab]
   int32_t num_rows_ = 0;
 };

@@ -1,4 +1,5 @@
-// All device memory that running a transformer needs beside its weights, taken once at fixed addresses.
+// All device memory that running a stage of a transformer needs beside its weights, taken once at fixed
+// addresses.
 #pragma once
 
 #include <memory>
@@ -8,7 +9,7 @@
 
 namespace quire {
 
-// The sizes of one transformer that its memory depends on.
+// The sizes of one transformer, or of a stage of it, that its memory depends on.
 struct TransformerShape {
   int32_t num_layers = 0;
   int32_t hidden_size = 0;

@@ -33,6 +33,8 @@ class Device {
   kernels::DeviceInfo info() const;
   bool has(kernels::Capability capability) const { return (table_->capabilities & capability) != 0; }
   std::string_view backend_name() const { return backend_.name; }
+  // Whether contexts of the two can take rows from each other.
+  bool shares_backend(const Device& other) const { return &backend_ == &other.backend_; }
 
   // Bytes per second read from a buffer of that size, and multiplications and additions per second: what the
   // device does at best, measured now. Throw ErrorCode::unsupported where it cannot be.

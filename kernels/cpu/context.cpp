@@ -161,4 +161,15 @@ Status read_rows(Context*, const float* device_rows, int32_t rows, int32_t colum
   return Status::ok;
 }
 
+Status write_rows(Context*, const float* host, int32_t rows, int32_t columns, float* device_rows) {
+  const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
+  if (count != 0) std::memcpy(device_rows, host, count * sizeof(float));
+  return Status::ok;
+}
+
+Status receive_rows(Context* context, float* device_rows, Context*, const float* from_rows, int32_t rows,
+                    int32_t columns) {
+  return write_rows(context, from_rows, rows, columns, device_rows);
+}
+
 }  // namespace quire::kernels::cpu_entries

@@ -40,6 +40,8 @@ constexpr KernelTable make_table(const char* name) {
   table.begin_step = cpu_entries::begin_step;
   table.end_step = cpu_entries::end_step;
   table.read_rows = cpu_entries::read_rows;
+  table.write_rows = cpu_entries::write_rows;
+  table.receive_rows = cpu_entries::receive_rows;
   table.embed = cpu_entries::embed;
   table.norm = cpu_entries::norm;
   table.linear = cpu_entries::linear;

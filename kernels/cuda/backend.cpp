@@ -74,7 +74,10 @@ void release(Device* device, void* memory) {
 
 Status upload(Device* device, void* target, const void* host, size_t bytes) {
   if (!device->enter()) return Status::device_lost;
-  return device->check(cudaMemcpy(target, host, bytes, cudaMemcpyHostToDevice), "copying to the device");
+  // From pageable memory the copy may return before the last bytes have landed.
+  cudaError_t error = cudaMemcpy(target, host, bytes, cudaMemcpyHostToDevice);
+  if (error == cudaSuccess) error = cudaStreamSynchronize(nullptr);
+  return device->check(error, "copying to the device");
 }
 Status download(Device* device, void* host, const void* source, size_t bytes) {
   if (!device->enter()) return Status::device_lost;
@@ -120,6 +123,8 @@ KernelTable make_table(bool deterministic) {
   t.begin_step = begin_step;
   t.end_step = end_step;
   t.read_rows = read_rows;
+  t.write_rows = write_rows;
+  t.receive_rows = receive_rows;
   t.embed = embed;
   t.norm = norm;
   t.linear = linear;

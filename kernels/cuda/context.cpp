@@ -85,7 +85,9 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
     build.take(workspace, MatrixLibrary::kWorkspaceBytes, "taking memory for cuBLASLt");
     c.library_workspace = workspace;
   }
-  c.host_row_floats = rows * vocabulary;
+  c.handed_floats = tokens * static_cast<size_t>(l.handed_columns);
+  build.pin(c.handed_rows, c.handed_floats, "taking pinned memory for rows");
+  c.host_row_floats = rows * vocabulary + c.handed_floats;
   build.pin(c.host_rows, c.host_row_floats, "taking pinned memory for logits");
   build.pin(c.host_sample_rows, rows, "taking pinned memory for sampling");
   build.pin(c.host_sample_results, rows, "taking pinned memory for sampling");
@@ -172,6 +174,8 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
   Builder build(*device, *made);
   build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "making a stream");
   build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "making an event");
+  for (cudaEvent_t* event : {&made->handed_sent, &made->rows_ready, &made->rows_taken})
+    build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
   for (cudaEvent_t& event : made->batch_sent)
     build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
   if (build.status() == Status::ok) take_buffers(build, *made, *limits);
@@ -196,7 +200,8 @@ void release_context(Context* context) {
   for (void* memory : context->pinned_memory) static_cast<void>(cudaFreeHost(memory));
   for (cudaEvent_t event : context->batch_sent)
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
-  if (context->done != nullptr) static_cast<void>(cudaEventDestroy(context->done));
+  for (cudaEvent_t event : {context->done, context->handed_sent, context->rows_ready, context->rows_taken})
+    if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
   if (context->stream != nullptr) static_cast<void>(cudaStreamDestroy(context->stream));
   delete context;
 }

@@ -62,6 +62,12 @@ struct Context {
 
   float* host_rows = nullptr;  // pinned
   size_t host_row_floats = 0;
+  float* handed_rows = nullptr;  // pinned, [max_tokens, handed_columns]
+  size_t handed_floats = 0;
+  cudaEvent_t handed_sent = nullptr;  // from handed_rows
+  cudaEvent_t rows_ready = nullptr;   // for another context to take
+  cudaEvent_t rows_taken = nullptr;   // from another context
+  const Device* connected = nullptr;  // whose memory this card has asked to reach
   SampleRow* host_sample_rows = nullptr;
   SampleResult* host_sample_results = nullptr;
   SampleRow* sample_rows = nullptr;
@@ -100,6 +106,9 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device);
 Status begin_step(Context* context, const BatchView* batch, StepAction* action);
 Status end_step(Context* context);
 Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host);
+Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows);
+Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
+                    int32_t columns);
 Status sample(Context* context, const SampleParams* params);
 
 // `in_row_order`: the input's columns are already in the stored row order of the weight's only group.

@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 2;
+inline constexpr uint32_t kBackendAbi = 3;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -49,6 +49,7 @@ struct ContextLimits {
   int32_t vocab_size = 0;
   int32_t num_heads = 0;
   int32_t head_dim = 0;
+  int32_t handed_columns = 0;  // of rows that write_rows brings or read_rows takes beside the logits; 0: none
   uint64_t step_timeout_ns = 0;  // 0: none. A step that takes longer is Status::timeout
 };
 
@@ -101,6 +102,16 @@ struct KernelTable {
   // Copies `rows` rows of `columns` f32 to host memory; complete once synchronize returns.
   Status (*read_rows)(Context* context, const float* device_rows, int32_t rows, int32_t columns,
                       float* host) = nullptr;
+
+  // The residual stream's way from device to device, outside of begin_step and end_step. Both are ordered
+  // before later work of `context` and wait for no more than they must.
+  // Rows from host memory, which may change once this returns.
+  Status (*write_rows)(Context* context, const float* host, int32_t rows, int32_t columns,
+                       float* device_rows) = nullptr;
+  // Rows from the memory of another context of this backend, as its work so far leaves them; its later work
+  // does not overtake the copy.
+  Status (*receive_rows)(Context* context, float* device_rows, Context* from, const float* from_rows,
+                         int32_t rows, int32_t columns) = nullptr;
 
   // Primitives.
   Status (*embed)(Context* context, const EmbedParams* params) = nullptr;

@@ -63,7 +63,7 @@ class LoadFaults : public ::testing::Test {
     try {
       ModelOptions options;
       options.path = std::string(QUIRE_TEST_DATA) + "/architectures/llama3";
-      options.device = device_;
+      options.devices = {device_};
       Model::load(files, options);
     } catch (const Error& error) {
       return error.code();

@@ -138,7 +138,7 @@ TEST_F(ModelLoad, CanBeCancelledAndSaysHowFarItIs) {
   uint64_t last = 0;
   ModelOptions options;
   options.path = directory_.string();
-  options.device = open_test_device();
+  options.devices = {open_test_device()};
   options.monitor.cancel = &cancel;
   options.monitor.progress = [&](const LoadProgress& progress) {
     EXPECT_GE(progress.done_bytes, last);

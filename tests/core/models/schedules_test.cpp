@@ -16,7 +16,7 @@ std::shared_ptr<const Model> load_with_threads(int32_t num_threads) {
   device.num_threads = num_threads;
   ModelOptions options;
   options.path = QUIRE_EMBEDDED_MODEL;
-  options.device = Device::open(kernels::cpu_backend(), 0, device);
+  options.devices = {Device::open(kernels::cpu_backend(), 0, device)};
   return Model::load(posix_file_system(), options);
 }
 

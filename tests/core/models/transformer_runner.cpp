@@ -40,6 +40,11 @@ std::shared_ptr<Device> open_test_device() {
   return open_named(name == nullptr ? "cpu:0" : name);
 }
 
+std::shared_ptr<Device> open_second_test_device() {
+  const char* name = std::getenv("QUIRE_TEST_SECOND_DEVICE");
+  return name == nullptr ? open_test_device() : open_named(name);
+}
+
 double tolerance(double of_f32, double of_f16) {
   const bool is_f16 = open_test_device()->table().activation_dtype == kernels::DType::f16;
   return is_f16 ? std::max(of_f32, of_f16) : of_f32;
@@ -48,14 +53,14 @@ double tolerance(double of_f32, double of_f16) {
 std::shared_ptr<const Model> load_model(const std::string& path) {
   ModelOptions options;
   options.path = path;
-  options.device = open_test_device();
+  options.devices = {open_test_device()};
   return Model::load(posix_file_system(), options);
 }
 
 TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options)
     : model_(std::move(model)),
       options_(options),
-      executor_(model_->transformer(), model_->shape(), model_->device(), executor_options(options)) {}
+      executor_(model_->transformer(), model_->shape(), executor_options(options)) {}
 
 std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
   Batch batch;

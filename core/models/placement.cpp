@@ -1,0 +1,53 @@
+#include "core/models/placement.h"
+
+#include "core/base/error.h"
+
+namespace quire {
+
+void require_placement(const Placement& placement, int32_t num_layers, int32_t num_devices) {
+  const std::vector<int32_t>& layers = placement.device_of_layer;
+  if (layers.size() != static_cast<size_t>(num_layers)) {
+    throw Error(ErrorCode::invalid_argument, "a split of {} layers for a model of {}", layers.size(),
+                num_layers);
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i] >= 0 && layers[i] < num_devices) continue;
+    throw Error(ErrorCode::invalid_argument, "layer {} lies on device {} of {}", i, layers[i], num_devices);
+  }
+}
+
+std::vector<LayerRun> layer_runs(const Placement& placement) {
+  std::vector<LayerRun> runs;
+  for (const int32_t device : placement.device_of_layer) {
+    const int32_t layer = runs.empty() ? 0 : runs.back().end;
+    if (runs.empty() || runs.back().device != device) runs.push_back({device, layer, layer});
+    ++runs.back().end;
+  }
+  return runs;
+}
+
+Placement place_on_one_device(int32_t num_layers) {
+  return {std::vector<int32_t>(static_cast<size_t>(num_layers), 0)};
+}
+
+Placement place_by_counts(gsl::span<const int32_t> layers_of_device, int32_t num_layers) {
+  Placement placement;
+  int64_t total = 0;
+  for (const int32_t count : layers_of_device) total += count;
+  if (total != num_layers) {
+    throw Error(ErrorCode::invalid_argument, "split: {} layers are dealt out, the model has {}", total,
+                num_layers);
+  }
+  for (size_t device = 0; device < layers_of_device.size(); ++device) {
+    if (layers_of_device[device] < 0) {
+      throw Error(ErrorCode::invalid_argument, "split: {} layers for device {}", layers_of_device[device],
+                  device);
+    }
+    placement.device_of_layer.insert(placement.device_of_layer.end(),
+                                     static_cast<size_t>(layers_of_device[device]),
+                                     static_cast<int32_t>(device));
+  }
+  return placement;
+}
+
+}  // namespace quire

@@ -1,0 +1,140 @@
+#include "tests/support/posing_backend.h"
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <utility>
+
+namespace quire::testing {
+namespace {
+
+using kernels::Context;
+using kernels::Status;
+using kernels::Weight;
+
+// Entries of a table know their device alone: what belongs to one backend lies in a slot that its functions
+// name by their type.
+struct Slot {
+  std::atomic<bool> is_used{false};
+  const kernels::Backend* real = nullptr;
+  const kernels::KernelTable* real_table = nullptr;
+  kernels::KernelTable table;
+  kernels::Backend backend;
+  std::atomic<int64_t> allowed{PosingBackend::kUnlimited};
+  std::atomic<int64_t> num_live{0};
+  std::atomic<bool> is_lost{false};
+
+  template <typename Take>
+  Status take(Take&& take_it) {
+    if (allowed.load() != PosingBackend::kUnlimited && allowed.fetch_sub(1) <= 0) {
+      allowed.store(0);
+      return Status::out_of_memory;
+    }
+    const Status status = take_it();
+    if (status == Status::ok) num_live.fetch_add(1);
+    return status;
+  }
+};
+
+std::array<Slot, PosingBackend::kMaxPosing> slots;
+
+template <int I>
+struct Entries {
+  static Slot& slot() { return slots[I]; }
+
+  static Status open_device(int32_t index, const kernels::DeviceOptions* options, kernels::Device** device,
+                            char* why, size_t size) {
+    const Status status = slot().real->open_device(index, options, device, why, size);
+    if (status != Status::ok) return status;
+    slot().real_table = slot().real->table(*device);
+    slot().table = *slot().real_table;
+    slot().table.allocate = allocate;
+    slot().table.release = release;
+    slot().table.prepare_weight = prepare_weight;
+    slot().table.prepare_table = prepare_table;
+    slot().table.release_weight = release_weight;
+    slot().table.create_context = create_context;
+    slot().table.release_context = release_context;
+    slot().table.attention_block = attention_block;
+    return status;
+  }
+  static const kernels::KernelTable* table(const kernels::Device*) { return &slot().table; }
+
+  static Status allocate(kernels::Device* device, size_t bytes, void** memory) {
+    return slot().take([&] { return slot().real_table->allocate(device, bytes, memory); });
+  }
+  static void release(kernels::Device* device, void* memory) {
+    if (memory != nullptr) slot().num_live.fetch_sub(1);
+    slot().real_table->release(device, memory);
+  }
+  static Status prepare_weight(kernels::Device* device, const kernels::WeightSource* parts, int32_t num_parts,
+                               Weight** weight) {
+    return slot().take([&] { return slot().real_table->prepare_weight(device, parts, num_parts, weight); });
+  }
+  static Status prepare_table(kernels::Device* device, kernels::DType dtype, const void* data, int32_t rows,
+                              int32_t columns, Weight** weight) {
+    return slot().take(
+        [&] { return slot().real_table->prepare_table(device, dtype, data, rows, columns, weight); });
+  }
+  static void release_weight(kernels::Device* device, Weight* weight) {
+    slot().num_live.fetch_sub(1);
+    slot().real_table->release_weight(device, weight);
+  }
+  static Status create_context(kernels::Device* device, const kernels::ContextLimits* limits,
+                               Context** context) {
+    return slot().take([&] { return slot().real_table->create_context(device, limits, context); });
+  }
+  static void release_context(Context* context) {
+    slot().num_live.fetch_sub(1);
+    slot().real_table->release_context(context);
+  }
+  static Status attention_block(Context* context, const kernels::AttentionBlockParams* params) {
+    return slot().is_lost.load() ? Status::device_lost : slot().real_table->attention_block(context, params);
+  }
+
+  static void install(const kernels::Backend& real) {
+    slot().real = &real;
+    slot().backend = real;
+    slot().backend.open_device = open_device;
+    slot().backend.table = table;
+    slot().allowed = PosingBackend::kUnlimited;
+    slot().num_live = 0;
+    slot().is_lost = false;
+  }
+};
+
+template <int... I>
+void install(int slot, const kernels::Backend& real, std::integer_sequence<int, I...> /*slots*/) {
+  ((slot == I ? Entries<I>::install(real) : void()), ...);
+}
+
+}  // namespace
+
+PosingBackend::PosingBackend(const kernels::Backend& real) : slot_(0) {
+  while (slots[static_cast<size_t>(slot_)].is_used.exchange(true)) {
+    if (++slot_ == kMaxPosing) std::abort();  // a test of more than there are
+  }
+  install(slot_, real, std::make_integer_sequence<int, kMaxPosing>());
+}
+
+PosingBackend::~PosingBackend() {
+  slots[static_cast<size_t>(slot_)].is_used = false;
+}
+
+const kernels::Backend& PosingBackend::backend() const {
+  return slots[static_cast<size_t>(slot_)].backend;
+}
+
+void PosingBackend::allow_allocations(int64_t count) {
+  slots[static_cast<size_t>(slot_)].allowed = count;
+}
+
+int64_t PosingBackend::num_live() const {
+  return slots[static_cast<size_t>(slot_)].num_live.load();
+}
+
+void PosingBackend::lose(bool lost) {
+  slots[static_cast<size_t>(slot_)].is_lost = lost;
+}
+
+}  // namespace quire::testing
