@@ -19,8 +19,10 @@ struct ExecutorLimits {
   int32_t max_pages_per_sequence = 0;  // page_table_stride
   int32_t num_pages = 0;
   int32_t page_tokens = 0;
-  int32_t vocab_size = 0;   // columns of the logits
-  int32_t hidden_size = 0;  // columns of the states; 0 where they cannot be had
+  int32_t vocab_size = 0;      // columns of the logits
+  int32_t hidden_size = 0;     // columns of the states; 0 where they cannot be had
+  bool makes_draws = false;    // Batch::draws may be used
+  int32_t max_draw_edits = 0;  // of all draws of a step
 };
 
 // One thread at a time. All memory is taken at construction.

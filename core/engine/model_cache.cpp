@@ -11,6 +11,9 @@ namespace quire {
 namespace {
 
 constexpr int64_t kDefaultCacheTokens = 8192;
+// Distinct tokens that the penalties, biases and bans of one step may name and be applied on the device: 32
+// jobs with penalties on 2,000 each.
+constexpr int32_t kMaxDrawEdits = 1 << 16;
 
 // The engine's view of a transformer that runs on a device.
 class ModelExecutor final : public Executor {
@@ -25,6 +28,8 @@ class ModelExecutor final : public Executor {
     limits_.page_tokens = options.kv.page_tokens;
     limits_.vocab_size = model.shape().vocab_size;
     limits_.hidden_size = model.shape().hidden_size;
+    limits_.max_draw_edits = options.max_draw_edits;
+    limits_.makes_draws = options.max_draw_edits > 0;
   }
 
   const ExecutorLimits& limits() const override { return limits_; }
@@ -82,12 +87,15 @@ CacheSizes settle_sizes(const Model& model, const ModelCacheOptions& options) {
   return sizes;
 }
 
-TransformerExecutorOptions executor_options(const CacheSizes& sizes, const ModelCacheOptions& options) {
+TransformerExecutorOptions executor_options(const Model& model, const CacheSizes& sizes,
+                                            const ModelCacheOptions& options) {
   TransformerExecutorOptions out;
   out.max_tokens = sizes.max_step_tokens;
   out.max_sequences = sizes.max_sequences;
   // A scoring job wants a row for each token of its chunk.
   out.max_logit_rows = sizes.max_step_tokens;
+  if (model.is_loaded() && model.transformer()->stages.back().device->has(kernels::kCapabilityDeviceSampling))
+    out.max_draw_edits = kMaxDrawEdits;
   out.max_pages_per_sequence = static_cast<int32_t>(
       ceil_div(static_cast<uint64_t>(sizes.max_seq_len), static_cast<uint64_t>(sizes.page_tokens)));
   out.kv.key_format = options.key_format;
@@ -118,7 +126,7 @@ void require_kv_format(const Device& device, kernels::KvFormat format) {
 
 TransformerMemoryPlan plan_model_cache(const Model& model, const ModelCacheOptions& options,
                                        kernels::DType activation_dtype) {
-  const TransformerExecutorOptions sizes = executor_options(settle_sizes(model, options), options);
+  const TransformerExecutorOptions sizes = executor_options(model, settle_sizes(model, options), options);
   TransformerMemoryPlan plan;
   if (!model.is_loaded()) {
     const kernels::KvShape kv = with_heads(sizes.kv, model.shape());
@@ -144,7 +152,7 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
     require_kv_format(*stage.device, options.key_format);
     require_kv_format(*stage.device, options.value_format);
   }
-  const TransformerExecutorOptions executor = executor_options(sizes, options);
+  const TransformerExecutorOptions executor = executor_options(*model, sizes, options);
   const kernels::DType activation_dtype =
       model->transformer()->stages.front().device->table().activation_dtype;
   const uint64_t bytes = plan_model_cache(*model, options, activation_dtype).total_bytes();

@@ -56,6 +56,8 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
   admitted_.reserve(max_jobs);
   plan_.sequences.reserve(max_jobs);
   accepted_.sequences.reserve(max_jobs);
+  batch_.draws.rows.reserve(max_jobs);
+  batch_.draws.edits.reserve(static_cast<size_t>(limits_.max_draw_edits));
   {
     const MutexLock lock(fastest_mutex_);
     fastest_steps_.max_step_tokens = policy_limits_.max_step_tokens;
@@ -96,6 +98,7 @@ void StepLoop::step() {
   build_batch(plan_, reservation, limits_.max_pages_per_sequence, batch_);
   batch_.wants_hidden = std::any_of(planned_jobs_.begin(), planned_jobs_.end(),
                                     [](const JobRecord* job) { return job->request.kind == JobKind::embed; });
+  plan_draws(reservation);
   executor_.forward(batch_);
   const Logits logits = executor_.logits();
   measure_step();
@@ -171,7 +174,7 @@ void StepLoop::verify_job(JobRecord& job, const ReservedSequence& reserved, cons
   } else if (reaches_end && job.request.kind == JobKind::generate) {
     verify_tokens(job, reserved, logits, row, accepted);
     return;
-  } else if (!scan_row(token_logits(logits, row + reserved.num_logit_rows - 1)).finite) {
+  } else if (!is_finite(logits, row + reserved.num_logit_rows - 1)) {
     throw Error(ErrorCode::numeric, "the logits behind token {} are not finite",
                 reserved.start + reserved.num_tokens);
   }
@@ -215,7 +218,7 @@ void StepLoop::verify_tokens(JobRecord& job, const ReservedSequence& reserved, c
   const int32_t first_row = row + reserved.num_logit_rows - 1 - job.num_candidates;
   const size_t num_known = job.tokens.size() - static_cast<size_t>(job.num_candidates);
   for (int32_t i = 0; i <= job.num_candidates && job.step.finish == FinishReason::unfinished; ++i) {
-    const SampledToken sampled = sample(job, token_logits(logits, first_row + i));
+    const SampledToken sampled = sample(job, logits, first_row + i);
     take_token(job, sampled);
     const bool matches =
         i < job.num_candidates && job.tokens[num_known + static_cast<size_t>(i)] == sampled.token;
@@ -224,22 +227,6 @@ void StepLoop::verify_tokens(JobRecord& job, const ReservedSequence& reserved, c
   // The last of the new tokens has not been computed, whether it replaced a candidate or came behind them.
   accepted.num_tokens =
       reserved.num_tokens - job.num_candidates + static_cast<int32_t>(job.step.new_tokens.size()) - 1;
-}
-
-SampledToken StepLoop::sample(const JobRecord& job, gsl::span<const float> row) {
-  SampleRequest request{row, &job.sampler};
-  const auto num_new = job.num_new_tokens() + static_cast<int32_t>(job.step.new_tokens.size());
-  if (num_new < job.request.min_new_tokens) request.banned = job.stop_tokens;
-  request.want_log_prob = job.wants_log_probs();
-  request.num_top_log_probs = job.request.num_top_log_probs;
-  SampledToken sampled = sampler_.sample(request);
-  if (sampled.fault == SampleFault::non_finite) {
-    throw Error(ErrorCode::numeric, "the logits for new token {} are not finite", num_new);
-  }
-  if (sampled.fault == SampleFault::nothing_allowed) {
-    throw Error(ErrorCode::numeric, "no token is allowed as new token {}", num_new);
-  }
-  return sampled;
 }
 
 // Stop strings come before max_new_tokens, so that the last token cannot leak a piece of one.

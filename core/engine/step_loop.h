@@ -110,7 +110,11 @@ class StepLoop {
   void verify_tokens(JobRecord& job, const ReservedSequence& reserved, const Logits& logits, int32_t row,
                      AcceptedSequence& accepted);
   void take_token(JobRecord& job, const SampledToken& sampled);
-  SampledToken sample(const JobRecord& job, gsl::span<const float> row);
+  void plan_draws(const Reservation& reservation);
+  void plan_draw(const JobRecord& job, const ReservedSequence& reserved, int32_t row);
+  static SampleRequest draw_request(const JobRecord& job);
+  SampledToken sample(const JobRecord& job, const Logits& logits, int32_t row);
+  bool is_finite(const Logits& logits, int32_t row) const;
   gsl::span<const float> token_logits(const Logits& logits, int32_t row) const;
   void append(const Reservation& reservation) noexcept;
   void append_job(JobRecord& job, const ReservedSequence& reserved,

@@ -47,6 +47,7 @@ StageSizes stage_sizes(const Transformer& transformer, size_t stage_idx, const T
   if (!transformer.is_last(stage_idx)) return sizes;
   sizes.limits.max_logit_rows = options.max_logit_rows;
   sizes.context.max_logit_rows = options.max_logit_rows;
+  sizes.context.max_sample_edits = options.max_draw_edits;
   sizes.context.vocab_size = shape.vocab_size;
   return sizes;
 }

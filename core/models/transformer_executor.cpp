@@ -82,17 +82,17 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       handed_(crosses_backends(*transformer_)
                   ? product(options.max_tokens, shape.hidden_size, "the residual stream")
                   : size_t{0}),
-      host_logits_(product(options.max_logit_rows, shape.vocab_size, "logits")) {}
+      host_logits_(std::make_unique_for_overwrite<float[]>(
+          product(options.max_logit_rows, shape.vocab_size, "logits"))) {
+  outcomes_.reserve(static_cast<size_t>(options.max_logit_rows));
+}
 
 void TransformerExecutor::forward(const Batch& batch) {
   num_rows_ = batch.num_logit_rows();
   for (size_t i = 0; i < stages_.size(); ++i) run_stage(i, batch);
-  const StageSpace& last = stages_.back();
-  if (num_rows_ > 0) {
-    last.context.check(last.context.table().read_rows(last.context.handle(), last.memory.workspace().logits,
-                                                      num_rows_, shape_.vocab_size, host_logits_.data()),
-                       "reading logits");
-  }
+  outcomes_.resize(batch.draws.rows.size());
+  if (!outcomes_.empty()) draw(batch.draws);
+  read_other_rows(batch.draws);
   if (batch.wants_hidden) norm_all_rows(batch.num_tokens());
 }
 
@@ -130,6 +130,39 @@ void TransformerExecutor::hand_over(const StageSpace& from, const StageSpace& to
       "writing the residual stream");
 }
 
+void TransformerExecutor::draw(const DeviceDraws& draws) {
+  const StageSpace& last = stages_.back();
+  kernels::SampleParams params;
+  params.logits = last.memory.workspace().logits;
+  params.stride = shape_.vocab_size;
+  params.vocab_size = draws.vocab_size;
+  params.rows = draws.rows.data();
+  params.num_rows = gsl::narrow<int32_t>(draws.rows.size());
+  params.edits = draws.edits.data();
+  params.num_edits = gsl::narrow<int32_t>(draws.edits.size());
+  params.outcomes = outcomes_.data();
+  last.context.check(last.context.table().sample(last.context.handle(), &params), "drawing tokens");
+}
+
+// The runs of rows between those that were drawn from.
+void TransformerExecutor::read_other_rows(const DeviceDraws& draws) {
+  const StageSpace& last = stages_.back();
+  const auto read = [&](int32_t begin, int32_t end) {
+    if (begin == end) return;
+    const size_t offset = static_cast<size_t>(begin) * static_cast<size_t>(shape_.vocab_size);
+    last.context.check(
+        last.context.table().read_rows(last.context.handle(), last.memory.workspace().logits + offset,
+                                       end - begin, shape_.vocab_size, host_logits_.get() + offset),
+        "reading logits");
+  };
+  int32_t next = 0;
+  for (const kernels::SampleRow& drawn : draws.rows) {
+    read(next, drawn.logit_row);
+    next = drawn.logit_row + 1;
+  }
+  read(next, num_rows_);
+}
+
 // The head has taken the rows it needed: its input is free for all of them.
 void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
   const StageSpace& last = stages_.back();
@@ -162,7 +195,7 @@ Logits TransformerExecutor::logits() {
   const DeviceContext& last = stages_.back().context;
   last.check(last.table().synchronize(last.handle()), "waiting for a step");
   const size_t count = static_cast<size_t>(num_rows_) * static_cast<size_t>(shape_.vocab_size);
-  return {gsl::span<const float>(host_logits_.data(), count), shape_.vocab_size};
+  return {gsl::span<const float>(host_logits_.get(), count), shape_.vocab_size, outcomes_};
 }
 
 }  // namespace quire

@@ -60,7 +60,7 @@ void TokenHistory::penalise(gsl::span<float> logits, std::vector<bool>& seen) co
     const double penalised = repeat(logit, repetition_) - presence_ - static_cast<double>(frequency_) * count;
     logit = to_logit(penalised, logit);
   }
-  if (decay_ > 0 && tokens_.size() > range_) penalise_faded(logits, seen);
+  if (fades()) penalise_faded(logits, seen);
 }
 
 void TokenHistory::penalise_faded(gsl::span<float> logits, std::vector<bool>& seen) const {

@@ -27,6 +27,11 @@ class TokenHistory {
   // scratch of the vocabulary's size, all false on entry and on return.
   void penalise(gsl::span<float> logits, std::vector<bool>& seen) const;
 
+  // The tokens within reach; all that penalise goes by unless the history fades.
+  gsl::span<const TokenCounts::Entry> counts() const { return counts_.entries(); }
+  // Whether tokens beyond the range still count for a share.
+  bool fades() const { return enabled_ && decay_ > 0 && tokens_.size() > range_; }
+
  private:
   void penalise_faded(gsl::span<float> logits, std::vector<bool>& seen) const;
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "core/base/error.h"
-#include "core/sampling/random.h"
 
 namespace quire {
 namespace {
@@ -14,9 +13,8 @@ constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
 // A uniform integer in [0, total): the high half of bits * total.
 Weight pick_point(const SamplerState& state, Weight total) {
-  const uint64_t bits = random_bits(state.settings().seed, state.num_tokens());
   __extension__ using Wide = unsigned __int128;
-  return static_cast<Weight>(static_cast<Wide>(bits) * total >> 64);
+  return static_cast<Weight>(static_cast<Wide>(state.next_bits()) * total >> 64);
 }
 
 void add_bias(const SamplingSettings& settings, gsl::span<float> logits) {

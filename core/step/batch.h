@@ -8,6 +8,7 @@
 #include <gsl/gsl>
 
 #include "core/base/ids.h"
+#include "kernels/interface/op_params.h"
 
 namespace quire {
 
@@ -18,6 +19,18 @@ struct PageCopy {
   PageId source;
   PageId target;
   int32_t num_tokens = 0;
+};
+
+// What is drawn where the logits lie, so that they need not be copied.
+struct DeviceDraws {
+  std::vector<kernels::SampleRow> rows;  // logit_row counts the batch's logit rows; ascending, each once
+  std::vector<kernels::LogitEdit> edits;
+  int32_t vocab_size = 0;  // logits of a row that count
+
+  void clear() {
+    rows.clear();
+    edits.clear();
+  }
 };
 
 // T tokens of S sequences, flat. Tokens of a sequence are adjacent, in order of position, and are the last
@@ -32,6 +45,7 @@ struct Batch {
   std::vector<int32_t> page_table;         // [S, page_table_stride]
   int32_t page_table_stride = 0;
   std::vector<int32_t> logit_rows;  // [L] rows of T whose logits are wanted, ascending
+  DeviceDraws draws;                // empty where the executor makes none
   bool wants_hidden = false;        // the states of all T rows behind the last norm are wanted too
 
   int32_t num_tokens() const { return gsl::narrow_cast<int32_t>(token_ids.size()); }
@@ -39,10 +53,12 @@ struct Batch {
   int32_t num_logit_rows() const { return gsl::narrow_cast<int32_t>(logit_rows.size()); }
 };
 
-// The rows asked for, borrowed from the executor until its next forward.
+// What was asked for, borrowed from the executor until its next forward. A row that was drawn from has no
+// values.
 struct Logits {
   gsl::span<const float> values;  // [L, vocab_size]
   int32_t vocab_size = 0;
+  gsl::span<const kernels::SampleOutcome> outcomes{};  // as Batch::draws.rows
 
   gsl::span<const float> row(int32_t index) const {
     return values.subspan(static_cast<size_t>(index) * static_cast<size_t>(vocab_size),

@@ -15,6 +15,8 @@ constexpr int32_t kPageTokens = 256;  // what limits count pages in
 constexpr size_t kPartialBytes = size_t{32} << 20;
 constexpr size_t kAttentionPartialBytes = size_t{256} << 20;
 constexpr int32_t kCounters = 1 << 15;
+// Of logits on their way to the host. What is drawn here does not travel, and a job that scores can wait.
+constexpr size_t kHostRowBytes = size_t{32} << 20;
 constexpr int32_t kMostRecordedTokens = 64;  // steps of more tokens are worth their launches
 
 class Builder {
@@ -87,20 +89,17 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   }
   c.handed_floats = tokens * static_cast<size_t>(l.handed_columns);
   build.pin(c.handed_rows, c.handed_floats, "taking pinned memory for rows");
-  c.host_row_floats = rows * vocabulary + c.handed_floats;
+  c.host_row_floats = std::min(rows * vocabulary, kHostRowBytes / sizeof(float)) + c.handed_floats;
   build.pin(c.host_rows, c.host_row_floats, "taking pinned memory for logits");
-  build.pin(c.host_sample_rows, rows, "taking pinned memory for sampling");
-  build.pin(c.host_sample_results, rows, "taking pinned memory for sampling");
-  build.take(c.sample_rows, rows, "taking memory for sampling");
+  build.pin(c.sample_rows, rows, "taking pinned memory for sampling");
+  build.pin(c.sample_edits, static_cast<size_t>(l.max_sample_edits), "taking pinned memory for sampling");
+  build.pin(c.sample_results, rows, "taking pinned memory for sampling");
   build.take(c.sample_scans, rows, "taking memory for sampling");
   const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
   build.take(c.sample_adjusted, blocks * vocabulary, "taking memory for sampling");
-  build.take(c.sample_counts, blocks * vocabulary, "taking memory for sampling");
   if (build.status() != Status::ok) return;
   c.attention.counters = c.counters + kCounters;
   build.check(cudaMemsetAsync(c.counters, 0, static_cast<size_t>(kCounters) * 2 * sizeof(uint32_t), c.stream),
-              "clearing counters");
-  build.check(cudaMemsetAsync(c.sample_counts, 0, blocks * vocabulary * sizeof(uint32_t), c.stream),
               "clearing counters");
   build.check(cudaMemsetAsync(c.sample_scans, 0, rows * sizeof(RowScan), c.stream), "clearing counters");
   build.check(cudaStreamSynchronize(c.stream), "clearing counters");
@@ -142,14 +141,11 @@ Status wait_until(Context& c, uint64_t timeout_ns) {
 void deliver(Context& c) {
   for (const PendingCopy& copy : c.pending) std::memcpy(copy.to, copy.from, copy.bytes);
   c.pending.clear();
-  Context::SampleTargets& t = c.sample_targets;
-  for (int32_t r = 0; r < t.rows; ++r) {
-    const SampleResult& result = c.host_sample_results[r];
-    if (t.token_ids != nullptr) t.token_ids[r] = result.token;
-    if (t.log_probs != nullptr) t.log_probs[r] = result.log_prob;
-    if (t.faults != nullptr) t.faults[r] = result.fault;
+  for (int32_t r = 0; r < c.num_sampled; ++r) {
+    const SampleResult& result = c.sample_results[r];
+    c.sample_outcomes[r] = {result.token, log_prob_of(result), result.status};
   }
-  t = {};
+  c.num_sampled = 0;
 }
 
 }  // namespace
@@ -308,30 +304,25 @@ Status read_rows(Context* context, const float* device_rows, int32_t rows, int32
 Status sample(Context* context, const SampleParams* params) {
   Context& c = *context;
   if (!c.device->enter()) return Status::device_lost;
-  if (params->rows <= 0) return Status::ok;
-  if (params->rows > c.limits.max_logit_rows || params->vocab_size > c.limits.vocab_size)
-    return c.device->fail(Status::invalid_argument, "more rows to sample than the context has room for");
-  const auto rows = static_cast<size_t>(params->rows);
+  if (params->num_rows <= 0) return Status::ok;
+  if (params->num_rows > c.limits.max_logit_rows || params->vocab_size > c.limits.vocab_size ||
+      params->vocab_size > params->stride || params->num_edits > c.limits.max_sample_edits)
+    return c.device->fail(Status::invalid_argument, "more to sample than the context has room for");
+  std::copy_n(params->rows, params->num_rows, c.sample_rows);
+  std::copy_n(params->edits, params->num_edits, c.sample_edits);
+  c.sample_outcomes = params->outcomes;
+  c.num_sampled = params->num_rows;
   SampleArguments arguments;
   arguments.logits = params->logits;
-  arguments.rows = params->rows;
+  arguments.stride = params->stride;
   arguments.vocab_size = params->vocab_size;
-  arguments.settings = c.sample_rows;
-  arguments.results = c.host_sample_results;
+  arguments.num_rows = params->num_rows;
+  arguments.rows = c.sample_rows;
+  arguments.edits = c.sample_edits;
+  arguments.results = c.sample_results;
   arguments.scans = c.sample_scans;
   arguments.adjusted = c.sample_adjusted;
-  arguments.counts = c.sample_counts;
-  arguments.wants_log_probs = params->log_probs != nullptr;
-  const bool largest_only = takes_largest_only(arguments, params->row_settings);
-  if (!largest_only) {
-    std::copy(params->row_settings, params->row_settings + rows, c.host_sample_rows);
-    const Status status =
-        c.device->check(cudaMemcpyAsync(c.sample_rows, c.host_sample_rows, rows * sizeof(SampleRow),
-                                        cudaMemcpyHostToDevice, c.stream),
-                        "sampling");
-    if (status != Status::ok) return status;
-  }
-  c.sample_targets = {params->rows, params->token_ids, params->log_probs, params->faults};
+  const bool largest_only = takes_largest_only(params->rows, params->num_rows);
   return c.device->check(launch_sample(arguments, largest_only, c.launch()), "sampling");
 }
 

@@ -64,22 +64,17 @@ struct Context {
   size_t host_row_floats = 0;
   float* handed_rows = nullptr;  // pinned, [max_tokens, handed_columns]
   size_t handed_floats = 0;
-  cudaEvent_t handed_sent = nullptr;  // from handed_rows
-  cudaEvent_t rows_ready = nullptr;   // for another context to take
-  cudaEvent_t rows_taken = nullptr;   // from another context
-  const Device* connected = nullptr;  // whose memory this card has asked to reach
-  SampleRow* host_sample_rows = nullptr;
-  SampleResult* host_sample_results = nullptr;
-  SampleRow* sample_rows = nullptr;
+  cudaEvent_t handed_sent = nullptr;       // from handed_rows
+  cudaEvent_t rows_ready = nullptr;        // for another context to take
+  cudaEvent_t rows_taken = nullptr;        // from another context
+  const Device* connected = nullptr;       // whose memory this card has asked to reach
+  SampleRow* sample_rows = nullptr;        // pinned
+  LogitEdit* sample_edits = nullptr;       // pinned
+  SampleResult* sample_results = nullptr;  // pinned
   RowScan* sample_scans = nullptr;
   float* sample_adjusted = nullptr;
-  uint32_t* sample_counts = nullptr;
-  struct SampleTargets {
-    int32_t rows = 0;
-    int32_t* token_ids = nullptr;
-    float* log_probs = nullptr;
-    int32_t* faults = nullptr;
-  } sample_targets;
+  SampleOutcome* sample_outcomes = nullptr;  // the caller's; to be filled in synchronize
+  int32_t num_sampled = 0;
   std::vector<PendingCopy> pending;
 
   std::map<StepKey, StepGraph> graphs;

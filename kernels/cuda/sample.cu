@@ -1,4 +1,4 @@
-// One block per row: penalties and mask, then cuts by radix selection over (logit, id), then a draw by exact
+// One block per row: edits and mask, then cuts by radix selection over (logit, id), then a draw by exact
 // integer weights in order of id. Weights are those of core/sampling (exp in units of 2^-40 by IEEE
 // operations in a fixed order), so the result is the CPU sampler's, and sums do not depend on the order of
 // threads.
@@ -7,6 +7,7 @@
 // cuts takes five, each cut up to eight more. Rows of which nothing is wanted but their largest logit, the
 // usual greedy ones, are scanned once by many blocks.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ptx.cuh"
@@ -46,7 +47,8 @@ __device__ __forceinline__ uint64_t order_key(float logit, int id) {
 
 // Rows that scan_kernel serves.
 __host__ __device__ __forceinline__ bool takes_largest(const SampleRow& s) {
-  return s.temperature < kGreedyTemperature && s.history_tokens <= 0 && s.mask == nullptr;
+  return s.temperature < kGreedyTemperature && s.num_penalised + s.num_biased + s.num_excluded == 0 &&
+         s.mask == nullptr && s.wants_log_prob == 0;
 }
 
 struct Shared {
@@ -112,24 +114,33 @@ __device__ uint64_t select_key(const float* row, int size, uint64_t floor_key, u
   return prefix;
 }
 
-__device__ void penalise(const SampleRow& s, float* row, int size, uint32_t* counts) {
-  for (int i = threadIdx.x; i < s.history_tokens; i += kThreads) {
-    const int token = s.history[i];
-    if (token >= 0 && token < size) atomicAdd(counts + token, 1U);
+// Within the range of f32, so that an extreme edit of an extreme logit does not become NaN later.
+__device__ __forceinline__ float to_logit(double value) {
+  return static_cast<float>(fmin(fmax(value, -3.4028234663852886e38), 3.4028234663852886e38));
+}
+
+// What core/sampling/history.cpp does to a token that occurred `count` times, operation by operation.
+__device__ __forceinline__ float penalise(const SampleRow& s, double logit, double count) {
+  const double repetition = s.repetition_penalty;
+  const double repeated = logit > 0.0 ? __ddiv_rn(logit, repetition) : __dmul_rn(logit, repetition);
+  return to_logit(__dsub_rn(__dsub_rn(repeated, s.presence_penalty), __dmul_rn(s.frequency_penalty, count)));
+}
+
+__device__ void edit(const SampleRow& s, const LogitEdit* edits, float* row) {
+  edits += s.first_edit;
+  for (int i = threadIdx.x; i < s.num_penalised; i += kThreads) {
+    float& logit = row[edits[i].token];
+    if (!isinf(logit)) logit = penalise(s, logit, edits[i].amount);
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < s.history_tokens; i += kThreads) {
-    const int token = s.history[i];
-    if (token < 0 || token >= size) continue;
-    const uint32_t count = atomicExch(counts + token, 0U);
-    if (count == 0 || isinf(row[token])) continue;
-    const double logit = row[token];
-    const double repeated = logit > 0.0 ? logit / static_cast<double>(s.repetition_penalty)
-                                        : logit * static_cast<double>(s.repetition_penalty);
-    const double value =
-        repeated - static_cast<double>(s.presence_penalty) - static_cast<double>(s.frequency_penalty) * count;
-    row[token] = static_cast<float>(fmin(fmax(value, -3.4028234663852886e38), 3.4028234663852886e38));
+  edits += s.num_penalised;
+  for (int i = threadIdx.x; i < s.num_biased; i += kThreads) {
+    float& logit = row[edits[i].token];
+    if (!isinf(logit)) logit = to_logit(__dadd_rn(logit, edits[i].amount));
   }
+  __syncthreads();
+  edits += s.num_biased;
+  for (int i = threadIdx.x; i < s.num_excluded; i += kThreads) row[edits[i].token] = -INFINITY;
   __syncthreads();
 }
 
@@ -194,8 +205,7 @@ __device__ int draw(const SampleRow& s, const float* row, int size, float larges
     for (int i = threadIdx.x; i < size; i += kThreads) total += final_weight(row[i], i);
     total = block_sum(total, shared);
   }
-  const auto point = static_cast<uint64_t>(static_cast<double>(s.uniform) * static_cast<double>(total));
-  return token_at(row, size, min(point, total - 1), shared, final_weight);
+  return token_at(row, size, __umul64hi(s.random_bits, total), shared, final_weight);
 }
 
 __device__ int first_of(const float* row, int size, float largest, Shared& shared) {
@@ -218,9 +228,9 @@ constexpr int kScanBlock = 4096;  // logits of one block
 // place per row; the block that arrives last turns them into a result and leaves zeros.
 __global__ void __launch_bounds__(kScanThreads) scan_kernel(SampleArguments a) {
   release_successor();
-  wait_for_predecessor();
   const int size = a.vocab_size, r = blockIdx.y;
-  const float* row = a.logits + static_cast<size_t>(r) * size;
+  const float* row = a.logits + static_cast<size_t>(a.rows[r].logit_row) * a.stride;
+  wait_for_predecessor();
   const int begin = blockIdx.x * kScanBlock, end = min(size, begin + kScanBlock);
   uint64_t best = 0;
   uint32_t suspect = 0;
@@ -228,18 +238,16 @@ __global__ void __launch_bounds__(kScanThreads) scan_kernel(SampleArguments a) {
     suspect |= v < INFINITY ? 0 : 1;
     best = max(best, order_key(v, id));
   };
-  if (size % 4 == 0) {
+  const int quads_end = a.stride % 4 == 0 ? end & ~3 : begin;
 #pragma unroll 4
-    for (int i = begin + 4 * threadIdx.x; i < end; i += 4 * kScanThreads) {
-      const float4 v = __ldcg(reinterpret_cast<const float4*>(row + i));
-      see(v.x, i);
-      see(v.y, i + 1);
-      see(v.z, i + 2);
-      see(v.w, i + 3);
-    }
-  } else {
-    for (int i = begin + threadIdx.x; i < end; i += kScanThreads) see(row[i], i);
+  for (int i = begin + 4 * threadIdx.x; i < quads_end; i += 4 * kScanThreads) {
+    const float4 v = __ldcg(reinterpret_cast<const float4*>(row + i));
+    see(v.x, i);
+    see(v.y, i + 1);
+    see(v.z, i + 2);
+    see(v.w, i + 3);
   }
+  for (int i = quads_end + threadIdx.x; i < end; i += kScanThreads) see(row[i], i);
 #pragma unroll
   for (int d = 16; d > 0; d >>= 1) {
     best = max(best, __shfl_xor_sync(0xffffffffU, best, d));
@@ -257,9 +265,9 @@ __global__ void __launch_bounds__(kScanThreads) scan_kernel(SampleArguments a) {
   const uint64_t key = atomicExch(&scan.best, 0ULL);
   SampleResult result;
   if (atomicExch(&scan.suspect, 0U) != 0) {
-    result.fault = 1;
+    result.status = SampleStatus::not_finite;
   } else if (key >> 32 == order_key(-INFINITY, 0) >> 32) {
-    result.fault = 2;
+    result.status = SampleStatus::nothing_allowed;
   } else {
     result.token = static_cast<int32_t>(~static_cast<uint32_t>(key));
   }
@@ -267,72 +275,78 @@ __global__ void __launch_bounds__(kScanThreads) scan_kernel(SampleArguments a) {
   a.results[r] = result;
 }
 
+__device__ SampleResult sample_row(const SampleArguments& a, const SampleRow& s, float* row, Shared& shared) {
+  const int size = a.vocab_size;
+  const float* raw = a.logits + static_cast<size_t>(s.logit_row) * a.stride;
+  float raw_largest = -INFINITY;
+  uint64_t suspect = 0;
+  for (int i = threadIdx.x; i < size; i += kThreads) {
+    const float v = raw[i];
+    suspect += v < INFINITY ? 0 : 1;
+    raw_largest = fmaxf(raw_largest, v);
+    row[i] = v;
+  }
+  raw_largest = block_max(raw_largest, shared);
+  SampleResult result;
+  if (block_sum(suspect, shared) != 0) {
+    result.status = SampleStatus::not_finite;
+    return result;
+  }
+  edit(s, a.edits, row);
+  float largest = -INFINITY;
+  for (int i = threadIdx.x; i < size; i += kThreads) {
+    if (s.mask != nullptr && (s.mask[i / 32] >> (i % 32) & 1U) == 0) row[i] = -INFINITY;
+    largest = fmaxf(largest, row[i]);
+  }
+  largest = block_max(largest, shared);
+  if (isinf(largest)) {
+    result.status = SampleStatus::nothing_allowed;
+    return result;
+  }
+  result.token = s.temperature < kGreedyTemperature ? first_of(row, size, largest, shared)
+                                                    : draw(s, row, size, largest, shared);
+  result.logit = raw[result.token];
+  result.largest = raw_largest;
+  if (s.wants_log_prob == 0) return result;
+  uint64_t total = 0;
+  for (int i = threadIdx.x; i < size; i += kThreads) total += weight_of(raw[i], raw_largest, 1.0f);
+  result.total = block_sum(total, shared);
+  return result;
+}
+
 __global__ void __launch_bounds__(kThreads) sample_kernel(SampleArguments a) {
   __shared__ Shared shared;
   release_successor();
   wait_for_predecessor();
-  const int size = a.vocab_size;
-  float* row = a.adjusted + static_cast<size_t>(blockIdx.x) * size;
-  uint32_t* counts = a.counts + static_cast<size_t>(blockIdx.x) * size;
-  for (int r = blockIdx.x; r < a.rows; r += gridDim.x) {
-    const SampleRow s = a.settings[r];
-    if (!a.wants_log_probs && takes_largest(s)) continue;
-    const float* raw = a.logits + static_cast<size_t>(r) * size;
-    float raw_largest = -INFINITY;
-    uint64_t suspect = 0;
-    for (int i = threadIdx.x; i < size; i += kThreads) {
-      const float v = raw[i];
-      suspect += v < INFINITY ? 0 : 1;
-      raw_largest = fmaxf(raw_largest, v);
-      row[i] = v;
-    }
-    raw_largest = block_max(raw_largest, shared);
-    SampleResult result;
-    if (block_sum(suspect, shared) != 0) {
-      result.fault = 1;
-      if (threadIdx.x == 0) a.results[r] = result;
-      continue;
-    }
-    if (s.history_tokens > 0 && s.history != nullptr) penalise(s, row, size, counts);
-    float largest = -INFINITY;
-    for (int i = threadIdx.x; i < size; i += kThreads) {
-      if (s.mask != nullptr && (s.mask[i / 32] >> (i % 32) & 1U) == 0) row[i] = -INFINITY;
-      largest = fmaxf(largest, row[i]);
-    }
-    largest = block_max(largest, shared);
-    if (isinf(largest)) {
-      result.fault = 2;
-      if (threadIdx.x == 0) a.results[r] = result;
-      continue;
-    }
-    result.token = s.temperature < kGreedyTemperature ? first_of(row, size, largest, shared)
-                                                      : draw(s, row, size, largest, shared);
-    uint64_t total = 0;
-    for (int i = threadIdx.x; i < size; i += kThreads) total += weight_of(raw[i], raw_largest, 1.0f);
-    total = block_sum(total, shared);
-    if (threadIdx.x == 0) {
-      const double sum = static_cast<double>(total) / static_cast<double>(kWeightOne);
-      result.log_prob = static_cast<float>(static_cast<double>(raw[result.token]) -
-                                           (static_cast<double>(raw_largest) + log(sum)));
-      a.results[r] = result;
-    }
-    __syncthreads();
+  float* row = a.adjusted + static_cast<size_t>(blockIdx.x) * a.vocab_size;
+  for (int r = blockIdx.x; r < a.num_rows; r += gridDim.x) {
+    const SampleRow s = a.rows[r];
+    if (takes_largest(s)) continue;
+    const SampleResult result = sample_row(a, s, row, shared);
+    if (threadIdx.x == 0) a.results[r] = result;
+    __syncthreads();  // the next row takes the same scratch
   }
 }
 
 }  // namespace
 
-bool takes_largest_only(const SampleArguments& a, const SampleRow* settings) {
-  return !a.wants_log_probs &&
-         std::all_of(settings, settings + a.rows, [](const SampleRow& s) { return takes_largest(s); });
+float log_prob_of(const SampleResult& r) {
+  if (r.total == 0) return 0.0f;
+  const double total = static_cast<double>(r.total) / static_cast<double>(kWeightOne);
+  return static_cast<float>(static_cast<double>(r.logit) -
+                            (static_cast<double>(r.largest) + std::log(total)));
+}
+
+bool takes_largest_only(const SampleRow* rows, int32_t num_rows) {
+  return std::all_of(rows, rows + num_rows, takes_largest);
 }
 
 cudaError_t launch_sample(const SampleArguments& a, bool largest_only, Launch l) {
   const dim3 grid(static_cast<unsigned>((a.vocab_size + kScanBlock - 1) / kScanBlock),
-                  static_cast<unsigned>(a.rows));
+                  static_cast<unsigned>(a.num_rows));
   const cudaError_t error = launch_kernel(scan_kernel, grid, dim3(kScanThreads), 0, l.stream, l.dependent, a);
   if (error != cudaSuccess || largest_only) return error;
-  return launch_kernel(sample_kernel, dim3(static_cast<unsigned>(std::min(a.rows, kSampleBlocks))),
+  return launch_kernel(sample_kernel, dim3(static_cast<unsigned>(std::min(a.num_rows, kSampleBlocks))),
                        dim3(kThreads), 0, l.stream, l.dependent, a);
 }
 

@@ -10,11 +10,17 @@ namespace quire::kernels {
 
 constexpr int kSampleBlocks = 64;  // rows in work at once; each has scratch for a vocabulary
 
+// What a draw leaves for the host. A log-probability is made of these there, by the arithmetic of the CPU's
+// sampler.
 struct SampleResult {
   int32_t token = -1;
-  float log_prob = 0.0f;
-  int32_t fault = 0;
+  SampleStatus status = SampleStatus::drawn;
+  float logit = 0.0f;    // of the token, in the unchanged row
+  float largest = 0.0f;  // of the unchanged row
+  uint64_t total = 0;    // of its weights; 0 where no log-probability is wanted
 };
+
+float log_prob_of(const SampleResult& result);
 
 // Where the blocks of a row meet; zero before and after.
 struct RowScan {
@@ -24,20 +30,21 @@ struct RowScan {
 };
 
 struct SampleArguments {
-  const float* logits = nullptr;  // [rows, vocab_size]
-  int32_t rows = 0;
+  const float* logits = nullptr;  // [.., stride]
+  int32_t stride = 0;
   int32_t vocab_size = 0;
-  const SampleRow* settings = nullptr;  // [rows] device memory
-  SampleResult* results = nullptr;      // [rows] pinned memory
-  RowScan* scans = nullptr;             // [rows]
-  float* adjusted = nullptr;            // [kSampleBlocks or rows, vocab_size]
-  uint32_t* counts = nullptr;           // likewise, zero before and after
-  bool wants_log_probs = false;
+  int32_t num_rows = 0;
+  // Pinned memory, so that nothing is copied between a step and its draws: each is read or written once.
+  const SampleRow* rows = nullptr;   // [num_rows]
+  const LogitEdit* edits = nullptr;  // of all rows
+  SampleResult* results = nullptr;   // [num_rows]
+  RowScan* scans = nullptr;          // [num_rows]
+  float* adjusted = nullptr;         // [kSampleBlocks or num_rows, vocab_size]
 };
 
-// Whether the largest logit of each row is all that is asked for; `settings` in host memory.
-bool takes_largest_only(const SampleArguments& arguments, const SampleRow* settings);
-// `largest_only`: takes_largest_only said so; `settings` of the arguments are not read then.
+// Whether the largest logit of each row is all that is asked for; `rows` in host memory.
+bool takes_largest_only(const SampleRow* rows, int32_t num_rows);
+// `largest_only`: takes_largest_only said so.
 cudaError_t launch_sample(const SampleArguments& arguments, bool largest_only, Launch launch);
 
 }  // namespace quire::kernels

@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 3;
+inline constexpr uint32_t kBackendAbi = 4;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -44,6 +44,7 @@ struct ContextLimits {
   int32_t max_tokens = 0;  // T of any step
   int32_t max_sequences = 0;
   int32_t max_logit_rows = 0;
+  int32_t max_sample_edits = 0;  // of one call to sample
   int32_t max_pages_per_sequence = 0;
   int32_t max_columns = 0;  // the largest K or N of any matrix but the head
   int32_t vocab_size = 0;

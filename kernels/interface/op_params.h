@@ -240,29 +240,54 @@ struct HeadParams {
   Workspace workspace;
 };
 
-// Sampling on the device; see SamplingSettings in core/sampling for the meaning of each number.
+// One change to one logit of a row, made before anything is cut; see SampleRow.
+struct LogitEdit {
+  int32_t token = 0;
+  float amount = 0.0f;
+};
+
+// A draw from one row of logits; see SamplingSettings in core/sampling for the meaning of each number. The
+// edits of a row are three runs, one behind the other, that take effect in this order: penalised (amount: how
+// often the token occurred), biased (added; never makes a finite logit infinite), excluded (-infinity). No
+// token is penalised or biased twice.
 struct SampleRow {
-  float temperature = 0.0f;  // 0: arg-max
+  int32_t logit_row = 0;     // of SampleParams::logits
+  float temperature = 0.0f;  // below 0.01: arg-max
   int32_t top_k = 0;         // 0: off
   float top_p = 1.0f;
   float min_p = 0.0f;
   float repetition_penalty = 1.0f;
   float frequency_penalty = 0.0f;
   float presence_penalty = 0.0f;
-  float uniform = 0.0f;              // in [0, 1), from the job's own generator
-  const int32_t* history = nullptr;  // device memory, token ids the penalties look at
-  int32_t history_tokens = 0;
+  // The draw: with t the sum of the weights that the cuts left, the token whose weights, summed in order of
+  // id, first exceed the high 64 bits of random_bits * t.
+  uint64_t random_bits = 0;
+  int32_t first_edit = 0;  // of SampleParams::edits
+  int32_t num_penalised = 0;
+  int32_t num_biased = 0;
+  int32_t num_excluded = 0;
+  int32_t wants_log_prob = 0;
   const uint32_t* mask = nullptr;  // device memory, bit t of word t/32 set: allowed; nullptr: all
 };
 
+enum class SampleStatus : int32_t { drawn = 0, not_finite = 1, nothing_allowed = 2 };
+
+// What came of a SampleRow.
+struct SampleOutcome {
+  int32_t token = -1;
+  float log_prob = 0.0f;  // of the token under the softmax of the unchanged row, where it was wanted
+  SampleStatus status = SampleStatus::drawn;  // not_finite: NaN or +infinity in the unchanged row
+};
+
 struct SampleParams {
-  const float* logits = nullptr;  // [L, V]
-  int32_t rows = 0;
-  int32_t vocab_size = 0;
-  const SampleRow* row_settings = nullptr;  // [rows] host memory
-  int32_t* token_ids = nullptr;             // out [rows] host memory, filled once `synchronize` returns
-  float* log_probs = nullptr;               // out [rows] of the chosen tokens under the raw distribution
-  int32_t* faults = nullptr;                // out [rows] 0 sound, 1 NaN or infinite logits, 2 nothing allowed
+  const float* logits = nullptr;  // [.., stride]
+  int32_t stride = 0;
+  int32_t vocab_size = 0;           // logits of a row that count; at most stride
+  const SampleRow* rows = nullptr;  // [num_rows] host memory, read before the call returns
+  int32_t num_rows = 0;
+  const LogitEdit* edits = nullptr;  // [num_edits] host memory, likewise
+  int32_t num_edits = 0;
+  SampleOutcome* outcomes = nullptr;  // out [num_rows] host memory, filled once `synchronize` returns
 };
 
 }  // namespace quire::kernels

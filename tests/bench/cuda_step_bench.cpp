@@ -237,8 +237,9 @@ class Runner {
   // Median seconds of a step with a greedy draw on the device.
   double measure(int steps, bool sampling) {
     std::vector<double> times;
-    std::vector<int32_t> ids(static_cast<size_t>(load_.jobs)), faults(static_cast<size_t>(load_.jobs));
+    std::vector<SampleOutcome> outcomes(static_cast<size_t>(load_.jobs));
     std::vector<SampleRow> rows(static_cast<size_t>(load_.jobs));
+    for (size_t r = 0; r < rows.size(); ++r) rows[r].logit_row = static_cast<int32_t>(r);
     for (int i = 0; i < steps + 4; ++i) {
       const double start = seconds();
       BatchView batch;
@@ -252,17 +253,17 @@ class Runner {
       if (sampling) {
         SampleParams p;
         p.logits = space_.logits;
-        p.rows = load_.jobs;
-        p.vocab_size = model_.shape().vocabulary;
-        p.row_settings = rows.data();
-        p.token_ids = ids.data();
-        p.faults = faults.data();
+        p.stride = p.vocab_size = model_.shape().vocabulary;
+        p.rows = rows.data();
+        p.num_rows = load_.jobs;
+        p.outcomes = outcomes.data();
         model_.check(table_.sample(context_, &p), "sample");
       }
       model_.check(table_.synchronize(context_), "synchronize");
       if (i >= 4) times.push_back(seconds() - start);
     }
-    if (sampling && std::any_of(faults.begin(), faults.end(), [](int32_t f) { return f != 0; }))
+    if (sampling && std::any_of(outcomes.begin(), outcomes.end(),
+                                [](const SampleOutcome& o) { return o.status != SampleStatus::drawn; }))
       stop("logits that are no numbers");
     std::sort(times.begin(), times.end());
     return times[times.size() / 2];

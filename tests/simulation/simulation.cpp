@@ -42,6 +42,8 @@ void Simulation::choose_world() {
   limits_.max_tokens = limits_.max_sequences + int_below(40);
   limits_.max_logit_rows = limits_.max_sequences + int_below(10);
   limits_.vocab_size = kVocab;
+  limits_.makes_draws = chance(2);
+  limits_.max_draw_edits = limits_.makes_draws ? int_below(60) : 0;
   CacheOptions& options = cache_options_;
   options.start_thread = false;
   options.max_queued_jobs = 4 + int_below(30);

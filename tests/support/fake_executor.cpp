@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "core/kv/page_index.h"
+#include "tests/support/slow_draw.h"
 
 namespace quire::testing {
 
@@ -116,8 +117,26 @@ void FakeExecutor::forward(const Batch& batch) {
   if (change_logits) {
     change_logits(batch, gsl::span<float>(logits_).first(static_cast<size_t>(num_rows_) * vocab_size));
   }
+  draw(batch.draws);
   ++num_steps_;
   num_tokens_computed_ += batch.num_tokens();
+}
+
+// Rows that were drawn from cannot be read any more.
+void FakeExecutor::draw(const DeviceDraws& draws) {
+  require(draws.rows.empty() || limits_.makes_draws, "draws, which this executor does not make");
+  require(draws.edits.size() <= static_cast<size_t>(limits_.max_draw_edits), "edits of the step");
+  outcomes_.clear();
+  int32_t last_row = -1;
+  for (const kernels::SampleRow& drawn : draws.rows) {
+    require(drawn.logit_row > last_row && drawn.logit_row < num_rows_, "rows to draw from");
+    last_row = drawn.logit_row;
+    const auto row = gsl::span<float>(logits_).subspan(
+        static_cast<size_t>(last_row) * static_cast<size_t>(limits_.vocab_size),
+        static_cast<size_t>(draws.vocab_size));
+    outcomes_.push_back(slow_draw(row, drawn, draws.edits));
+    std::fill(row.begin(), row.end(), std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 // The sequence up to a token of the batch, as the pages have it.
@@ -158,7 +177,7 @@ void FakeExecutor::compute_row(const Batch& batch, int32_t row_idx, gsl::span<fl
 Logits FakeExecutor::logits() {
   if (before_logits) before_logits();
   const auto size = static_cast<size_t>(num_rows_) * static_cast<size_t>(limits_.vocab_size);
-  return {gsl::span<const float>(logits_).first(size), limits_.vocab_size};
+  return {gsl::span<const float>(logits_).first(size), limits_.vocab_size, outcomes_};
 }
 
 bool FakeExecutor::holds(PageId page, gsl::span<const TokenId> tokens) const {

@@ -65,10 +65,12 @@ class FakeExecutor final : public Executor {
   void read_back(const Batch& batch, size_t token);
   void compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out);
   void compute_hidden(const Batch& batch);
+  void draw(const DeviceDraws& draws);
 
   ExecutorLimits limits_;
   std::vector<Slot> slots_;  // [num_pages, page_tokens]
   std::vector<float> logits_;
+  std::vector<kernels::SampleOutcome> outcomes_;
   std::vector<float> hidden_;  // of all rows of the last batch that wanted them
   std::vector<TokenId> read_back_;
   int32_t num_rows_ = 0;

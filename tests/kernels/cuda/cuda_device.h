@@ -68,6 +68,7 @@ class CudaTest : public testing::Test {
     limits.max_tokens = 512;
     limits.max_sequences = 16;
     limits.max_logit_rows = 64;
+    limits.max_sample_edits = 64;
     limits.max_pages_per_sequence = 64;
     limits.max_columns = 8192;
     limits.vocab_size = 8192;

@@ -116,35 +116,38 @@ TEST_F(OperationsTest, LogitsAreScaledAndCapped) {
 
 class SamplingTest : public OperationsTest {
  protected:
-  struct Drawn {
-    int32_t token;
-    float log_prob;
-    int32_t fault;
-  };
-  Drawn draw(const std::vector<float>& logits, const SampleRow& row) {
-    Drawn drawn{};
+  std::vector<SampleOutcome> draw(const float* device_logits, int32_t vocabulary, std::vector<SampleRow> rows,
+                                  const std::vector<LogitEdit>& edits = {}) {
+    for (size_t r = 0; r < rows.size(); ++r) rows[r].logit_row = static_cast<int32_t>(r);
+    std::vector<SampleOutcome> outcomes(rows.size());
     SampleParams p;
-    p.logits = to_device(logits);
-    p.rows = 1;
-    p.vocab_size = static_cast<int32_t>(logits.size());
-    p.row_settings = &row;
-    p.token_ids = &drawn.token;
-    p.log_probs = &drawn.log_prob;
-    p.faults = &drawn.fault;
+    p.logits = device_logits;
+    p.stride = p.vocab_size = vocabulary;
+    p.rows = rows.data();
+    p.num_rows = static_cast<int32_t>(rows.size());
+    p.edits = edits.data();
+    p.num_edits = static_cast<int32_t>(edits.size());
+    p.outcomes = outcomes.data();
     EXPECT_EQ(table_->sample(context_, &p), Status::ok) << failure();
     EXPECT_EQ(table_->synchronize(context_), Status::ok) << failure();
-    return drawn;
+    return outcomes;
   }
+  SampleOutcome draw(const std::vector<float>& logits, SampleRow row,
+                     const std::vector<LogitEdit>& edits = {}) {
+    row.wants_log_prob = 1;
+    return draw(to_device(logits), static_cast<int32_t>(logits.size()), {row}, edits)[0];
+  }
+  static uint64_t bits_of(double uniform) { return static_cast<uint64_t>(uniform * 0x1p64); }
 };
 
 TEST_F(SamplingTest, GreedyTakesTheLargestAndTellsItsProbability) {
   auto logits = random_floats(5000, random_, 3.0f);
   logits[1234] = logits[4321] = 20.0f;
-  const Drawn drawn = draw(logits, {});
+  const SampleOutcome drawn = draw(logits, {});
   double total = 0.0;
   for (const float v : logits) total += std::exp(static_cast<double>(v) - 20.0);
   EXPECT_EQ(drawn.token, 1234);
-  EXPECT_EQ(drawn.fault, 0);
+  EXPECT_EQ(drawn.status, SampleStatus::drawn);
   EXPECT_NEAR(drawn.log_prob, -std::log(total), 1e-5);
 }
 
@@ -160,19 +163,13 @@ TEST_F(SamplingTest, TheLargestIsFoundByManyBlocks) {
     const auto* device_logits = to_device(logits);
     const std::vector<SampleRow> settings(5);
     for (int repeat = 0; repeat < 2; ++repeat) {  // what a draw leaves behind serves the next
-      std::vector<int32_t> tokens(5), faults(5);
-      SampleParams p;
-      p.logits = device_logits;
-      p.rows = 5;
-      p.vocab_size = static_cast<int32_t>(vocabulary);
-      p.row_settings = settings.data();
-      p.token_ids = tokens.data();
-      p.faults = faults.data();
-      ASSERT_EQ(table_->sample(context_, &p), Status::ok) << failure();
-      ASSERT_EQ(table_->synchronize(context_), Status::ok) << failure();
-      EXPECT_EQ(faults, (std::vector<int32_t>{0, 0, 1, 1, 2}));
-      EXPECT_EQ(tokens[0], static_cast<int32_t>(vocabulary) - 1);
-      EXPECT_EQ(tokens[1], 55);
+      const auto outcomes = draw(device_logits, static_cast<int32_t>(vocabulary), settings);
+      EXPECT_EQ(outcomes[0].token, static_cast<int32_t>(vocabulary) - 1);
+      EXPECT_EQ(outcomes[1].token, 55);
+      EXPECT_EQ(outcomes[1].status, SampleStatus::drawn);
+      EXPECT_EQ(outcomes[2].status, SampleStatus::not_finite);
+      EXPECT_EQ(outcomes[3].status, SampleStatus::not_finite);
+      EXPECT_EQ(outcomes[4].status, SampleStatus::nothing_allowed);
     }
   }
 }
@@ -182,11 +179,11 @@ TEST_F(SamplingTest, FaultsAreToldApart) {
   SampleRow row;
   const auto* nothing = to_device(std::vector<uint32_t>(10, 0U));
   row.mask = nothing;
-  EXPECT_EQ(draw(logits, row).fault, 2);
+  EXPECT_EQ(draw(logits, row).status, SampleStatus::nothing_allowed);
   logits[77] = NAN;
-  EXPECT_EQ(draw(logits, {}).fault, 1);
+  EXPECT_EQ(draw(logits, {}).status, SampleStatus::not_finite);
   logits[77] = INFINITY;
-  EXPECT_EQ(draw(logits, {}).fault, 1);
+  EXPECT_EQ(draw(logits, {}).status, SampleStatus::not_finite);
 }
 
 TEST_F(SamplingTest, CutsKeepWhatTheyShould) {
@@ -207,7 +204,7 @@ TEST_F(SamplingTest, CutsKeepWhatTheyShould) {
   for (int i = 0; i < 20; ++i) {
     SampleRow row;
     row.temperature = 1.0f;
-    row.uniform = static_cast<float>(i) / 20.0f;
+    row.random_bits = bits_of(i / 20.0);
     row.top_k = 7;
     EXPECT_LT(rank[static_cast<size_t>(draw(logits, row).token)], 7U);
     row.top_k = 0;
@@ -227,31 +224,36 @@ TEST_F(SamplingTest, ADrawFollowsTheDistributionInOrderOfId) {
   for (int i = 0; i < 12; ++i) {
     SampleRow row;
     row.temperature = 0.8f;
-    row.uniform = (static_cast<float>(i) + 0.5f) / 12.0f;
+    const double uniform = (i + 0.5) / 12.0;
+    row.random_bits = bits_of(uniform);
     const auto token = static_cast<size_t>(draw(logits, row).token);
     double below = 0.0;
     for (size_t t = 0; t < token; ++t) below += std::exp(static_cast<double>(logits[t]) / 0.8) / total;
     const double above = below + std::exp(static_cast<double>(logits[token]) / 0.8) / total;
-    EXPECT_LE(below, static_cast<double>(row.uniform) + 1e-6);
-    EXPECT_GE(above, static_cast<double>(row.uniform) - 1e-6);
+    EXPECT_LE(below, uniform + 1e-6);
+    EXPECT_GE(above, uniform - 1e-6);
   }
 }
 
-TEST_F(SamplingTest, PenaltiesCountTheHistory) {
+TEST_F(SamplingTest, EditsTakeEffectInTheirOrder) {
   std::vector<float> logits(100, 0.0f);
   logits[3] = 5.0f;
   logits[4] = 4.0f;
   logits[5] = 3.0f;
   SampleRow row;
-  row.history = to_device(std::vector<int32_t>{3, 4, 3, 3});
-  row.history_tokens = 4;
+  row.num_penalised = 2;
+  const std::vector<LogitEdit> counts{{3, 3.0f}, {4, 1.0f}};
   row.frequency_penalty = 1.0f;
-  EXPECT_EQ(draw(logits, row).token, 4 - 0);  // 3 -> 2, 4 -> 3, 5 stays 3: the lower id
+  EXPECT_EQ(draw(logits, row, counts).token, 4);  // 3 -> 2, 4 -> 3, 5 stays 3: the lower id
   row.presence_penalty = 0.5f;
-  EXPECT_EQ(draw(logits, row).token, 5);
+  EXPECT_EQ(draw(logits, row, counts).token, 5);
   row.frequency_penalty = row.presence_penalty = 0.0f;
   row.repetition_penalty = 2.0f;
-  EXPECT_EQ(draw(logits, row).token, 5);
+  EXPECT_EQ(draw(logits, row, counts).token, 5);
+  row.num_biased = 1;
+  EXPECT_EQ(draw(logits, row, {{3, 3.0f}, {4, 1.0f}, {4, 1.5f}}).token, 4);  // 4 / 2 + 1.5
+  row.num_excluded = 2;
+  EXPECT_EQ(draw(logits, row, {{3, 3.0f}, {4, 1.0f}, {4, 1.5f}, {4, 0.0f}, {5, 0.0f}}).token, 3);
 }
 
 // A model of one layer, and steps over it.

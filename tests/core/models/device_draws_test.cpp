@@ -1,0 +1,219 @@
+// Draws made where the logits lie: on the device under test where it samples, else on a CPU backend that was
+// taught to. Against the sampler on the host.
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include "core/engine/backends.h"
+#include "core/engine/model_cache.h"
+#include "core/sampling/device_draw.h"
+#include "tests/core/models/transformer_runner.h"
+#include "tests/support/drawing_backend.h"
+#include "tests/support/random_draws.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr Duration kPatience = std::chrono::minutes(5);
+
+std::shared_ptr<Device> open_drawing_device() {
+  std::shared_ptr<Device> device = open_test_device();
+  if (device->has(kernels::kCapabilityDeviceSampling)) return device;
+  return Device::open(drawing_backend(), 0, {});
+}
+
+class DrawsOfADevice : public ::testing::Test {
+ protected:
+  static constexpr int32_t kMaxRows = 70;  // more than are in work at once
+  static constexpr int32_t kMaxVocab = 40000;
+
+  DrawsOfADevice() : device_(open_drawing_device()), context_(device_, limits()) {}
+
+  static kernels::ContextLimits limits() {
+    kernels::ContextLimits limits;
+    limits.max_tokens = limits.max_logit_rows = kMaxRows;
+    limits.max_sequences = limits.max_pages_per_sequence = 1;
+    limits.max_sample_edits = 1 << 16;
+    limits.max_columns = limits.head_dim = 64;
+    limits.num_heads = 1;
+    limits.vocab_size = kMaxVocab;
+    return limits;
+  }
+
+  // Draws from all of them in one call, from rows wider than their vocabulary.
+  std::vector<SampledToken> draw(const std::vector<RandomDraw>& all, int32_t stride) {
+    std::vector<float> logits(all.size() * static_cast<size_t>(stride), 1e30F);
+    DeviceDraws draws;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const size_t row = all.size() - 1 - i;
+      std::copy(all[i].logits.begin(), all[i].logits.end(),
+                logits.begin() + static_cast<ptrdiff_t>(row * static_cast<size_t>(stride)));
+      EXPECT_TRUE(
+          add_device_draw(all[i].request(), static_cast<int32_t>(row), limits().max_sample_edits, draws));
+    }
+    DeviceBuffer memory(device_, logits.size() * sizeof(float), "logits");
+    memory.upload(gsl::as_bytes(gsl::span<const float>(logits)));
+    std::vector<kernels::SampleOutcome> outcomes(all.size());
+    kernels::SampleParams params;
+    params.logits = memory.as<float>();
+    params.stride = stride;
+    params.vocab_size = all[0].vocab_size();
+    params.rows = draws.rows.data();
+    params.num_rows = static_cast<int32_t>(all.size());
+    params.edits = draws.edits.data();
+    params.num_edits = static_cast<int32_t>(draws.edits.size());
+    params.outcomes = outcomes.data();
+    context_.check(context_.table().sample(context_.handle(), &params), "sampling");
+    context_.check(context_.table().synchronize(context_.handle()), "waiting");
+    std::vector<SampledToken> sampled;
+    for (const kernels::SampleOutcome& outcome : outcomes) sampled.push_back(sampled_by_device(outcome));
+    return sampled;
+  }
+
+  std::shared_ptr<Device> device_;
+  DeviceContext context_;
+};
+
+TEST_F(DrawsOfADevice, AreWhatTheSamplerDraws) {
+  constexpr std::array<int32_t, 12> kVocabs{1, 2, 31, 64, 100, 255, 1000, 1024, 4096, 4099, 9000, 32001};
+  for (uint64_t seed = 1; seed <= 48; ++seed) {
+    std::mt19937_64 random(seed);
+    const int32_t vocab_size = kVocabs[seed % kVocabs.size()];
+    const size_t num_rows = vocab_size > 5000 ? 4 : 1 + random() % kMaxRows;
+    std::vector<RandomDraw> all;
+    while (all.size() < num_rows) all.push_back(random_draw(random, vocab_size));
+    const std::vector<SampledToken> device = draw(all, vocab_size + static_cast<int32_t>(random() % 6));
+    Sampler sampler(vocab_size);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const SampledToken host = sampler.sample(all[i].request());
+      ASSERT_EQ(device[i].fault, host.fault)
+          << "seed " << seed << ", draw " << i << ", vocabulary " << vocab_size;
+      ASSERT_EQ(device[i].token, host.token)
+          << "seed " << seed << ", draw " << i << ", vocabulary " << vocab_size;
+      ASSERT_EQ(device[i].log_prob, host.log_prob) << "seed " << seed << ", draw " << i;
+    }
+  }
+}
+
+TEST_F(DrawsOfADevice, TheLargestOfEachRowAlone) {
+  std::mt19937_64 random(3);
+  std::vector<RandomDraw> all;
+  for (int32_t i = 0; i < 9; ++i) {
+    RandomDraw greedy{std::vector<float>(20003), SamplerState({.temperature = 0.0F}, 20003), {}, false};
+    for (float& logit : greedy.logits) logit = static_cast<float>(random() % 5000);  // many are equal
+    all.push_back(std::move(greedy));
+  }
+  all[2].logits[20002] = std::numeric_limits<float>::infinity();
+  std::fill(all[3].logits.begin(), all[3].logits.end(), -std::numeric_limits<float>::infinity());
+  all[4].logits[7] = std::numeric_limits<float>::quiet_NaN();
+  Sampler sampler(20003);
+  for (int32_t repeat = 0; repeat < 3; ++repeat) {  // what a draw leaves behind serves the next
+    const std::vector<SampledToken> device = draw(all, 20003 + repeat);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const SampledToken host = sampler.sample(all[i].request());
+      EXPECT_EQ(device[i].fault, host.fault) << "draw " << i;
+      EXPECT_EQ(device[i].token, host.token) << "draw " << i;
+    }
+  }
+}
+
+std::shared_ptr<const Model> load_on(std::shared_ptr<Device> device) {
+  ModelOptions options;
+  options.path = QUIRE_EMBEDDED_MODEL;
+  options.devices = {std::move(device)};
+  return Model::load(posix_file_system(), options);
+}
+
+std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model) {
+  ModelCacheOptions options;
+  options.max_batch_size = 16;
+  options.max_chunk_tokens = 32;
+  options.max_tokens = 4096;
+  options.max_seq_len = 256;
+  options.engine.check_invariants = true;
+  return create_model_cache(Runtime::create({}), model, options);
+}
+
+// Some need what a device lacks, and one takes whole rows.
+std::vector<JobRequest> requests(const Tokenizer& tokenizer) {
+  std::vector<JobRequest> all;
+  for (int32_t i = 0; i < 9; ++i) {
+    JobRequest request;
+    request.prompt = tokenizer.encode("Once upon a time there was a king who had " + std::to_string(i) +
+                                      " sons and a great deal of trouble with every one of them, and so he");
+    request.max_new_tokens = 6 + 2 * i;
+    request.min_new_tokens = i % 4;
+    request.sampling.seed = static_cast<uint64_t>(i);
+    request.sampling.temperature = i % 3 == 0 ? 0.0F : 0.9F;
+    request.sampling.top_k = i % 3 == 1 ? 50 : 0;
+    request.sampling.top_p = i % 3 == 2 ? 0.9F : 1.0F;
+    request.sampling.repetition_penalty = i % 2 == 0 ? 1.2F : 1.0F;
+    request.want_log_probs = i % 2 == 1;
+    all.push_back(std::move(request));
+  }
+  all[4].sampling.logit_bias = {{400, 4.0F}, {401, -2.0F}};
+  all[5].num_top_log_probs = 3;
+  all[6].sampling.penalty_range = 4;
+  all[6].sampling.penalty_decay = 8;
+  all[7].kind = JobKind::score;
+  return all;
+}
+
+struct Said {
+  TokenIds tokens;
+  std::vector<float> log_probs;
+  std::vector<float> scores;
+};
+
+std::vector<Said> run_together(Cache& cache, const std::vector<JobRequest>& all) {
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (const JobRequest& request : all) jobs.push_back(cache.submit(request));
+  std::vector<Said> said(all.size());
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    while (const auto event = jobs[i]->poll(kPatience)) {
+      said[i].tokens.insert(said[i].tokens.end(), event->token_ids.begin(), event->token_ids.end());
+      said[i].log_probs.insert(said[i].log_probs.end(), event->log_probs.begin(), event->log_probs.end());
+      if (event->terminal()) break;
+    }
+    EXPECT_NE(jobs[i]->result().reason, FinishReason::failed) << jobs[i]->result().message;
+    if (all[i].kind == JobKind::score) said[i].scores = jobs[i]->scores();
+  }
+  return said;
+}
+
+// On the CPU alone: another device's logits are not the same bits.
+TEST(JobsOnADrawingDevice, SayWhatTheySayWithoutIt) {
+  const auto plain = load_on(Device::open(*find_backends()[0].backend, 0, {}));
+  const auto drawing = load_on(Device::open(drawing_backend(), 0, {}));
+  const std::vector<JobRequest> all = requests(plain->tokenizer());
+  const int64_t drawn_before = num_rows_drawn();
+  const auto expected = run_together(*make_cache(plain), all);
+  EXPECT_EQ(num_rows_drawn(), drawn_before);
+  const auto said = run_together(*make_cache(drawing), all);
+  EXPECT_GT(num_rows_drawn(), drawn_before + 30);
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(said[i].tokens, expected[i].tokens) << "job " << i;
+    EXPECT_EQ(said[i].log_probs, expected[i].log_probs) << "job " << i;
+    EXPECT_EQ(said[i].scores, expected[i].scores) << "job " << i;
+  }
+}
+
+TEST(JobsOnADrawingDevice, CopyNoRowOfLogitsThatTheyNeedNot) {
+  const auto model = load_on(Device::open(drawing_backend(), 0, {}));
+  const auto cache = make_cache(model);
+  std::vector<JobRequest> all = requests(model->tokenizer());
+  const JobRequest score = all[7];
+  all.erase(all.begin() + 5, all.begin() + 8);
+  int64_t before = num_rows_read();
+  run_together(*cache, all);
+  EXPECT_EQ(num_rows_read(), before);
+  before = num_rows_read();
+  run_together(*cache, {score});
+  EXPECT_GE(num_rows_read() - before, static_cast<int64_t>(score.prompt.size()) - 1);
+}
+
+}  // namespace
+}  // namespace quire::testing
