@@ -1,5 +1,6 @@
 // quire bench: prefill and decode speed over batch sizes, and memory.
 #include <algorithm>
+#include <sstream>
 #include <sys/resource.h>
 
 #include "capi/cli/commands.h"
@@ -10,8 +11,16 @@
 namespace quire::cli {
 namespace {
 
+struct SyntheticChoice {
+  std::string shape;  // empty: none
+  std::string format = "exl2";
+  double bits = 4.0;
+  int32_t head_bits = 6;
+};
+
 struct BenchOptions {
   ModelChoice model;
+  SyntheticChoice synthetic;  // in place of the model
   std::vector<int32_t> batch_sizes{1, 2, 4, 8, 16};
   int32_t prompt_tokens = 512;
   int32_t new_tokens = 128;
@@ -286,7 +295,37 @@ constexpr const char* kNotes =
 
 Examples:
   quire bench --batch 1,8 --threads 2
+  quire bench --synthetic llama-3.1-8b --format exl2 --bits 4.0 --device cuda:0
 )";
+
+// Random weights in the shape of a model, so that its speed can be had without it.
+void add_synthetic_options(CLI::App& app, SyntheticChoice& choice) {
+  CLI::Option* const shape =
+      app.add_option("--synthetic", choice.shape, "Random weights in the shape of a model, in memory")
+          ->type_name("NAME")
+          ->excludes(app.get_option("--model"))
+          ->check(CLI::IsMember({"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b"}));
+  app.add_option("--format", choice.format, "Their format")
+      ->needs(shape)
+      ->check(CLI::IsMember({"exl2", "gptq", "f16"}))
+      ->capture_default_str();
+  app.add_option("--bits", choice.bits, "Of exl2: bits per weight, on average")
+      ->needs(shape)
+      ->check(CLI::Range(2.0, 8.0))
+      ->capture_default_str();
+  app.add_option("--head-bits", choice.head_bits, "Of exl2: bits per weight of the head")
+      ->needs(shape)
+      ->check(CLI::IsMember({2, 3, 4, 5, 6, 8}))
+      ->capture_default_str();
+}
+
+// The path that stands for it.
+std::string synthetic_path(const SyntheticChoice& choice) {
+  std::ostringstream path;
+  path << "synthetic:" << choice.shape << ",format=" << choice.format;
+  if (choice.format == "exl2") path << ",bits=" << choice.bits << ",head_bits=" << choice.head_bits;
+  return path.str();
+}
 
 }  // namespace
 
@@ -308,7 +347,11 @@ Command add_bench(CLI::App& root) {
       ->type_name("N")
       ->check(in_range(2, 1 << 20))
       ->capture_default_str();
-  return {app, [options](Interrupt& interrupt) { return run_bench(*options, interrupt); }};
+  add_synthetic_options(*app, options->synthetic);
+  return {app, [options](Interrupt& interrupt) {
+            if (!options->synthetic.shape.empty()) options->model.path = synthetic_path(options->synthetic);
+            return run_bench(*options, interrupt);
+          }};
 }
 
 }  // namespace quire::cli

@@ -47,6 +47,10 @@ class Usage(command.CommandTest):
             (["score", "--ids", "x", "--limit", "-3"], ["--limit"]),
             (["inspect", "--batch", "0"], ["--batch"]),
             (["bench", "--batch", "1,zero"], ["zero"]),
+            (["bench", "--synthetic", "llama-9"], ["llama-9", "llama-3.1-8b"]),
+            (["bench", "--synthetic", "llama-3.2-1b", "--bits", "9"], ["--bits"]),
+            (["bench", "--synthetic", "llama-3.2-1b", "--model", "x"], ["--synthetic", "--model"]),
+            (["bench", "--format", "gptq"], ["--synthetic"]),
         ]
         for args, words in cases:
             with self.subTest(args=args):
