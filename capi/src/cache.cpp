@@ -2,6 +2,7 @@
 
 #include "capi/src/arguments.h"
 #include "capi/src/cache_object.h"
+#include "capi/src/cache_settings.h"
 #include "capi/src/callback_scope.h"
 #include "capi/src/guard.h"
 #include "capi/src/prompt.h"
@@ -15,41 +16,8 @@ using namespace quire::capi;
 
 namespace {
 
-// How keys and values are stored. Q6 is the name for keys of 8 and values of 4 bits.
-struct KvFormats {
-  quire::kernels::KvFormat keys;
-  quire::kernels::KvFormat values;
-};
-
-KvFormats kv_formats(int32_t format) {
-  using quire::kernels::KvFormat;
-  switch (format) {
-    case QUIRE_KV_Q8:
-      return {KvFormat::q8, KvFormat::q8};
-    case QUIRE_KV_Q6:
-      return {KvFormat::q8, KvFormat::q4};
-    case QUIRE_KV_Q4:
-      return {KvFormat::q4, KvFormat::q4};
-    case QUIRE_KV_FP8:
-      return {KvFormat::fp8, KvFormat::fp8};
-    default:
-      return {KvFormat::f16, KvFormat::f16};
-  }
-}
-
 quire::ModelCacheOptions cache_options(quire_cache_options* options) {
-  const CacheSettings settings = options == nullptr ? CacheSettings{} : Pinned(options, "options")->read();
-  quire::ModelCacheOptions out;
-  out.max_tokens = settings.max_tokens;
-  out.page_tokens = settings.page_tokens;
-  out.max_batch_size = settings.max_batch_size;
-  out.max_chunk_tokens = settings.max_chunk_tokens;
-  out.max_seq_len = settings.max_seq_len;
-  const KvFormats formats = kv_formats(settings.kv_format);
-  out.key_format = formats.keys;
-  out.value_format = formats.values;
-  out.engine.max_queued_jobs = settings.max_queue;
-  return out;
+  return engine_options(options == nullptr ? CacheSettings{} : Pinned(options, "options")->read());
 }
 
 // By the arithmetic that takes them. A model without weights is planned for the device it was meant for.

@@ -8,10 +8,33 @@ using namespace quire::capi;
 namespace {
 
 constexpr int64_t kMaxInt64 = INT64_MAX;
+constexpr int32_t kMaxInt32 = INT32_MAX;
 
 template <typename Handle>
 Handle* create_options(quire_error** error) noexcept {
   return guard(error, static_cast<Handle*>(nullptr), [] { return make_handle<Handle>(); });
+}
+
+size_t quota_argument(int32_t quota) {
+  return static_cast<size_t>(
+      range_argument(quota, QUIRE_QUOTA_RUNNING_JOBS, QUIRE_QUOTA_PINNED_PAGES, "quota"));
+}
+
+// The settings of a namespace, which has some from now on.
+NamespaceSettings& settings_of(CacheSettings& settings, std::string_view name) {
+  if (name.size() > CacheSettings::kMaxNamespaceBytes) {
+    throw quire::Error(quire::ErrorCode::invalid_argument, "text: a namespace of {} bytes; {} is the limit",
+                       name.size(), CacheSettings::kMaxNamespaceBytes);
+  }
+  const auto known = settings.namespaces.find(name);
+  if (known != settings.namespaces.end()) return known->second;
+  if (settings.namespaces.size() == CacheSettings::kMaxNamespaces) {
+    throw quire::Error(quire::ErrorCode::invalid_argument,
+                       "text: {} namespaces have settings of their own, which is the limit; "
+                       "use quire_cache_options_set_quota for the others",
+                       CacheSettings::kMaxNamespaces);
+  }
+  return settings.namespaces[std::string(name)];
 }
 
 }  // namespace
@@ -148,7 +171,7 @@ int32_t quire_cache_options_set_max_seq_len(quire_cache_options* options, int64_
 int32_t quire_cache_options_set_max_queue(quire_cache_options* options, int32_t max_queue,
                                           quire_error** error) {
   return set_option(options, "options", error, [&](CacheSettings& settings) {
-    settings.max_queue = range_argument(max_queue, 0, 1'000'000, "max_queue");
+    settings.max_queue = range_argument(max_queue, 1, 1'000'000, "max_queue");
   });
 }
 
@@ -156,5 +179,69 @@ int32_t quire_cache_options_set_kv_format(quire_cache_options* options, int32_t 
                                           quire_error** error) {
   return set_option(options, "options", error, [&](CacheSettings& settings) {
     settings.kv_format = range_argument(kv_format, QUIRE_KV_F16, QUIRE_KV_FP8, "kv_format");
+  });
+}
+
+int32_t quire_cache_options_set_quota(quire_cache_options* options, int32_t quota, int32_t limit,
+                                      quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.quotas[quota_argument(quota)] = range_argument(limit, 0, kMaxInt32, "limit");
+  });
+}
+
+int32_t quire_cache_options_set_namespace_quota(quire_cache_options* options, const char* text,
+                                                size_t text_len, int32_t quota, int32_t limit,
+                                                quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    const size_t quota_idx = quota_argument(quota);
+    range_argument(limit, 0, kMaxInt32, "limit");
+    settings_of(settings, text_argument(text, text_len)).quotas[quota_idx] = limit;
+  });
+}
+
+int32_t quire_cache_options_set_namespace_weight(quire_cache_options* options, const char* text,
+                                                 size_t text_len, double weight, quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    constexpr double kMaxWeight = 1e6;
+    if (!(weight > 0.0 && weight <= kMaxWeight)) {
+      throw quire::Error(quire::ErrorCode::invalid_argument, "weight: {} is not above 0 and up to {}", weight,
+                         kMaxWeight);
+    }
+    settings_of(settings, text_argument(text, text_len)).weight = weight;
+  });
+}
+
+int32_t quire_cache_options_set_max_pinned_pages(quire_cache_options* options, int32_t max_pinned_pages,
+                                                 quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.max_pinned_pages = range_argument(max_pinned_pages, 0, kMaxInt32, "max_pinned_pages");
+  });
+}
+
+int32_t quire_cache_options_set_max_overtakes(quire_cache_options* options, int32_t max_overtakes,
+                                              quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.max_overtakes = range_argument(max_overtakes, 0, kMaxInt32, "max_overtakes");
+  });
+}
+
+int32_t quire_cache_options_set_ageing_ns(quire_cache_options* options, int64_t ageing_ns,
+                                          quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.ageing = deadline_argument(ageing_ns, "ageing_ns");
+  });
+}
+
+int32_t quire_cache_options_set_step_timeout_ns(quire_cache_options* options, int64_t step_timeout_ns,
+                                                quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.step_timeout = deadline_argument(step_timeout_ns, "step_timeout_ns");
+  });
+}
+
+int32_t quire_cache_options_set_close_timeout_ns(quire_cache_options* options, int64_t close_timeout_ns,
+                                                 quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.close_timeout = deadline_argument(close_timeout_ns, "close_timeout_ns");
   });
 }

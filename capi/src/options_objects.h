@@ -1,14 +1,18 @@
 // What stands behind the option handles: plain values behind a lock.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <quire/options.h>
 
 #include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
+#include "core/base/clock.h"
 #include "core/base/mutex.h"
 
 namespace quire::capi {
@@ -59,7 +63,16 @@ struct ModelSettings {
   std::shared_ptr<CancelSwitch> cancel;
 };
 
+// Quotas by QUIRE_QUOTA_*; what is not set is the cache's.
+struct NamespaceSettings {
+  std::array<std::optional<int32_t>, 4> quotas;
+  double weight = 1.0;
+};
+
 struct CacheSettings {
+  static constexpr size_t kMaxNamespaces = 1024;
+  static constexpr size_t kMaxNamespaceBytes = 256;
+
   int64_t max_tokens = 0;
   int32_t page_tokens = 256;
   int32_t max_batch_size = 64;
@@ -67,6 +80,13 @@ struct CacheSettings {
   int64_t max_seq_len = 0;
   int32_t max_queue = 1024;
   int32_t kv_format = QUIRE_KV_F16;
+  std::array<int32_t, 4> quotas{};  // by QUIRE_QUOTA_*; 0 is no limit
+  std::map<std::string, NamespaceSettings, std::less<>> namespaces;
+  int32_t max_pinned_pages = 0;
+  int32_t max_overtakes = 16;
+  Duration ageing = std::chrono::seconds(10);
+  Duration step_timeout{0};
+  Duration close_timeout = std::chrono::seconds(2);
 };
 
 template <>

@@ -1,4 +1,5 @@
 // Option objects: ranges are refused by the setter that meets them, and a refused setting stays as it was.
+#include <cmath>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -85,9 +86,48 @@ TEST(CacheOptions, HaveRanges) {
   EXPECT_EQ(quire_cache_options_set_max_chunk_tokens(options, 65537, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_seq_len(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_tokens(options, -1, nullptr), 0);
-  EXPECT_EQ(quire_cache_options_set_max_queue(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_max_queue(options, 0, nullptr), 0) << "every job passes through it";
   EXPECT_EQ(quire_cache_options_set_kv_format(options, QUIRE_KV_FP8 + 1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_max_overtakes(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_max_pinned_pages(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_ageing_ns(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_step_timeout_ns(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_close_timeout_ns(options, -1, nullptr), 0);
   EXPECT_EQ(Pinned(options, "options")->read().page_tokens, 4);
+  quire_cache_options_free(options, nullptr);
+}
+
+TEST(CacheOptions, RefuseQuotasThatAreNone) {
+  quire_cache_options* const options = quire_cache_options_create(nullptr);
+  Report report;
+  EXPECT_EQ(quire_cache_options_set_quota(options, QUIRE_QUOTA_PINNED_PAGES + 1, 1, &report.error), 0);
+  EXPECT_EQ(report.message(), "quota: 4 is not in 0 to 3");
+  EXPECT_EQ(quire_cache_options_set_quota(options, QUIRE_QUOTA_PAGES, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_namespace_quota(options, "n", 1, -1, 1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_namespace_quota(options, "n", 1, QUIRE_QUOTA_PAGES, -1, nullptr), 0);
+  for (const double weight : {0.0, -1.0, 1e7, std::nan("")}) {
+    EXPECT_EQ(quire_cache_options_set_namespace_weight(options, "n", 1, weight, nullptr), 0) << weight;
+  }
+  const std::string long_name(257, 'n');
+  EXPECT_EQ(quire_cache_options_set_namespace_weight(options, long_name.data(), 257, 1.0, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_namespace_weight(options, long_name.data(), 256, 1.0, nullptr), 1);
+  EXPECT_EQ(Pinned(options, "options")->read().namespaces.size(), 1U) << "what was refused leaves no entry";
+  quire_cache_options_free(options, nullptr);
+}
+
+TEST(CacheOptions, ALimitedNumberOfNamespacesHasSettings) {
+  quire_cache_options* const options = quire_cache_options_create(nullptr);
+  const auto set = [&](size_t i, quire_error** error) {
+    const std::string name = std::to_string(i);
+    return quire_cache_options_set_namespace_quota(options, name.data(), name.size(), QUIRE_QUOTA_PAGES, 1,
+                                                   error);
+  };
+  for (size_t i = 0; i < 1024; ++i) ASSERT_EQ(set(i, nullptr), 1);
+  Report report;
+  EXPECT_EQ(set(1024, &report.error), 0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(report.message().rfind("text: 1024 namespaces", 0), 0U) << report.message();
+  EXPECT_EQ(set(5, nullptr), 1) << "one that is known may change";
   quire_cache_options_free(options, nullptr);
 }
 

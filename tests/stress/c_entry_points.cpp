@@ -118,6 +118,14 @@ void set_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_set_max_seq_len, w.cache_options, 64);
   call(quire_cache_options_set_max_queue, w.cache_options, 7);
   call(quire_cache_options_set_kv_format, w.cache_options, QUIRE_KV_F16);
+  call(quire_cache_options_set_quota, w.cache_options, QUIRE_QUOTA_RUNNING_JOBS, 3);
+  call(quire_cache_options_set_namespace_quota, w.cache_options, "n", 1, QUIRE_QUOTA_PAGES, 40);
+  call(quire_cache_options_set_namespace_weight, w.cache_options, "n", 1, 2.0);
+  call(quire_cache_options_set_max_pinned_pages, w.cache_options, 8);
+  call(quire_cache_options_set_max_overtakes, w.cache_options, 2);
+  call(quire_cache_options_set_ageing_ns, w.cache_options, kMinute);
+  call(quire_cache_options_set_step_timeout_ns, w.cache_options, kMinute);
+  call(quire_cache_options_set_close_timeout_ns, w.cache_options, kMinute);
 }
 void free_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_free, w.cache_options);

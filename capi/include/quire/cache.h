@@ -33,9 +33,9 @@ QUIRE_API int32_t quire_cache_free(quire_cache* handle, quire_error** error);
 
 /**
  * Ends every live job with QUIRE_ERROR_CLOSED, wakes every waiting call, refuses what comes later with the
- * same code, and stops the thread of the cache. Waits for the step in progress, two seconds at most where a
- * device hangs. Events, results and figures can still be read. May be called again. Returns 1, or 0 on
- * failure; QUIRE_ERROR_REENTRANT inside a callback.
+ * same code, and stops the thread of the cache. Waits for the step in progress, where a device hangs no
+ * longer than quire_cache_options_set_close_timeout_ns. Events, results and figures can still be read. May be
+ * called again. Returns 1, or 0 on failure; QUIRE_ERROR_REENTRANT inside a callback.
  */
 QUIRE_API int32_t quire_cache_close(quire_cache* cache, quire_error** error);
 

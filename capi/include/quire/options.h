@@ -35,6 +35,12 @@
 #define QUIRE_KV_Q4 3  /* 4.5 bits */
 #define QUIRE_KV_FP8 4 /* 8 bits, without a scale */
 
+/* What the jobs of one namespace may take of a cache. */
+#define QUIRE_QUOTA_RUNNING_JOBS 0 /* jobs that run at the same time; others of the namespace wait */
+#define QUIRE_QUOTA_QUEUED_JOBS 1  /* jobs that wait; one more is refused with QUIRE_ERROR_QUOTA */
+#define QUIRE_QUOTA_PAGES 2        /* pages that its jobs hold, a shared one once for each; others wait */
+#define QUIRE_QUOTA_PINNED_PAGES 3 /* pages that quire_cache_pin keeps for it */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -154,7 +160,7 @@ QUIRE_API int32_t quire_cache_options_set_max_chunk_tokens(quire_cache_options* 
 QUIRE_API int32_t quire_cache_options_set_max_seq_len(quire_cache_options* options, int64_t max_seq_len,
                                                       quire_error** error);
 
-/** Jobs that may wait, 0 to 1000000; one more is refused with QUIRE_ERROR_CAPACITY. Default: 1024. */
+/** Jobs that may wait, 1 to 1000000; one more is refused with QUIRE_ERROR_CAPACITY. Default: 1024. */
 QUIRE_API int32_t quire_cache_options_set_max_queue(quire_cache_options* options, int32_t max_queue,
                                                     quire_error** error);
 
@@ -164,6 +170,63 @@ QUIRE_API int32_t quire_cache_options_set_max_queue(quire_cache_options* options
  */
 QUIRE_API int32_t quire_cache_options_set_kv_format(quire_cache_options* options, int32_t kv_format,
                                                     quire_error** error);
+
+/**
+ * One of QUIRE_QUOTA_* for every namespace that has none of its own: 0 to 2^31 - 1. 0, the default, is no
+ * limit. A job that could never keep to QUIRE_QUOTA_PAGES is refused at submit with QUIRE_ERROR_QUOTA.
+ */
+QUIRE_API int32_t quire_cache_options_set_quota(quire_cache_options* options, int32_t quota, int32_t limit,
+                                                quire_error** error);
+
+/**
+ * One of QUIRE_QUOTA_* for one namespace, given by its name, in place of what quire_cache_options_set_quota
+ * says; 0 is no limit. At most 1024 namespaces have quotas or weights of their own.
+ */
+QUIRE_API int32_t quire_cache_options_set_namespace_quota(quire_cache_options* options, const char* text,
+                                                          size_t text_len, int32_t quota, int32_t limit,
+                                                          quire_error** error);
+
+/**
+ * The share of one namespace where several have jobs that wait: twice the weight is twice the tokens. Above
+ * 0, up to 1000000. Default: 1.
+ */
+QUIRE_API int32_t quire_cache_options_set_namespace_weight(quire_cache_options* options, const char* text,
+                                                           size_t text_len, double weight,
+                                                           quire_error** error);
+
+/** Pages that quire_cache_pin keeps for all namespaces together; 0, the default, is a quarter of the cache.
+ */
+QUIRE_API int32_t quire_cache_options_set_max_pinned_pages(quire_cache_options* options,
+                                                           int32_t max_pinned_pages, quire_error** error);
+
+/**
+ * How often later jobs may begin before one for which there is no room yet; then all wait for it. 0 to
+ * 2^31 - 1. Default: 16.
+ */
+QUIRE_API int32_t quire_cache_options_set_max_overtakes(quire_cache_options* options, int32_t max_overtakes,
+                                                        quire_error** error);
+
+/**
+ * Nanoseconds of waiting that are worth one priority, so that no job waits for ever behind others of higher
+ * priority; 0 is never. Default: ten seconds.
+ */
+QUIRE_API int32_t quire_cache_options_set_ageing_ns(quire_cache_options* options, int64_t ageing_ns,
+                                                    quire_error** error);
+
+/**
+ * Nanoseconds after which a step counts as hanging: every live job then ends with QUIRE_ERROR_DEVICE_LOST,
+ * and later calls fail with it. It must be longer than the longest step of a healthy device. 0, the default,
+ * is never.
+ */
+QUIRE_API int32_t quire_cache_options_set_step_timeout_ns(quire_cache_options* options,
+                                                          int64_t step_timeout_ns, quire_error** error);
+
+/**
+ * Nanoseconds that quire_cache_close waits for the step in progress before it leaves a device that hangs
+ * behind. Default: two seconds.
+ */
+QUIRE_API int32_t quire_cache_options_set_close_timeout_ns(quire_cache_options* options,
+                                                           int64_t close_timeout_ns, quire_error** error);
 
 #ifdef __cplusplus
 }

@@ -36,67 +36,67 @@ typedef _gostring_ swig_type_6;
 typedef _gostring_ swig_type_7;
 typedef long long swig_type_8;
 typedef long long swig_type_9;
-typedef long long swig_type_10;
-typedef _goslice_ swig_type_11;
+typedef _gostring_ swig_type_10;
+typedef _gostring_ swig_type_11;
 typedef long long swig_type_12;
-typedef _goslice_ swig_type_13;
+typedef long long swig_type_13;
 typedef long long swig_type_14;
-typedef _goslice_ swig_type_15;
-typedef long long swig_type_16;
+typedef long long swig_type_15;
+typedef _goslice_ swig_type_16;
 typedef long long swig_type_17;
-typedef long long swig_type_18;
+typedef _goslice_ swig_type_18;
 typedef long long swig_type_19;
-typedef long long swig_type_20;
+typedef _goslice_ swig_type_20;
 typedef long long swig_type_21;
-typedef _gostring_ swig_type_22;
-typedef _goslice_ swig_type_23;
+typedef long long swig_type_22;
+typedef long long swig_type_23;
 typedef long long swig_type_24;
-typedef _goslice_ swig_type_25;
-typedef _goslice_ swig_type_26;
-typedef long long swig_type_27;
+typedef long long swig_type_25;
+typedef long long swig_type_26;
+typedef _gostring_ swig_type_27;
 typedef _goslice_ swig_type_28;
-typedef _gostring_ swig_type_29;
-typedef long long swig_type_30;
+typedef long long swig_type_29;
+typedef _goslice_ swig_type_30;
 typedef _goslice_ swig_type_31;
 typedef long long swig_type_32;
 typedef _goslice_ swig_type_33;
-typedef long long swig_type_34;
+typedef _gostring_ swig_type_34;
 typedef long long swig_type_35;
-typedef long long swig_type_36;
+typedef _goslice_ swig_type_36;
 typedef long long swig_type_37;
-typedef long long swig_type_38;
+typedef _goslice_ swig_type_38;
 typedef long long swig_type_39;
-typedef _goslice_ swig_type_40;
+typedef long long swig_type_40;
 typedef long long swig_type_41;
-typedef _goslice_ swig_type_42;
+typedef long long swig_type_42;
 typedef long long swig_type_43;
-typedef _goslice_ swig_type_44;
-typedef long long swig_type_45;
+typedef long long swig_type_44;
+typedef _goslice_ swig_type_45;
 typedef long long swig_type_46;
-typedef long long swig_type_47;
+typedef _goslice_ swig_type_47;
 typedef long long swig_type_48;
-typedef _gostring_ swig_type_49;
-typedef _goslice_ swig_type_50;
+typedef _goslice_ swig_type_49;
+typedef long long swig_type_50;
 typedef long long swig_type_51;
 typedef long long swig_type_52;
 typedef long long swig_type_53;
-typedef long long swig_type_54;
-typedef long long swig_type_55;
+typedef _gostring_ swig_type_54;
+typedef _goslice_ swig_type_55;
 typedef long long swig_type_56;
 typedef long long swig_type_57;
-typedef _goslice_ swig_type_58;
+typedef long long swig_type_58;
 typedef long long swig_type_59;
 typedef long long swig_type_60;
-typedef _goslice_ swig_type_61;
+typedef long long swig_type_61;
 typedef long long swig_type_62;
 typedef _goslice_ swig_type_63;
 typedef long long swig_type_64;
-typedef _goslice_ swig_type_65;
-typedef long long swig_type_66;
+typedef long long swig_type_65;
+typedef _goslice_ swig_type_66;
 typedef long long swig_type_67;
-typedef long long swig_type_68;
+typedef _goslice_ swig_type_68;
 typedef long long swig_type_69;
-typedef long long swig_type_70;
+typedef _goslice_ swig_type_70;
 typedef long long swig_type_71;
 typedef long long swig_type_72;
 typedef long long swig_type_73;
@@ -116,56 +116,61 @@ typedef long long swig_type_86;
 typedef long long swig_type_87;
 typedef long long swig_type_88;
 typedef long long swig_type_89;
-typedef _goslice_ swig_type_90;
+typedef long long swig_type_90;
 typedef long long swig_type_91;
-typedef _gostring_ swig_type_92;
-typedef _goslice_ swig_type_93;
-typedef _goslice_ swig_type_94;
-typedef _gostring_ swig_type_95;
+typedef long long swig_type_92;
+typedef long long swig_type_93;
+typedef long long swig_type_94;
+typedef _goslice_ swig_type_95;
 typedef long long swig_type_96;
-typedef _goslice_ swig_type_97;
-typedef long long swig_type_98;
-typedef _gostring_ swig_type_99;
-typedef long long swig_type_100;
+typedef _gostring_ swig_type_97;
+typedef _goslice_ swig_type_98;
+typedef _goslice_ swig_type_99;
+typedef _gostring_ swig_type_100;
 typedef long long swig_type_101;
-typedef long long swig_type_102;
+typedef _goslice_ swig_type_102;
 typedef long long swig_type_103;
-typedef long long swig_type_104;
+typedef _gostring_ swig_type_104;
 typedef long long swig_type_105;
 typedef long long swig_type_106;
-typedef _goslice_ swig_type_107;
+typedef long long swig_type_107;
 typedef long long swig_type_108;
-typedef _goslice_ swig_type_109;
+typedef long long swig_type_109;
 typedef long long swig_type_110;
 typedef long long swig_type_111;
-typedef long long swig_type_112;
+typedef _goslice_ swig_type_112;
 typedef long long swig_type_113;
-typedef long long swig_type_114;
+typedef _goslice_ swig_type_114;
 typedef long long swig_type_115;
 typedef long long swig_type_116;
 typedef long long swig_type_117;
-typedef _goslice_ swig_type_118;
+typedef long long swig_type_118;
 typedef long long swig_type_119;
-typedef _goslice_ swig_type_120;
+typedef long long swig_type_120;
 typedef long long swig_type_121;
-typedef _goslice_ swig_type_122;
-typedef long long swig_type_123;
+typedef long long swig_type_122;
+typedef _goslice_ swig_type_123;
 typedef long long swig_type_124;
-typedef long long swig_type_125;
-typedef _gostring_ swig_type_126;
-typedef long long swig_type_127;
-typedef _goslice_ swig_type_128;
+typedef _goslice_ swig_type_125;
+typedef long long swig_type_126;
+typedef _goslice_ swig_type_127;
+typedef long long swig_type_128;
 typedef long long swig_type_129;
-typedef _goslice_ swig_type_130;
-typedef long long swig_type_131;
-typedef _goslice_ swig_type_132;
-typedef long long swig_type_133;
-typedef _goslice_ swig_type_134;
-typedef long long swig_type_135;
+typedef long long swig_type_130;
+typedef _gostring_ swig_type_131;
+typedef long long swig_type_132;
+typedef _goslice_ swig_type_133;
+typedef long long swig_type_134;
+typedef _goslice_ swig_type_135;
 typedef long long swig_type_136;
-typedef _gostring_ swig_type_137;
+typedef _goslice_ swig_type_137;
 typedef long long swig_type_138;
 typedef _goslice_ swig_type_139;
+typedef long long swig_type_140;
+typedef long long swig_type_141;
+typedef _gostring_ swig_type_142;
+typedef long long swig_type_143;
+typedef _goslice_ swig_type_144;
 extern void _wrap_Swig_free_native_3610cb529b9234a3(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_3610cb529b9234a3(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_3610cb529b9234a3(void);
@@ -196,107 +201,115 @@ extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_3610cb529b9234a
 extern int _wrap_quire_cache_options_set_max_seq_len_native_3610cb529b9234a3(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_queue_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_kv_format_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_quota_native_3610cb529b9234a3(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_3610cb529b9234a3(uintptr_t arg1, swig_type_10 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_3610cb529b9234a3(uintptr_t arg1, swig_type_11 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_max_pinned_pages_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_overtakes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_runtime_create_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_num_devices_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_10 _wrap_quire_runtime_device_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_11 arg3, swig_voidp arg4);
-extern swig_type_12 _wrap_quire_runtime_device_description_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_13 arg3, swig_voidp arg4);
-extern swig_type_14 _wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_15 arg3, swig_voidp arg4);
-extern swig_type_16 _wrap_quire_runtime_device_memory_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_17 _wrap_quire_runtime_device_free_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_18 _wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_19 arg3, swig_voidp arg4);
-extern swig_type_20 _wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_15 _wrap_quire_runtime_device_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_16 arg3, swig_voidp arg4);
+extern swig_type_17 _wrap_quire_runtime_device_description_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_18 arg3, swig_voidp arg4);
+extern swig_type_19 _wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_20 arg3, swig_voidp arg4);
+extern swig_type_21 _wrap_quire_runtime_device_memory_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_22 _wrap_quire_runtime_device_free_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_23 _wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_24 arg3, swig_voidp arg4);
+extern swig_type_25 _wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_model_load_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_21 _wrap_quire_model_encode_native_3610cb529b9234a3(uintptr_t arg1, swig_type_22 arg2, int arg3, int arg4, swig_type_23 arg5, swig_voidp arg6);
-extern swig_type_24 _wrap_quire_model_decode_native_3610cb529b9234a3(uintptr_t arg1, swig_type_25 arg2, int arg3, swig_type_26 arg4, swig_voidp arg5);
-extern swig_type_27 _wrap_quire_model_token_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_28 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_3610cb529b9234a3(uintptr_t arg1, swig_type_29 arg2, swig_voidp arg3);
+extern swig_type_26 _wrap_quire_model_encode_native_3610cb529b9234a3(uintptr_t arg1, swig_type_27 arg2, int arg3, int arg4, swig_type_28 arg5, swig_voidp arg6);
+extern swig_type_29 _wrap_quire_model_decode_native_3610cb529b9234a3(uintptr_t arg1, swig_type_30 arg2, int arg3, swig_type_31 arg4, swig_voidp arg5);
+extern swig_type_32 _wrap_quire_model_token_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_33 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_3610cb529b9234a3(uintptr_t arg1, swig_type_34 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_is_special_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_special_token_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_30 _wrap_quire_model_eos_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
+extern swig_type_35 _wrap_quire_model_eos_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_36 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tokenizer_size_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_vocab_size_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_32 _wrap_quire_model_architecture_native_3610cb529b9234a3(uintptr_t arg1, swig_type_33 arg2, swig_voidp arg3);
+extern swig_type_37 _wrap_quire_model_architecture_native_3610cb529b9234a3(uintptr_t arg1, swig_type_38 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_layers_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_hidden_size_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_heads_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_kv_heads_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_34 _wrap_quire_model_max_context_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_39 _wrap_quire_model_max_context_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern double _wrap_quire_model_bits_per_weight_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_35 _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_36 _wrap_quire_model_step_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_37 _wrap_quire_model_token_ops_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_38 _wrap_quire_model_logit_ops_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_40 _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_41 _wrap_quire_model_step_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_42 _wrap_quire_model_token_ops_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_43 _wrap_quire_model_logit_ops_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_tensors_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_39 _wrap_quire_model_tensor_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_40 arg3, swig_voidp arg4);
-extern swig_type_41 _wrap_quire_model_tensor_format_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_42 arg3, swig_voidp arg4);
-extern swig_type_43 _wrap_quire_model_tensor_shape_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_44 arg3, swig_voidp arg4);
-extern swig_type_45 _wrap_quire_model_tensor_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_44 _wrap_quire_model_tensor_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_45 arg3, swig_voidp arg4);
+extern swig_type_46 _wrap_quire_model_tensor_format_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_47 arg3, swig_voidp arg4);
+extern swig_type_48 _wrap_quire_model_tensor_shape_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
+extern swig_type_50 _wrap_quire_model_tensor_bytes_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tensor_layer_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_create_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_close_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_46 _wrap_quire_cache_required_bytes_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_47 _wrap_quire_cache_max_seq_len_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_51 _wrap_quire_cache_required_bytes_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_52 _wrap_quire_cache_max_seq_len_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_vocab_size_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_stats_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_48 _wrap_quire_cache_metrics_native_3610cb529b9234a3(uintptr_t arg1, swig_type_49 arg2, swig_type_50 arg3, swig_voidp arg4);
-extern swig_type_51 _wrap_quire_cache_query_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_type_52 arg3, swig_voidp arg4);
-extern swig_type_53 _wrap_quire_cache_pin_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_type_54 arg3, swig_type_55 arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_unpin_native_3610cb529b9234a3(uintptr_t arg1, swig_type_56 arg2, swig_voidp arg3);
-extern swig_type_57 _wrap_quire_cache_score_native_3610cb529b9234a3(uintptr_t arg1, swig_type_58 arg2, swig_type_59 arg3, swig_type_60 arg4, uintptr_t arg5, swig_type_61 arg6, swig_voidp arg7);
-extern swig_type_62 _wrap_quire_cache_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_63 arg2, swig_type_64 arg3, uintptr_t arg4, swig_type_65 arg5, swig_voidp arg6);
-extern swig_type_66 _wrap_quire_stats_page_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_67 _wrap_quire_stats_pages_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_68 _wrap_quire_stats_pages_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_69 _wrap_quire_stats_pages_cached_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_70 _wrap_quire_stats_pages_referenced_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_71 _wrap_quire_stats_pages_pinned_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_72 _wrap_quire_stats_pages_evicted_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_73 _wrap_quire_stats_pages_deduplicated_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_74 _wrap_quire_stats_jobs_queued_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_75 _wrap_quire_stats_jobs_running_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_76 _wrap_quire_stats_jobs_submitted_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_77 _wrap_quire_stats_jobs_finished_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_78 _wrap_quire_stats_jobs_failed_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_79 _wrap_quire_stats_jobs_cancelled_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_80 _wrap_quire_stats_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_81 _wrap_quire_stats_steps_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_82 _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_83 _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_84 _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_85 _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_86 _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_87 _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_53 _wrap_quire_cache_metrics_native_3610cb529b9234a3(uintptr_t arg1, swig_type_54 arg2, swig_type_55 arg3, swig_voidp arg4);
+extern swig_type_56 _wrap_quire_cache_query_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_type_57 arg3, swig_voidp arg4);
+extern swig_type_58 _wrap_quire_cache_pin_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_type_59 arg3, swig_type_60 arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_unpin_native_3610cb529b9234a3(uintptr_t arg1, swig_type_61 arg2, swig_voidp arg3);
+extern swig_type_62 _wrap_quire_cache_score_native_3610cb529b9234a3(uintptr_t arg1, swig_type_63 arg2, swig_type_64 arg3, swig_type_65 arg4, uintptr_t arg5, swig_type_66 arg6, swig_voidp arg7);
+extern swig_type_67 _wrap_quire_cache_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_68 arg2, swig_type_69 arg3, uintptr_t arg4, swig_type_70 arg5, swig_voidp arg6);
+extern swig_type_71 _wrap_quire_stats_page_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_72 _wrap_quire_stats_pages_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_73 _wrap_quire_stats_pages_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_74 _wrap_quire_stats_pages_cached_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_75 _wrap_quire_stats_pages_referenced_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_76 _wrap_quire_stats_pages_pinned_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_77 _wrap_quire_stats_pages_evicted_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_78 _wrap_quire_stats_pages_deduplicated_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_79 _wrap_quire_stats_jobs_queued_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_80 _wrap_quire_stats_jobs_running_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_stats_jobs_submitted_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_82 _wrap_quire_stats_jobs_finished_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_83 _wrap_quire_stats_jobs_failed_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_84 _wrap_quire_stats_jobs_cancelled_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_85 _wrap_quire_stats_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_86 _wrap_quire_stats_steps_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_87 _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_88 _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_89 _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_90 _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_91 _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_sum_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_quantile_native_3610cb529b9234a3(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_88 _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_89 _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_90 arg3, swig_voidp arg4);
+extern swig_type_93 _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_type_95 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_stats_namespace_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_91 _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_stats_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_3610cb529b9234a3(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_92 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_93 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_97 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_98 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_94 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_95 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_99 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_100 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_ignore_eos_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(uintptr_t arg1, swig_type_96 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_range_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_decay_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_3610cb529b9234a3(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_97 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_k_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_p_native_3610cb529b9234a3(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -307,22 +320,22 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_3610cb529b9234a3(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_type_98 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_prefill_events_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(uintptr_t arg1, swig_type_99 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_100 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_poll_native_3610cb529b9234a3(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_poll_native_3610cb529b9234a3(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_cancel_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
@@ -330,47 +343,47 @@ extern int _wrap_quire_job_resume_native_3610cb529b9234a3(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_3610cb529b9234a3(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_3610cb529b9234a3(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_105 _wrap_quire_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_110 _wrap_quire_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_106 _wrap_quire_job_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
+extern swig_type_111 _wrap_quire_job_stop_text_native_3610cb529b9234a3(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_108 _wrap_quire_job_explain_native_3610cb529b9234a3(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
-extern swig_type_110 _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_112 _wrap_quire_job_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_job_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_114 _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_115 _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_116 _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_117 _wrap_quire_job_scores_native_3610cb529b9234a3(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
-extern swig_type_119 _wrap_quire_job_raw_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
-extern swig_type_121 _wrap_quire_job_embedding_native_3610cb529b9234a3(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
+extern swig_type_113 _wrap_quire_job_explain_native_3610cb529b9234a3(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
+extern swig_type_115 _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_116 _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_117 _wrap_quire_job_new_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_118 _wrap_quire_job_preemptions_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_119 _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_120 _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_121 _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_122 _wrap_quire_job_scores_native_3610cb529b9234a3(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern swig_type_124 _wrap_quire_job_raw_logits_native_3610cb529b9234a3(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
+extern swig_type_126 _wrap_quire_job_embedding_native_3610cb529b9234a3(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_queue_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_wait_native_3610cb529b9234a3(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_124 _wrap_quire_event_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_125 _wrap_quire_event_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_126 _wrap_quire_event_text_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_127 _wrap_quire_event_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern swig_type_129 _wrap_quire_event_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
-extern swig_type_131 _wrap_quire_event_top_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
-extern swig_type_133 _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
-extern swig_type_135 _wrap_quire_event_prefill_done_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_136 _wrap_quire_event_prefill_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_129 _wrap_quire_event_user_data_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_130 _wrap_quire_event_job_id_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_131 _wrap_quire_event_text_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_132 _wrap_quire_event_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern swig_type_134 _wrap_quire_event_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern swig_type_136 _wrap_quire_event_top_tokens_native_3610cb529b9234a3(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
+extern swig_type_138 _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern swig_type_140 _wrap_quire_event_prefill_done_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_141 _wrap_quire_event_prefill_total_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_137 _wrap_quire_event_error_message_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_142 _wrap_quire_event_error_message_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_3610cb529b9234a3(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cancel_is_triggered_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cancel_free_native_3610cb529b9234a3(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_138 _wrap_quire_diagnose_native_3610cb529b9234a3(int arg1, swig_type_139 arg2, swig_voidp arg3);
+extern swig_type_143 _wrap_quire_diagnose_native_3610cb529b9234a3(int arg1, swig_type_144 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -569,6 +582,10 @@ const QUIRE_KV_Q8 int32 = 1
 const QUIRE_KV_Q6 int32 = 2
 const QUIRE_KV_Q4 int32 = 3
 const QUIRE_KV_FP8 int32 = 4
+const QUIRE_QUOTA_RUNNING_JOBS int32 = 0
+const QUIRE_QUOTA_QUEUED_JOBS int32 = 1
+const QUIRE_QUOTA_PAGES int32 = 2
+const QUIRE_QUOTA_PINNED_PAGES int32 = 3
 func Quire_runtime_options_create(arg1 *ErrorHandle) (_swig_ret RuntimeOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
@@ -786,6 +803,98 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_cache_options_set_quota(arg1 CacheOptionsHandle, arg2 int32, arg3 int32, arg4 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	return swig_r
+}
+
+func Quire_cache_options_set_namespace_quota(arg1 CacheOptionsHandle, arg2 string, arg3 int32, arg4 int32, arg5 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	_swig_i_4 := arg5
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_cache_options_set_namespace_weight(arg1 CacheOptionsHandle, arg2 string, arg3 float64, arg4 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_cache_options_set_max_pinned_pages(arg1 CacheOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_cache_options_set_max_overtakes(arg1 CacheOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_12(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_runtime_create(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_swig_ret RuntimeHandle) {
 	var swig_r uintptr
 	var _swig_i_0 uintptr
@@ -822,7 +931,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -836,7 +945,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_13)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -850,7 +959,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -884,7 +993,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_19(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_24(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -934,7 +1043,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_22)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_27)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -952,7 +1061,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_26)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -969,7 +1078,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -983,7 +1092,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_29)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1016,7 +1125,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1047,7 +1156,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1160,7 +1269,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1174,7 +1283,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_42)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1188,7 +1297,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_44)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1294,7 +1403,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_50)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_55)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1312,7 +1421,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_query_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_52(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_57(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1325,7 +1434,7 @@ _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_54(_swig_i_2), C.swig_type_55(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_59(_swig_i_2), C.swig_type_60(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1335,7 +1444,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_56(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_61(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1350,7 +1459,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_58)(unsafe.Pointer(&_swig_i_1)), C.swig_type_59(_swig_i_2), C.swig_type_60(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_1)), C.swig_type_64(_swig_i_2), C.swig_type_65(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_66)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1370,7 +1479,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_1)), C.swig_type_64(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_65)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), C.swig_type_69(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1623,7 +1732,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_90)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_95)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1704,7 +1813,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_92)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_97)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1717,7 +1826,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_93)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_98)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1770,7 +1879,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_94)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_99)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1784,7 +1893,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_95)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1816,7 +1925,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_96(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_101(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1887,7 +1996,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_97)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2000,7 +2109,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_98(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_103(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2052,7 +2161,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_99)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2075,7 +2184,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_100(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_105(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2085,7 +2194,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_101(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_106(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2095,7 +2204,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_102(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_107(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2153,7 +2262,7 @@ func Quire_job_poll(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret Ev
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_poll_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_103(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_poll_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_108(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2165,7 +2274,7 @@ func Quire_job_wait(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret in
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_104(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2280,7 +2389,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2302,7 +2411,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_109)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2378,7 +2487,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_123)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2391,7 +2500,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_120)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2404,7 +2513,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2428,7 +2537,7 @@ func Quire_queue_wait(arg1 QueueHandle, arg2 int64, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_123(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), C.swig_type_128(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2519,7 +2628,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2532,7 +2641,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2545,7 +2654,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2558,7 +2667,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3610cb529b9234a3(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2665,7 +2774,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_3610cb529b9234a3(C.int(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_3610cb529b9234a3(C.int(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

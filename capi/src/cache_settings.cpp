@@ -1,0 +1,64 @@
+#include "capi/src/cache_settings.h"
+
+namespace quire::capi {
+namespace {
+
+// How keys and values are stored. Q6 is the name for keys of 8 and values of 4 bits.
+struct KvFormats {
+  kernels::KvFormat keys;
+  kernels::KvFormat values;
+};
+
+KvFormats kv_formats(int32_t format) {
+  using kernels::KvFormat;
+  switch (format) {
+    case QUIRE_KV_Q8:
+      return {KvFormat::q8, KvFormat::q8};
+    case QUIRE_KV_Q6:
+      return {KvFormat::q8, KvFormat::q4};
+    case QUIRE_KV_Q4:
+      return {KvFormat::q4, KvFormat::q4};
+    case QUIRE_KV_FP8:
+      return {KvFormat::fp8, KvFormat::fp8};
+    default:
+      return {KvFormat::f16, KvFormat::f16};
+  }
+}
+
+NamespaceQuota quota_of(const CacheSettings& cache, const NamespaceSettings& own) {
+  const auto limit = [&](size_t quota) { return own.quotas[quota].value_or(cache.quotas[quota]); };
+  NamespaceQuota out;
+  out.max_running_jobs = limit(QUIRE_QUOTA_RUNNING_JOBS);
+  out.max_queued_jobs = limit(QUIRE_QUOTA_QUEUED_JOBS);
+  out.max_pages = limit(QUIRE_QUOTA_PAGES);
+  out.max_pinned_pages = limit(QUIRE_QUOTA_PINNED_PAGES);
+  out.weight = own.weight;
+  return out;
+}
+
+}  // namespace
+
+ModelCacheOptions engine_options(const CacheSettings& settings) {
+  ModelCacheOptions out;
+  out.max_tokens = settings.max_tokens;
+  out.page_tokens = settings.page_tokens;
+  out.max_batch_size = settings.max_batch_size;
+  out.max_chunk_tokens = settings.max_chunk_tokens;
+  out.max_seq_len = settings.max_seq_len;
+  const KvFormats formats = kv_formats(settings.kv_format);
+  out.key_format = formats.keys;
+  out.value_format = formats.values;
+  out.engine.max_queued_jobs = settings.max_queue;
+  out.engine.max_overtakes = settings.max_overtakes;
+  out.engine.ageing_interval = settings.ageing;
+  out.engine.watchdog_timeout = settings.step_timeout;
+  out.engine.close_timeout = settings.close_timeout;
+  out.engine.max_pinned_pages = settings.max_pinned_pages;
+  out.engine.default_quota = quota_of(settings, {});
+  for (const auto& [name, own] : settings.namespaces) {
+    out.engine.namespaces.push_back({name, quota_of(settings, own)});
+  }
+  return out;
+}
+
+}  // namespace quire::capi

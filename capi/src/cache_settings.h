@@ -1,0 +1,11 @@
+// From the settings of a quire_cache_options to the engine's options.
+#pragma once
+
+#include "capi/src/options_objects.h"
+#include "core/engine/model_cache.h"
+
+namespace quire::capi {
+
+ModelCacheOptions engine_options(const CacheSettings& settings);
+
+}  // namespace quire::capi
