@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +13,8 @@ namespace {
 // A prompt waits for a page that another computes where at least this many tokens of it can be taken over.
 constexpr int32_t kMinSharedTokens = 8;
 
+constexpr int32_t kNoQuota = std::numeric_limits<int32_t>::max() / 2;
+
 class StepPlanner {
  public:
   StepPlanner(const PolicyInput& input, PolicyOutput& output)
@@ -19,7 +22,11 @@ class StepPlanner {
         output_(output),
         tokens_left_(input.limits.max_step_tokens),
         rows_left_(input.limits.max_logit_rows),
-        pages_left_(input.available_pages) {}
+        pages_left_(input.available_pages) {
+    for (const NamespaceView& space : input.name_spaces) {
+      quota_left_.push_back(space.max_pages > 0 ? space.max_pages - space.held_pages : kNoQuota);
+    }
+  }
 
   void run() {
     if (run_suspect()) return;
@@ -89,30 +96,38 @@ class StepPlanner {
     const int32_t rows = job.wants_all_rows ? rows_left_ : 1 + job.num_candidates;
     int32_t num_tokens = std::min(remaining(job), tokens_left_);
     if (job.wants_all_rows) num_tokens = std::min(num_tokens, rows_left_);
-    int32_t needed = pages_needed(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
-    if (needed > pages_left_) {
-      num_tokens = fitting_tokens(job, num_tokens);
-      if (num_tokens == 0) {
-        preempt_for(index);
-        return false;
-      }
-      needed = pages_needed(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+    num_tokens = fitting_tokens(job, num_tokens);
+    if (num_tokens == 0) {
+      if (gained(job, 1) > quota_left(job.name_space)) return make_room_in_namespace(index);
+      preempt_for(index);
+      return false;
     }
-    take(num_tokens, std::min(rows, num_tokens), needed);
+    take(num_tokens, std::min(rows, num_tokens), needed(job, num_tokens));
+    quota_left(job.name_space) -= gained(job, num_tokens);
     output_.grants.push_back({index, false, num_tokens, rows, job.priority});
     lead(job.tokens, job.demand, num_tokens);
     return true;
   }
 
-  // The longest piece of a prompt for which pages are left.
-  int32_t fitting_tokens(const RunningView& job, int32_t num_tokens) const {
-    const int32_t page_tokens = input_.limits.page_tokens;
-    if (pages_needed(job.demand, 1, job.reserve_tokens, page_tokens) > pages_left_) return 0;
-    int32_t low = 1;
-    int32_t high = num_tokens;
+  int32_t needed(const RunningView& job, int32_t num_tokens) const {
+    return pages_needed(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+  }
+  int32_t gained(const RunningView& job, int32_t num_tokens) const {
+    return pages_gained(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+  }
+  int32_t& quota_left(int32_t name_space) { return quota_left_[static_cast<size_t>(name_space)]; }
+  bool fits(const RunningView& job, int32_t num_tokens) {
+    return needed(job, num_tokens) <= pages_left_ && gained(job, num_tokens) <= quota_left(job.name_space);
+  }
+
+  // The longest piece of it, at most num_tokens, for which pages are left.
+  int32_t fitting_tokens(const RunningView& job, int32_t num_tokens) {
+    if (fits(job, num_tokens)) return num_tokens;
+    int32_t low = 0;
+    int32_t high = num_tokens - 1;
     while (low < high) {
       const int32_t middle = low + (high - low + 1) / 2;
-      if (pages_needed(job.demand, middle, job.reserve_tokens, page_tokens) <= pages_left_) {
+      if (fits(job, middle)) {
         low = middle;
       } else {
         high = middle - 1;
@@ -121,15 +136,32 @@ class StepPlanner {
     return low;
   }
 
+  bool is_granted(int32_t index) const {
+    return std::any_of(output_.grants.begin(), output_.grants.end(),
+                       [&](const Grant& grant) { return grant.index == index; });
+  }
+
+  // False where a preemption has to come first. A namespace whose other jobs are all higher ones is left by
+  // the needy one itself; alone in it, a job always fits, or it was refused.
+  bool make_room_in_namespace(int32_t needy) {
+    const int32_t name_space = running(needy).name_space;
+    if (preempt_resting(name_space)) return false;
+    bool waits = false;
+    for (auto index = order_.rbegin(); *index != needy; ++index) {
+      if (running(*index).name_space != name_space || running(*index).demand.held_pages == 0) continue;
+      if (!is_granted(*index)) return !preempt(*index);
+      waits = true;
+    }
+    return waits || !preempt(needy);
+  }
+
   // Some job has to go: one that rests, else the lowest that has no part in this step yet and holds pages,
   // the needy one itself where it is the lowest. One that held none goes back to the queue all the same: its
   // rules, and not the running jobs', say what is done about pages that nobody is going to release.
   void preempt_for(int32_t needy) {
     if (preempt_resting()) return;
     const auto victim = std::find_if(order_.rbegin(), order_.rend(), [&](int32_t index) {
-      const bool granted = std::any_of(output_.grants.begin(), output_.grants.end(),
-                                       [&](const Grant& grant) { return grant.index == index; });
-      return index == needy || (!granted && running(index).demand.held_pages > 0);
+      return index == needy || (!is_granted(index) && running(index).demand.held_pages > 0);
     });
     preempt(*victim);
   }
@@ -195,11 +227,22 @@ class StepPlanner {
     return promised;
   }
 
+  // The same of what namespaces may hold: from here on it is what is left for new jobs.
+  void keep_promises() {
+    for (size_t i = 0; i < quota_left_.size(); ++i) {
+      const NamespaceView& space = input_.name_spaces[i];
+      if (space.max_pages > 0) quota_left_[i] = space.max_pages - space.held_pages;
+    }
+    for (const RunningView& job : input_.running)
+      quota_left(job.name_space) -= gained(job, remaining(job) + 1);
+  }
+
   void admit() {
     if (input_.waiting.empty() || tokens_left_ <= 0 || rows_left_ <= 0) return;
     int32_t spare_pages = input_.available_pages - promised_pages();
     auto num_running = static_cast<int32_t>(input_.running.size());
-    started_.assign(input_.name_spaces.size(), {});
+    started_jobs_.assign(input_.name_spaces.size(), 0);
+    keep_promises();
     rank_waiting();
     for (int32_t index = next_waiting(); index >= 0; index = next_waiting()) {
       if (tokens_left_ <= 0 || rows_left_ <= 0 || gated()) return;
@@ -215,9 +258,10 @@ class StepPlanner {
       }
       const PageDemand demand = input_.demand_of(index);
       const int32_t needed = pages_to_hold(index, demand);
-      if (over_quota_of_pages(index, needed)) {
+      const int32_t table = pages_of_table(index, demand);
+      if (table > quota_left(waiting(index).name_space)) {
         if (preempt_resting(waiting(index).name_space)) return;
-        hold_back(index, BlockedJob::Cause::quota_pages, needed);
+        hold_back(index, BlockedJob::Cause::quota_pages, table);
         continue;
       }
       if (waits_for_leader(waiting(index).tokens, demand)) {
@@ -230,6 +274,7 @@ class StepPlanner {
         continue;
       }
       spare_pages -= needed;
+      quota_left(waiting(index).name_space) -= table;
       ++num_running;
       start(index, demand);
     }
@@ -264,23 +309,17 @@ class StepPlanner {
     return pages_needed(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
   }
 
-  struct Started {
-    int32_t jobs = 0;
-    int32_t pages = 0;
-  };
+  int32_t pages_of_table(int32_t index, const PageDemand& demand) const {
+    const WaitingView& job = waiting(index);
+    const int32_t num_tokens = static_cast<int32_t>(job.tokens.size()) - demand.start();
+    return pages_gained(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+  }
 
   bool over_quota_of_jobs(int32_t index) const {
     const auto space_idx = static_cast<size_t>(waiting(index).name_space);
     const NamespaceView& space = input_.name_spaces[space_idx];
     return space.max_running_jobs > 0 &&
-           space.running_jobs + started_[space_idx].jobs >= space.max_running_jobs;
-  }
-
-  bool over_quota_of_pages(int32_t index, int32_t needed) const {
-    const auto space_idx = static_cast<size_t>(waiting(index).name_space);
-    const NamespaceView& space = input_.name_spaces[space_idx];
-    if (space.max_pages == 0 || space.running_jobs + started_[space_idx].jobs == 0) return false;
-    return space.held_pages + started_[space_idx].pages + needed > space.max_pages;
+           space.running_jobs + started_jobs_[space_idx] >= space.max_running_jobs;
   }
 
   // A job that takes part in no step gives its place and its pages to one that could; where a quota is in the
@@ -327,9 +366,7 @@ class StepPlanner {
     const int32_t needed = pages_needed(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
     take(num_tokens, rows, needed);
     output_.grants.push_back({index, true, num_tokens, rows, aged_priority(job)});
-    Started& started = started_[static_cast<size_t>(job.name_space)];
-    ++started.jobs;
-    started.pages += needed;
+    ++started_jobs_[static_cast<size_t>(job.name_space)];
     for (Passed& passed : passed_) {
       output_.overtaken.push_back(passed.index);
       ++passed.overtaken;
@@ -345,7 +382,8 @@ class StepPlanner {
   std::vector<int32_t> order_;  // of running jobs, the highest rank first
   std::vector<Leader> leaders_;
   std::vector<std::pair<WaitingRank, int32_t>> ranked_;  // waiting jobs that were not looked at, a heap
-  std::vector<Started> started_;
+  std::vector<int32_t> quota_left_;                      // pages by namespace
+  std::vector<int32_t> started_jobs_;                    // by namespace
   std::vector<Passed> passed_;
 };
 

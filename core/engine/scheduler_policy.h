@@ -57,8 +57,8 @@ struct NamespaceView {
   int32_t max_running_jobs = 0;  // 0: no limit
   int32_t max_pages = 0;         // 0: no limit
   int32_t running_jobs = 0;
-  int32_t held_pages = 0;
-  double served = 0.0;  // tokens by weight, for the fair share
+  int32_t held_pages = 0;  // in the tables of its running jobs
+  double served = 0.0;     // tokens by weight, for the fair share
 };
 
 struct PolicyInput {
@@ -114,6 +114,10 @@ struct PolicyOutput {
 // - Where pages run out the lowest job that ranks below the one in need is preempted; the lowest of all
 //   preempts itself, even where it holds no page. A waiting job preempts a running one only if its priority,
 //   without age, is higher, or if the running one rests: it is paused, or its reader is behind.
+// - A job that its namespace has no page left for gets one by the same rule among the jobs of that namespace:
+// a
+//   lower one is preempted, or it waits for lower ones that take part in this step, or, as the lowest,
+//   preempts itself. A namespace never holds more pages than it may.
 // - A prompt whose next page another prompt of this step is computing waits for that page.
 // - A waiting job that does not fit may be overtaken max_overtakes times.
 void plan_step(const PolicyInput& input, PolicyOutput& output);

@@ -164,7 +164,7 @@ JobRecord* StepLoop::find(JobId id) {
 // The last token that stays is computed again: its logits are needed.
 void StepLoop::rewind(JobRecord& job, int32_t num_new_tokens) {
   if (num_new_tokens < 0 || num_new_tokens >= job.num_new_tokens()) return;
-  const auto num_kept = static_cast<size_t>(job.num_prompt_tokens + num_new_tokens);
+  const auto num_kept = static_cast<size_t>(job.num_prompt_tokens) + static_cast<size_t>(num_new_tokens);
   const auto kept = gsl::span<const TokenId>(job.tokens).first(num_kept);
   TextOutput text = job.text.rewound(kept.subspan(static_cast<size_t>(job.num_prompt_tokens)));
   job.sampler.rewind(job.tokens.size() - num_kept);
@@ -202,10 +202,17 @@ std::unique_ptr<JobRecord> make_child(const JobRecord& parent, std::shared_ptr<J
 
 }  // namespace
 
-bool StepLoop::has_place(int32_t name_space) {
-  const NamespaceView& space = name_spaces_.views()[static_cast<size_t>(name_space)];
+// Whether a fork can run beside its parent at once, with all its pages.
+bool StepLoop::has_place_for_fork(const JobRecord& parent) {
+  if (static_cast<int32_t>(running_.size()) >= policy_limits_.max_running_jobs) return false;
+  const NamespaceView& space = name_spaces_.view(parent.name_space);
   if (space.max_running_jobs > 0 && space.running_jobs >= space.max_running_jobs) return false;
-  return static_cast<int32_t>(running_.size()) < policy_limits_.max_running_jobs;
+  if (space.max_pages == 0) return true;
+  int32_t held_pages = kv_.num_pages(*parent.sequence);
+  for (const auto& job : running_) {
+    if (job->sequence && job->name_space == parent.name_space) held_pages += kv_.num_pages(*job->sequence);
+  }
+  return held_pages <= space.max_pages;
 }
 
 // The child takes over pages where there is a place for it; else it waits in the queue like any other and
@@ -220,7 +227,7 @@ void StepLoop::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
   child->channel->progress.submitted = now_;
   child->channel->progress.prompt_tokens = child->num_prompt_tokens;
   JobRecord& forked = *child;
-  const bool shares = parent.sequence && has_place(parent.name_space);
+  const bool shares = parent.sequence && has_place_for_fork(parent);
   accept(std::move(child));
   if (!shares || waiting_.empty() || waiting_.back().get() != &forked) return;
   try {

@@ -81,7 +81,7 @@ class StepLoop {
   void sweep() noexcept;
   void publish_stats() noexcept;
   void begin(JobRecord& job) noexcept;
-  bool has_place(int32_t name_space);
+  bool has_place_for_fork(const JobRecord& parent);
   void drop_pages(JobRecord& job) noexcept;
 
   // Plan.

@@ -36,4 +36,11 @@ constexpr int32_t pages_needed(const PageDemand& demand, int32_t num_tokens, int
          (demand.copies_tail ? 1 : 0);
 }
 
+// Pages by which its table grows with that, which is what a quota counts: shared ones too.
+constexpr int32_t pages_gained(const PageDemand& demand, int32_t num_tokens, int32_t reserve_tokens,
+                               int32_t page_tokens) {
+  const int32_t target = std::max(demand.length + demand.found_tokens + num_tokens, reserve_tokens);
+  return std::max(0, pages_for(target, page_tokens) - demand.held_pages);
+}
+
 }  // namespace quire

@@ -147,6 +147,7 @@ TEST_F(SchedulingTest, ARewoundJobGeneratesAgainFromThere) {
   const OwnedRequest request = make_request("Hello", kManyTokens);
   const Collected whole = collect(submit(world.cache.get(), request).get());
   const PausedJob paused = pause_one(request);
+  EXPECT_EQ(quire_job_rewind(paused.job.get(), INT32_MAX, nullptr), 1) << "there are no more than that";
   EXPECT_EQ(quire_job_rewind(paused.job.get(), kKept, nullptr), 1);
   pass_a_step(world.cache.get());
   EXPECT_EQ(quire_job_new_tokens(paused.job.get(), nullptr), kKept);

@@ -27,6 +27,7 @@ void Simulation::check_all() {
   judge_endings();
   check_pages();
   check_counts();
+  check_quotas();
   for (auto& [tag, model] : jobs_) check_running(model);
 }
 
@@ -202,6 +203,25 @@ void Simulation::check_counts() {
   if (stats.submitted_jobs != known) violation("jobs do not add up");
   const bool idle = num_live == 0 && pins_.empty() && pages.pinned == 0;
   if (idle && loop().kv().pool().num_referenced() != 0) violation("I4: pages are held when no job lives");
+}
+
+// A namespace holds no more pages than its quota, a shared page counted for each of its holders.
+void Simulation::check_quotas() {
+  for (const NamespaceOptions& space : cache_options_.namespaces) {
+    if (space.quota.max_pages == 0) continue;
+    int32_t held_pages = 0;
+    const auto add = [&](JobId id) {
+      const JobRecord* const record = loop().find(id);
+      if (record == nullptr || !record->sequence || record->request.name_space != space.name) return;
+      held_pages += loop().kv().num_pages(*record->sequence);
+    };
+    for (const auto& [tag, model] : jobs_) add(model.id);
+    for (const JobId id : dropped_) add(id);
+    if (held_pages > space.quota.max_pages)
+      violation(fmt::format("I4: namespace {} holds {} pages, its quota is {}", space.name, held_pages,
+                            space.quota.max_pages));
+    stats_.full_quotas += held_pages == space.quota.max_pages ? 1 : 0;
+  }
 }
 
 // What a running job has in the cache is its own tokens, and the rules of the queue were kept.

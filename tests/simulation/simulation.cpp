@@ -23,6 +23,7 @@ void SimulationStats::add(const SimulationStats& more) {
   closes += more.closes;
   forks += more.forks;
   rewinds += more.rewinds;
+  full_quotas += more.full_quotas;
   deduplicated += more.deduplicated;
   cached_tokens += more.cached_tokens;
   digest = digest * 31 + more.digest;
@@ -57,7 +58,8 @@ void Simulation::choose_world() {
     NamespaceOptions limited{kOtherSpace, {}};
     limited.quota.max_running_jobs = chance(2) ? 1 + int_below(3) : 0;
     limited.quota.max_queued_jobs = chance(2) ? 2 + int_below(6) : 0;
-    limited.quota.max_pages = chance(2) ? limits_.num_pages / 2 + 1 : 0;
+    const int32_t longest = limits_.max_pages_per_sequence;
+    limited.quota.max_pages = chance(2) ? 1 + longest / 2 + int_below(static_cast<uint32_t>(longest)) : 0;
     limited.quota.weight = 0.5;
     options.namespaces.push_back(limited);
   }

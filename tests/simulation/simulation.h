@@ -33,6 +33,7 @@ struct SimulationStats {
   uint64_t closes = 0;
   uint64_t forks = 0;
   uint64_t rewinds = 0;
+  uint64_t full_quotas = 0;  // events behind which a namespace held all the pages it may
   uint64_t deduplicated = 0;
   uint64_t cached_tokens = 0;
   uint64_t digest = 0;  // of everything that any reader saw, in order
@@ -144,6 +145,7 @@ class Simulation {
   void check_output(const SimulatedJob& model);
   void check_pages();
   void check_counts();
+  void check_quotas();
   void check_running(SimulatedJob& model);
   void check_progress(StepOutcome outcome);
   uint64_t owner_of(const Batch& batch, int32_t sequence);

@@ -36,8 +36,8 @@ void print(const SimulationStats& total) {
             << " refused, " << total.preemptions << " preemptions, " << total.device_faults
             << " device faults, " << total.failed_allocations << " failed allocations, " << total.lost_devices
             << " lost devices, " << total.closes << " closes, " << total.forks << " forks, " << total.rewinds
-            << " rewinds, " << total.deduplicated << " pages deduplicated, " << total.cached_tokens
-            << " tokens from the cache\n";
+            << " rewinds, " << total.full_quotas << " full quotas, " << total.deduplicated
+            << " pages deduplicated, " << total.cached_tokens << " tokens from the cache\n";
 }
 
 // A simulation that never meets the hard cases proves nothing.
@@ -50,6 +50,7 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(num_cancels(total), 100U);
   EXPECT_GT(total.forks, 100U);
   EXPECT_GT(total.rewinds, 100U);
+  EXPECT_GT(total.full_quotas, 100U);
   EXPECT_GT(total.deduplicated, 10U);
   EXPECT_GT(total.cached_tokens, 1000U);
 }

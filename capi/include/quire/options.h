@@ -38,7 +38,7 @@
 /* What the jobs of one namespace may take of a cache. */
 #define QUIRE_QUOTA_RUNNING_JOBS 0 /* jobs that run at the same time; others of the namespace wait */
 #define QUIRE_QUOTA_QUEUED_JOBS 1  /* jobs that wait; one more is refused with QUIRE_ERROR_QUOTA */
-#define QUIRE_QUOTA_PAGES 2        /* pages that its jobs hold, a shared one once for each; others wait */
+#define QUIRE_QUOTA_PAGES 2        /* pages that its jobs hold, a shared one once for each; the lowest wait */
 #define QUIRE_QUOTA_PINNED_PAGES 3 /* pages that quire_cache_pin keeps for it */
 
 #ifdef __cplusplus

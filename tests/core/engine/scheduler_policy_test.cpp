@@ -196,6 +196,100 @@ TEST_F(SchedulerPolicyTest, ARestingJobGivesUpTheQuotaOfItsNamespace) {
   }
 }
 
+TEST_F(SchedulerPolicyTest, AJobGrowsBeyondTheQuotaOfItsNamespaceOnlyWhereALowerOneGoes) {
+  running(1, 8, 1);
+  running(2, 8, 1).name_space = 1;
+  running(3, 7, 1);
+  running(4, 8, 1).name_space = 1;
+  spaces_[0].max_pages = 4;
+  spaces_[0].held_pages = 4;
+  plan();
+  EXPECT_EQ(output_.preempt, 2) << "the lowest of the namespace, though it needs no page itself";
+  running_.erase(running_.begin() + 2);
+  spaces_[0].held_pages = 2;
+  plan();
+  EXPECT_EQ(output_.grants.size(), 3U);
+}
+
+TEST_F(SchedulerPolicyTest, TheLowestOfItsNamespaceGoesItself) {
+  running(1, 7, 1);
+  running(2, 8, 1);
+  running(3, 8, 1).name_space = 1;
+  spaces_[0].max_pages = 4;
+  spaces_[0].held_pages = 4;
+  plan();
+  EXPECT_EQ(output_.preempt, 1);
+}
+
+// A prompt of higher rank does not push out who generates, as jobs that decode come first.
+TEST_F(SchedulerPolicyTest, APromptWaitsForAQuotaThatAJobOfThisStepHolds) {
+  running(1, 8, 20).priority = 1;
+  running(2, 8, 1);
+  spaces_[0].max_pages = 5;
+  spaces_[0].held_pages = 4;
+  plan();
+  EXPECT_FALSE(output_.preempt.has_value());
+  EXPECT_EQ(granted(1, false), 1);
+  EXPECT_EQ(granted(0, false), 0);
+}
+
+TEST_F(SchedulerPolicyTest, APromptIsComputedAsFarAsTheQuotaReaches) {
+  running(1, 0, 30);
+  spaces_[0].max_pages = 5;
+  plan();
+  EXPECT_EQ(granted(0, false), 20);
+}
+
+TEST_F(SchedulerPolicyTest, PagesThatAreSharedCountForTheQuotaOfEachHolder) {
+  spaces_[0].max_pages = 4;
+  spaces_[0].held_pages = 2;
+  spaces_[0].running_jobs = 1;
+  running(1, 7, 1);
+  waiting(2, 12);
+  demands_[0].found_tokens = 8;
+  demands_[0].found_pages = 2;
+  plan();
+  EXPECT_EQ(granted(0, true), 0);
+  ASSERT_EQ(output_.held_back.size(), 1U);
+  EXPECT_EQ(output_.held_back[0].cause, BlockedJob::Cause::quota_pages);
+  EXPECT_EQ(output_.held_back[0].needed_pages, 3);
+  spaces_[0].max_pages = 6;
+  plan();
+  EXPECT_EQ(granted(0, true), 4);
+}
+
+// A stream of urgent jobs, each of which takes the only place for one step, and one job of lower priority.
+class StarvationTest : public SchedulerPolicyTest {
+ protected:
+  static constexpr Duration kStep = std::chrono::milliseconds(100);
+  static constexpr int32_t kUrgency = 5;
+
+  // Steps until the lower one begins; -1 where it does not within num_steps.
+  int32_t steps_until_it_begins(int32_t num_steps) {
+    input_.limits.max_running_jobs = 1;
+    for (int32_t step = 0; step < num_steps; ++step) {
+      waiting_.clear();
+      demands_.clear();
+      waiting(1, 5).waited = kStep * step;
+      waiting(2 + static_cast<uint64_t>(step), 5).priority = kUrgency;
+      plan();
+      if (granted(0, true) > 0) return step;
+    }
+    return -1;
+  }
+};
+
+TEST_F(StarvationTest, WithoutAgeingALowerJobWaitsAsLongAsThereAreHigherOnes) {
+  EXPECT_EQ(steps_until_it_begins(10'000), -1);
+}
+
+TEST_F(StarvationTest, WithAgeingItWaitsAsLongAsItsPriorityIsBehind) {
+  for (const int32_t seconds : {1, 2, 7}) {
+    input_.limits.ageing_interval = std::chrono::seconds(seconds);
+    EXPECT_EQ(steps_until_it_begins(10'000), kUrgency * (input_.limits.ageing_interval / kStep));
+  }
+}
+
 TEST_F(SchedulerPolicyTest, OnlyAHigherPriorityPreemptsForAPlace) {
   input_.limits.max_running_jobs = 1;
   running(1, 8, 1).priority = 1;
@@ -236,9 +330,10 @@ TEST_F(SchedulerPolicyTest, AScoringJobIsGrantedNoMoreTokensThanRows) {
   EXPECT_EQ(granted(0, false), 6);
 }
 
-// Whatever the state: tokens, rows and pages of the step suffice for what is granted, nobody is granted
-// twice, and a step is never empty where a running job could take part or the only jobs are waiting ones that
-// fit. A job that finds no page is preempted if need be itself, so that the rules of the queue apply to it.
+// Whatever the state: tokens, rows, pages and quotas of the step suffice for what is granted, nobody is
+// granted twice, and a step is never empty where a running job could take part or the only jobs are waiting
+// ones that fit. A job that finds no page is preempted if need be itself, so that the rules of the queue
+// apply to it.
 class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
  protected:
   static constexpr int32_t kPageTokens = 4;
@@ -253,6 +348,7 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
     const int32_t max_tokens = 8 + below(40);
     input_.limits = {max_jobs, max_tokens, 8 + below(40), kPageTokens, below(4), Duration{0}};
     input_.available_pages = below(30);
+    spaces_.assign(2, {});
     uint64_t order = 0;
     for (int32_t n = below(1 + max_jobs); n > 0; --n) {
       const int32_t length = below(3) == 0 ? 0 : below(40);
@@ -263,19 +359,31 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
       job.wants_all_rows = below(8) == 0;
       job.reserve_tokens = below(8) == 0 ? static_cast<int32_t>(job.tokens.size()) + below(20) : 0;
       job.demand.copies_tail = length % kPageTokens != 0 && below(6) == 0;
+      job.name_space = below(2);
+      ++space_of(job).running_jobs;
+      space_of(job).held_pages += job.demand.held_pages;
     }
     for (int32_t n = below(6); n > 0; --n) {
       WaitingView& job = waiting(++order, 1 + below(50));
       job.priority = below(3);
       job.runnable = below(6) != 0;
       job.overtaken = below(4);
+      job.name_space = below(2);
     }
+    for (NamespaceView& space : spaces_) space.max_pages = below(2) == 0 ? space.held_pages + below(15) : 0;
+  }
+
+  template <typename View>
+  NamespaceView& space_of(const View& job) {
+    return spaces_[static_cast<size_t>(job.name_space)];
   }
 
   void check_sums() {
     int32_t tokens = 0;
     int32_t pages = 0;
     int32_t rows = 0;
+    std::vector<int32_t> held;
+    for (const NamespaceView& space : spaces_) held.push_back(space.held_pages);
     std::set<std::pair<bool, int32_t>> seen;
     for (const Grant& grant : output_.grants) {
       const auto index = static_cast<size_t>(grant.index);
@@ -287,6 +395,12 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
       tokens += grant.max_tokens;
       rows += std::min(grant.num_logit_rows, grant.max_tokens);
       pages += pages_needed(demand, grant.max_tokens, reserve, kPageTokens);
+      const int32_t space = grant.admits ? waiting_[index].name_space : running_[index].name_space;
+      held[static_cast<size_t>(space)] += pages_gained(demand, grant.max_tokens, reserve, kPageTokens);
+    }
+    for (size_t i = 0; i < spaces_.size(); ++i) {
+      if (spaces_[i].max_pages == 0) continue;
+      EXPECT_LE(held[i], spaces_[i].max_pages) << "namespace " << i;
     }
     EXPECT_LE(tokens, input_.limits.max_step_tokens);
     EXPECT_LE(rows, input_.limits.max_logit_rows);
@@ -295,7 +409,9 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
 
   bool fits(const WaitingView& job) const {
     const auto num_tokens = static_cast<int32_t>(job.tokens.size());
-    return pages_needed({}, num_tokens, job.reserve_tokens, kPageTokens) <= input_.available_pages;
+    const int32_t table = pages_needed({}, num_tokens, job.reserve_tokens, kPageTokens);
+    const int32_t max_pages = spaces_[static_cast<size_t>(job.name_space)].max_pages;
+    return table <= input_.available_pages && (max_pages == 0 || table <= max_pages);
   }
 
   bool somebody_could_act() const {

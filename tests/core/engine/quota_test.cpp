@@ -1,0 +1,91 @@
+// A namespace holds no more pages than its quota: behind each step, with jobs that grow, and with forks,
+// which take over the pages of their parents at once.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "core/engine/event_queue.h"
+#include "tests/support/engine_fakes.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr int32_t kMaxPages = 6;  // of 4 tokens
+
+class QuotaTest : public ::testing::Test {
+ protected:
+  QuotaTest() : engine_(options()) {}
+
+  static FakeEngineOptions options() {
+    FakeEngineOptions options;
+    options.cache.start_thread = false;
+    options.cache.default_quota.max_pages = kMaxPages;
+    return options;
+  }
+
+  static JobRequest request_of(TokenIds prompt, int32_t max_new_tokens) {
+    JobRequest request;
+    request.prompt = std::move(prompt);
+    request.max_new_tokens = max_new_tokens;
+    request.sampling.temperature = 0.0F;
+    return request;
+  }
+
+  int32_t held_pages() {
+    int32_t held = 0;
+    for (const Job* job : jobs_) {
+      const JobRecord* const record = engine_.cache->core().loop().find(job->id());
+      if (record != nullptr && record->sequence) {
+        held += engine_.cache->core().loop().kv().num_pages(*record->sequence);
+      }
+    }
+    return held;
+  }
+
+  // To the end of all jobs; the most pages that they held behind a step.
+  int32_t most_held_pages() {
+    int32_t most = held_pages();
+    while (engine_.cache->core().run_once() == StepOutcome::advanced) most = std::max(most, held_pages());
+    return most;
+  }
+
+  void expect_greedy(Job& job, const TokenIds& prompt, int32_t num_new_tokens) {
+    EXPECT_EQ(read_all(job).tokens, fake_greedy(prompt, num_new_tokens, 64));
+  }
+
+  FakeEngine engine_;
+  std::vector<const Job*> jobs_;
+};
+
+TEST_F(QuotaTest, JobsThatGrowKeepToIt) {
+  const TokenIds prompts[] = {{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}};
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (const TokenIds& prompt : prompts) {
+    jobs.push_back(engine_.cache->submit(request_of(prompt, 18)));  // 22 tokens: the whole quota
+    jobs_.push_back(jobs.back().get());
+  }
+  engine_.cache->core().run_once();
+  EXPECT_EQ(engine_.cache->stats().running_jobs, 3) << "all begin";
+  EXPECT_EQ(most_held_pages(), kMaxPages);
+  EXPECT_GT(engine_.cache->stats().preemptions, 0U);
+  for (size_t i = 0; i < jobs.size(); ++i) expect_greedy(*jobs[i], prompts[i], 18);
+}
+
+TEST_F(QuotaTest, AForkWaitsWhereItsParentsPagesAreTooManyForTwo) {
+  const TokenIds prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+  const auto parent = engine_.cache->submit(request_of(prompt, 8));
+  engine_.cache->core().run_once();
+  const auto child = parent->fork({});
+  jobs_ = {parent.get(), child.get()};
+  engine_.cache->core().run_once();
+  EXPECT_EQ(engine_.cache->stats().running_jobs, 1) << "four pages each, six for both";
+  EXPECT_EQ(engine_.cache->stats().preemptions, 0U) << "it has not begun at all";
+  EXPECT_LE(most_held_pages(), kMaxPages);
+  EXPECT_EQ(child->result().error, ErrorCode::ok);
+  expect_greedy(*parent, prompt, 8);
+  const TokenIds whole = fake_greedy(prompt, 8, 64);
+  EXPECT_EQ(read_all(*child).tokens, TokenIds(whole.begin() + 1, whole.end()));
+}
+
+}  // namespace
+}  // namespace quire::testing
