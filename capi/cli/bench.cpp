@@ -24,6 +24,8 @@ struct BenchOptions {
   std::vector<int32_t> batch_sizes{1, 2, 4, 8, 16};
   int32_t prompt_tokens = 512;
   int32_t new_tokens = 128;
+  double temperature = 0.0;
+  double top_p = 1.0;
 };
 
 struct Measured {
@@ -161,7 +163,8 @@ class Bench {
   JobBatch run(quire_cache* cache, int32_t batch_size, int32_t prompt_tokens, int32_t new_tokens) {
     const Request request(call(quire_job_request_create));
     call(quire_job_request_set_max_new_tokens, request.get(), new_tokens);
-    call(quire_job_request_set_temperature, request.get(), 0.0);
+    call(quire_job_request_set_temperature, request.get(), options_.temperature);
+    call(quire_job_request_set_top_p, request.get(), options_.top_p);
     call(quire_job_request_set_ignore_eos, request.get(), 1);
     JobBatch batch(runtime_.get(), cache);
     for (int32_t idx = 0; idx < batch_size; ++idx) {
@@ -204,6 +207,8 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
   json["model"] = resolve_model_path(options.model);
   json["prompt_tokens"] = options.prompt_tokens;
   json["new_tokens"] = options.new_tokens;
+  json["temperature"] = options.temperature;
+  json["top_p"] = options.top_p;
   json["weight_bytes"] = summary.weight_bytes;
   json["peak_resident_bytes"] = summary.peak_resident_bytes;
   json["step_bytes"] = limits.step_bytes;
@@ -291,7 +296,8 @@ int run_bench(const BenchOptions& options, Interrupt& interrupt) {
 }
 
 constexpr const char* kNotes =
-    R"(Prefill is measured with prompts that share nothing, decode with short prompts and greedy sampling.
+    R"(Prefill is measured with prompts that share nothing, decode with short prompts and, by
+default, greedy sampling.
 
 Examples:
   quire bench --batch 1,8 --threads 2
@@ -347,6 +353,10 @@ Command add_bench(CLI::App& root) {
       ->type_name("N")
       ->check(in_range(2, 1 << 20))
       ->capture_default_str();
+  app->add_option("--temperature", options->temperature, "Of the draws; 0 is greedy")
+      ->type_name("T")
+      ->capture_default_str();
+  app->add_option("--top-p", options->top_p, "Of the draws")->type_name("P")->capture_default_str();
   add_synthetic_options(*app, options->synthetic);
   return {app, [options](Interrupt& interrupt) {
             if (!options->synthetic.shape.empty()) options->model.path = synthetic_path(options->synthetic);

@@ -11,6 +11,7 @@
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/gemm.h"
+#include "kernels/cuda/limits.h"
 #include "kernels/cuda/matrix_library.h"
 
 namespace quire::kernels {
@@ -88,14 +89,6 @@ Status fill(Device* device, void* target, uint8_t byte, size_t bytes) {
   cudaError_t error = cudaMemset(target, byte, bytes);
   if (error == cudaSuccess) error = cudaStreamSynchronize(nullptr);  // contexts have streams of their own
   return device->check(error, "filling device memory");
-}
-
-Status measure_read_rate(Device* device, uint64_t, double*) {
-  return device->fail(Status::unsupported,
-                      "read bandwidth is not measured here; tests/bench/cuda_probe.cu does");
-}
-Status measure_op_rate(Device* device, double*) {
-  return device->fail(Status::unsupported, "the rate of operations is not measured on this device");
 }
 
 KernelTable make_table(bool deterministic) {

@@ -96,11 +96,14 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   build.pin(c.sample_results, rows, "taking pinned memory for sampling");
   build.take(c.sample_scans, rows, "taking memory for sampling");
   const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
-  build.take(c.sample_adjusted, blocks * vocabulary, "taking memory for sampling");
+  build.take(c.sample_adjusted, blocks * (vocabulary + 3), "taking memory for sampling");
   if (build.status() != Status::ok) return;
   c.attention.counters = c.counters + kCounters;
   build.check(cudaMemsetAsync(c.counters, 0, static_cast<size_t>(kCounters) * 2 * sizeof(uint32_t), c.stream),
               "clearing counters");
+  // cuBLASLt writes its results in ways that initcheck does not see.
+  if (c.product != nullptr)
+    build.check(cudaMemsetAsync(c.product, 0, kProductBytes, c.stream), "clearing products");
   build.check(cudaMemsetAsync(c.sample_scans, 0, rows * sizeof(RowScan), c.stream), "clearing counters");
   build.check(cudaStreamSynchronize(c.stream), "clearing counters");
 }

@@ -39,7 +39,7 @@ struct SampleArguments {
   const LogitEdit* edits = nullptr;  // of all rows
   SampleResult* results = nullptr;   // [num_rows]
   RowScan* scans = nullptr;          // [num_rows]
-  float* adjusted = nullptr;         // [kSampleBlocks or num_rows, vocab_size]
+  float* adjusted = nullptr;         // [kSampleBlocks or num_rows, vocab_size rounded up to 4]
 };
 
 // Whether the largest logit of each row is all that is asked for; `rows` in host memory.

@@ -2,6 +2,8 @@
 # Puts what a bare GPU machine lacks beside the sources.
 #   tests/gpu/collect.sh          .carry: GoogleTest, for run.sh
 #   tests/gpu/collect.sh engine   .carry-engine: every library of the build and the models of the tests, for engine.sh
+#   tests/gpu/collect.sh built    .carry-engine: the programs of build/release and build/gpu instead of the libraries,
+#                                 so that no time of the card goes into building
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -28,6 +30,25 @@ collect_engine() {
       mkdir -p "$carry$(dirname "${path#/usr}")"
       cp "$path" "$carry${path#/usr}"
     done
+  collect_models
+}
+
+collect_built() {
+  carry=$root/.carry-engine
+  rm -rf "$carry"
+  mkdir -p "$carry/built/bin" "$carry/built/lib"
+  for name in quire core_models_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test; do
+    strip -o "$carry/built/bin/$name" "$root/build/release/bin/$name"
+  done
+  for name in kernels_cuda_test cuda_step_bench; do
+    strip -o "$carry/built/bin/$name" "$root/build/gpu/bin/$name"
+  done
+  cp -P "$root"/build/release/lib/libquire.so* "$root/build/gpu/lib/libquire_cuda.so" "$carry/built/lib/"
+  echo "$root" >"$carry/built/root"  # where the programs look for their data
+  collect_models
+}
+
+collect_models() {
   tar -C "$root/../shared" -cJf "$carry/models.tar.xz" models/eval_ids.json models/story-15m \
     models/story-3m-exl2-5.0bpw models/story-3m-gptq-g64-act
   du -sh "$carry"
@@ -36,5 +57,6 @@ collect_engine() {
 case ${1:-run} in
   run) collect_googletest ;;
   engine) collect_engine ;;
-  *) echo "collect.sh [engine]" >&2; exit 2 ;;
+  built) collect_built ;;
+  *) echo "collect.sh [engine|built]" >&2; exit 2 ;;
 esac

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine on it: the tests of
-# the models, the same text on the CPU and on the card, and the speed of models of true shapes. Results into $OUT.
-#   tests/gpu/engine.sh [build|test|generate|bench ...]      all of them by default
-# Takes from .carry-engine (tests/gpu/collect.sh engine) what the machine lacks.
+# the models, of draws and of a card that breaks, the same text on the CPU and on the card, and the speed of models of
+# true shapes. Results into $OUT.
+#   tests/gpu/engine.sh [build|test|generate|bench|launches ...]      all but launches by default
+# Takes from .carry-engine (tests/gpu/collect.sh engine, or built) what the machine lacks.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -11,38 +12,50 @@ build=${BUILD:-$root/build/gpu-engine}
 carry=$root/.carry-engine
 device=${DEVICE:-cuda:0}
 mkdir -p "$out"
+[ -d "$carry/built" ] && build=$carry/built
 # cuBLASLt may come with PyTorch alone.
 torch_libraries=$(python3 - 2>/dev/null <<'PY'
 import glob, os, sysconfig
 print(":".join(sorted({os.path.dirname(p) for p in glob.glob(sysconfig.get_paths()["purelib"] + "/nvidia/**/libcublasLt.so*", recursive=True)})))
 PY
 )
-export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$torch_libraries:/usr/local/cuda/lib64"
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$build/lib:$torch_libraries:/usr/local/cuda/lib64"
 export QUIRE_BACKEND_DIR=$build/lib
+export QUIRE_MODEL=$root/packaging/model/story-15m-exl2-4.0bpw
 failed=0
+# The last breaks the card for its own process.
+programs=(core_models_test device_draws_test device_jobs_test model_jobs_test perplexity_test device_loss_test)
+
+# What was built elsewhere looks for its data where it was built.
+place_data() {
+  [ -e "$1" ] || { mkdir -p "$(dirname "$1")" && ln -sfn "$root" "$1"; }
+  [ -e "$root/../shared" ] || ln -sfn "$carry" "$root/../shared"
+  [ -e "$root/build/gpu" ] || { mkdir -p "$root/build" && ln -sfn "$carry/built" "$root/build/gpu"; }
+}
 
 build_all() {
   [ -d "$carry/models" ] || python3 -m tarfile -e "$carry/models.tar.xz" "$carry" || return 1
   # The embedded model is one of the trained ones; its references lie beside the other fixtures.
   local embedded=$carry/models/story-15m-exl2-4.0bpw
   mkdir -p "$embedded" && cp packaging/model/story-15m-exl2-4.0bpw/* tests/golden/models/story-15m-exl2-4.0bpw/* "$embedded/"
+  [ -d "$carry/built" ] && { place_data "$(cat "$carry/built/root")"; return; }
   # What only other tests ask for is answered with a program that does nothing.
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQUIRE_CUDA=ON -DQUIRE_WERROR=OFF -DQUIRE_BUILD_BENCH=OFF \
         "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" -DCMAKE_CUDA_COMPILER="${CUDACXX:-/usr/local/cuda/bin/nvcc}" \
         -DCMAKE_PREFIX_PATH="$carry" -DQUIRE_SHARED_DIR="$carry" -DQUIRE_CLANG=/bin/true -DPKG_CONFIG_EXECUTABLE=/bin/true \
         >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; return 1; }
-  ninja -C "$build" quire_cuda quire_cli core_models_test model_jobs_test perplexity_test >"$out/build.log" 2>&1 ||
+  ninja -C "$build" quire_cuda quire_cli "${programs[@]}" >"$out/build.log" 2>&1 ||
     { grep -E "error|FAILED|undefined" "$out/build.log" | head -n 40; return 1; }
 }
 
 test_models() {
   local program
-  for program in core_models_test model_jobs_test perplexity_test; do
+  for program in "${programs[@]}"; do
     QUIRE_TEST_DEVICE=$device timeout 120 "$build/bin/$program" --gtest_output="xml:$out/$program.xml" >"$out/$program.log" 2>&1 ||
       { failed=1; echo "$program failed with $?"; }
     grep -vE "^\[( RUN|       OK|---|===)|^$" "$out/$program.log" | tail -n 40
   done
-  grep -ohE 'name="(relative_rms|perplexity)[^"]*" value="[^"]*"' "$out"/*_test.xml
+  grep -ohE 'name="(relative_rms|perplexity|microseconds)[^"]*" value="[^"]*"' "$out"/*_test.xml
 }
 
 generate() {
@@ -61,9 +74,24 @@ bench() {
   "$build/bin/quire" diagnose
   for model in ${MODELS:-llama-3.2-1b llama-3.1-8b}; do
     timeout 150 "$build/bin/quire" bench --device "$device" --model "synthetic:$model,format=exl2,bits=4.0,head_bits=6" \
-      --batch "${BATCHES:-1,8,32}" 2>"$out/bench-$model.log" | tee "$out/bench-$model.txt" ||
+      --batch "${BATCHES:-1,8,32}" ${BENCH_ARGUMENTS:-} 2>"$out/bench-$model.log" | tee "$out/bench-$model.txt" ||
       { failed=1; echo "bench of $model failed"; tail -n 3 "$out/bench-$model.log"; }
   done
+}
+
+# Kernels of a decoding step of the embedded model (8 layers), replayed as a graph, by name.
+launches() {
+  timeout 100 ncu --graph-profiling node --metrics launch__grid_size --csv "$build/bin/quire" generate --device "$device" \
+    -p "Once upon a time" -n 6 -t 0 --quiet >"$out/launches.csv" 2>"$out/launches.log" || tail -n 3 "$out/launches.log"
+  python3 - "$out/launches.csv" <<'PY'
+import collections, csv, sys
+lines = [line for line in open(sys.argv[1]) if line.startswith('"')]
+names = [row["Kernel Name"].split("(")[0] for row in csv.DictReader(lines)]
+draws = [i for i, name in enumerate(names) if "scan_kernel" in name]
+if len(draws) > 2:
+    step = names[draws[-2] + 1 : draws[-1] + 1]
+    print(f"{len(step)} kernels in the last step:", dict(collections.Counter(step)))
+PY
 }
 
 for stage in ${*:-build test generate bench}; do
@@ -73,7 +101,8 @@ for stage in ${*:-build test generate bench}; do
     test) test_models ;;
     generate) generate ;;
     bench) bench ;;
-    *) echo "engine.sh [build|test|generate|bench ...]" >&2; exit 2 ;;
+    launches) launches ;;
+    *) echo "engine.sh [build|test|generate|bench|launches ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done
