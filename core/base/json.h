@@ -23,12 +23,12 @@ class JsonValue {
   using Object = std::vector<JsonMember>;
 
   JsonValue() = default;  // null
-  explicit JsonValue(bool value) : value_(value) {}
-  explicit JsonValue(int64_t value) : value_(value) {}
-  explicit JsonValue(double value) : value_(value) {}
-  explicit JsonValue(std::string value) : value_(std::move(value)) {}
-  explicit JsonValue(Array value) : value_(std::move(value)) {}
-  explicit JsonValue(Object value) : value_(std::move(value)) {}
+  explicit JsonValue(bool value);
+  explicit JsonValue(int64_t value);
+  explicit JsonValue(double value);
+  explicit JsonValue(std::string value);
+  explicit JsonValue(Array value);
+  explicit JsonValue(Object value);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   // The value where it has that form, else null. Whole numbers of 64 bits with a sign are int64_t, all others
@@ -52,6 +52,14 @@ struct JsonMember {
   std::string key;
   JsonValue value;
 };
+
+// Here, where the members of an object are known: clang wants to know how to destroy them.
+inline JsonValue::JsonValue(bool value) : value_(value) {}
+inline JsonValue::JsonValue(int64_t value) : value_(value) {}
+inline JsonValue::JsonValue(double value) : value_(value) {}
+inline JsonValue::JsonValue(std::string value) : value_(std::move(value)) {}
+inline JsonValue::JsonValue(Array value) : value_(std::move(value)) {}
+inline JsonValue::JsonValue(Object value) : value_(std::move(value)) {}
 
 struct JsonLimits {
   size_t max_bytes = 64U << 20;
