@@ -1,6 +1,7 @@
 // A namespace holds no more pages than its quota: behind each step, with jobs that grow, and with forks,
 // which take over the pages of their parents at once.
 #include <algorithm>
+#include <cstdlib>
 
 #include <gtest/gtest.h>
 
@@ -85,6 +86,40 @@ TEST_F(QuotaTest, AForkWaitsWhereItsParentsPagesAreTooManyForTwo) {
   expect_greedy(*parent, prompt, 8);
   const TokenIds whole = fake_greedy(prompt, 8, 64);
   EXPECT_EQ(read_all(*child).tokens, TokenIds(whole.begin() + 1, whole.end()));
+}
+
+// Two namespaces with more jobs than places: each gets its share of the tokens, in any prefix of time.
+TEST(FairShareTest, ANamespaceOfTwiceTheWeightIsServedTwiceAsMuch) {
+  constexpr int32_t kNumJobs = 30;  // of each
+  FakeEngineOptions options;
+  options.cache.start_thread = false;
+  options.cache.max_running_jobs = 1;
+  options.cache.ageing_interval = Duration{0};
+  options.cache.namespaces = {{"one", {}}, {"two", {}}};
+  options.cache.namespaces[1].quota.weight = 2.0;
+  FakeEngine engine(options);
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (const char* const name : {"one", "two"}) {
+    for (int32_t i = 0; i < kNumJobs; ++i) {
+      JobRequest request;
+      request.prompt = {1, 2, 3};
+      request.name_space = name;
+      request.max_new_tokens = 5;
+      request.reuse_prefix = false;
+      jobs.push_back(engine.cache->submit(request));
+    }
+  }
+  for (int32_t num_done = 0; num_done < kNumJobs;) {
+    engine.cache->core().run_once();
+    num_done = 0;
+    int32_t num_of_two = 0;
+    for (int32_t i = 0; i < 2 * kNumJobs; ++i) {
+      if (jobs[static_cast<size_t>(i)]->state() != JobState::finished) continue;
+      ++num_done;
+      num_of_two += i >= kNumJobs ? 1 : 0;
+    }
+    EXPECT_LE(std::abs(3 * num_of_two - 2 * num_done), 3) << num_of_two << " of " << num_done;
+  }
 }
 
 }  // namespace
