@@ -126,6 +126,21 @@ void take_events_of_a_queue(Scene& s) {
   }
 }
 
+// Eight events' room where there is one event or a few.
+void drain_a_queue(Scene& s) {
+  std::array<quire_event*, 8> events{};
+  for (int num_failures = 0; num_failures < 3;) {
+    const int64_t count = quire_queue_drain(s.queue.get(), kForEver, events.data(), events.size(), s.out());
+    bool is_last = false;
+    for (int64_t i = 0; i < count; ++i) {
+      const OwnedEvent event(events[static_cast<size_t>(i)]);
+      is_last = is_last || quire_event_finish_reason(event.get(), nullptr) != QUIRE_FINISH_NONE;
+    }
+    if (is_last) return;
+    if (!s.worked(count)) ++num_failures;
+  }
+}
+
 void steer(Scene& s) {
   s.worked(quire_job_pause(s.job.get(), s.out()) == 1);
   s.worked(quire_job_set_priority(s.job.get(), 3, s.out()) == 1);
@@ -203,6 +218,12 @@ const std::vector<Scenario>& scenarios() {
        }},
       {"poll of a finished job", submit_and_finish, [](Scene& s) { s.poll_to_the_end(3); }},
       {"events of a queue", nothing, take_events_of_a_queue},
+      {"draining a queue",
+       [](Scene& s) {
+         quire_job_request_set_queue(s.request.get(), s.queue.get(), nullptr);
+         s.submit();
+       },
+       drain_a_queue},
       {"steering", submit, steer},
       {"encode and decode", nothing, translate},
       {"stats, metrics, diagnose", submit_and_finish, tell},

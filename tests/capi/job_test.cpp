@@ -1,6 +1,7 @@
 // Jobs as seen through the C interface: what a request asks for is what comes, and what cannot be is refused
 // at submit by name.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -172,6 +173,42 @@ TEST_F(JobTest, ATimeoutIsNoError) {
   const OwnedJob job = submit(make_request("Hello", 3000));
   EXPECT_EQ(quire_job_wait(job.get(), 0, report.out()), 0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
+}
+
+TEST_F(JobTest, AQueueGivesSeveralEventsAtOnce) {
+  const OwnedQueue queue(quire_queue_create(world.runtime.get(), nullptr));
+  std::array<quire_event*, 3> events{};
+  EXPECT_EQ(quire_queue_drain(queue.get(), 0, events.data(), events.size(), report.out()), 0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
+  EXPECT_EQ(quire_queue_drain(queue.get(), 0, events.data(), 0, report.out()), -1);
+  EXPECT_NE(report.message().find("max_events"), std::string::npos);
+  const OwnedRequest request = make_request("Hello", 5);
+  quire_job_request_set_queue(request.get(), queue.get(), nullptr);
+  constexpr uint64_t kNumJobs = 5;
+  std::vector<OwnedJob> jobs;
+  for (uint64_t i = 0; i < kNumJobs; ++i) {
+    quire_job_request_set_user_data(request.get(), i, nullptr);
+    jobs.push_back(submit(request));
+  }
+  for (const OwnedJob& job : jobs) EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr), 1);
+  // Every job has one event or more in the queue, so the first call finds room for no more.
+  EXPECT_EQ(quire_queue_drain(queue.get(), 0, events.data(), events.size(), report.out()), 3);
+  std::vector<Collected> collected(kNumJobs);
+  for (int64_t count = 3; count > 0;) {
+    for (int64_t i = 0; i < count; ++i) {
+      const OwnedEvent event(events[static_cast<size_t>(i)]);
+      add_event(collected.at(quire_event_user_data(event.get(), nullptr)), event.get());
+    }
+    count = quire_queue_drain(queue.get(), 0, events.data(), events.size(), report.out());
+  }
+  for (const Collected& job : collected) {
+    EXPECT_EQ(job.num_last_events, 1);
+    EXPECT_EQ(job.tokens, collected.front().tokens);
+    EXPECT_EQ(job.tokens.size(), 5u);
+  }
+  quire_queue_close(queue.get(), nullptr);
+  EXPECT_EQ(quire_queue_drain(queue.get(), QUIRE_WAIT_FOREVER, events.data(), 3, report.out()), -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_CLOSED);
 }
 
 TEST_F(JobTest, RefusesWhatCannotBe) {

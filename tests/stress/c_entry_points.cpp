@@ -304,7 +304,10 @@ void create_queue(CWorld& w, const Calls& call) {
   const OwnedQueue made(call(quire_queue_create, w.runtime));
 }
 void poll_queue(CWorld& w, const Calls& call) {
-  for (int32_t i = 0; i < 4; ++i) take(w, call(quire_queue_wait, w.queue, 0));
+  for (int32_t i = 0; i < 2; ++i) take(w, call(quire_queue_wait, w.queue, 0));
+  std::array<quire_event*, 4> events{};
+  const int64_t count = call(quire_queue_drain, w.queue, 0, events.data(), events.size());
+  for (int64_t i = 0; i < count; ++i) take(w, events[static_cast<size_t>(i)]);
 }
 void wait_in_queue(CWorld& w, const Calls& call) {
   take(w, call(quire_queue_wait, w.queue, kMillisecond));

@@ -27,8 +27,17 @@ QUIRE_API quire_queue* quire_queue_create(quire_runtime* runtime, quire_error** 
 QUIRE_API quire_event* quire_queue_wait(quire_queue* queue, int64_t timeout_ns, quire_error** error);
 
 /**
+ * Takes up to max_events events at once, 1 or more, waiting up to timeout_ns for the first and not for the
+ * others: in the order in which quire_queue_wait would give them. They go to out_events, [max_events]; the
+ * caller owns each (quire_event_free). Returns how many there are; 0: the timeout passed. -1 on failure, and
+ * then no event is taken: as quire_queue_wait.
+ */
+QUIRE_API int64_t quire_queue_drain(quire_queue* queue, int64_t timeout_ns, quire_event** out_events,
+                                    size_t max_events, quire_error** error);
+
+/**
  * A file descriptor that polls as readable (level-triggered: poll, select, epoll) as long as an event is
- * waiting or the queue is closed. Take events with quire_queue_wait and a timeout of 0. It belongs to the
+ * waiting or the queue is closed. Take events with quire_queue_drain and a timeout of 0. It belongs to the
  * queue and is closed with it: do not read, write or close it. -1 on failure.
  */
 QUIRE_API int32_t quire_queue_fd(quire_queue* queue, quire_error** error);
