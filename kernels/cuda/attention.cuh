@@ -136,11 +136,6 @@ __device__ __forceinline__ void expand_fp8(uint4 codes, uint4 (&out)[2]) {
   out[1] = make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]);
 }
 
-__device__ __forceinline__ void store_shared_16(uint32_t address, uint4 v) {
-  asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-               : "memory");
-}
-
 // Head sizes that 16-byte copies do not fit; one element at a time.
 template <int HD, int kThreads>
 __device__ __noinline__ void load_odd_chunk(const PageReader from, int chunk, uint32_t tile) {

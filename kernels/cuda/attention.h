@@ -8,6 +8,8 @@
 
 namespace quire::kernels {
 
+struct Device;
+
 constexpr int kChunkTokens = 128;  // keys that are attended to as one; chunks lie at multiples of it
 constexpr int kTileRows = 16;      // (token, head of a group) rows of one tensor-core tile
 
@@ -33,7 +35,7 @@ cudaError_t launch_attention_decode(const AttentionParams& params, const int32_t
 bool single_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
 cudaError_t launch_attention_single(const AttentionParams& params, const AppendKvParams* append,
                                     const int32_t* place, int max_chunks, const AttentionScratch& scratch,
-                                    int num_multiprocessors, Launch launch);
+                                    const Device& device, Launch launch);
 // `all`: also the sequences that fit a tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
                                      Launch launch);

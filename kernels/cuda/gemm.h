@@ -23,20 +23,23 @@ struct Epilogue {
 // How a matrix is dealt out to blocks.
 //
 // narrow, up to 8 tokens: a block of 16 warps takes a strip, or a gate and its up one after the other, and
-// each of its warps one chain of K, so that nothing leaves the block. wide, tiles of 16 or 32 tokens: each of
-// the 8 warps of a block takes a strip and all chains, or those of a split.
+// each of its warps one chain of K, so that nothing leaves the block. wide, tiles of 16 or 32 tokens: two
+// warps of a block take a strip, one for each half of K, all chains of it or one chain of each half.
 struct GemmShape {
-  int32_t tiles = 1;   // of 8 tokens: 1 is narrow, 2 and 4 are wide
-  int32_t chains = 0;  // of a warp's work on a strip, one after the other (wide)
-  int32_t splits = 1;  // of the chains over blocks: kNumChains / chains; 1, 4 or 8 (wide)
-  int32_t strips = 0;  // of a group: what a block works on at a time
+  int32_t tiles = 1;       // of 8 tokens: 1 is narrow, 2 and 4 are wide
+  int32_t chains = 0;      // of each half of K, of a block's task (wide)
+  int32_t splits = 1;      // of the chains of a half over blocks: 1 or kMostSplits (wide)
+  int32_t split_bits = 0;  // splits is 2 to the power of that
+  int32_t strips = 0;      // of a group: what a block works on at a time
   int32_t groups = 0;
   int32_t tasks = 0;       // groups * splits
   int32_t blocks = 0;      // over which tasks are dealt out
   int32_t ring_slots = 0;  // per warp
   uint32_t slot_bytes = 0;
-  uint32_t stage_bytes = 0;  // of the activations of a chain (wide)
+  int32_t stages = 0;        // of activations, of each half of K (wide)
+  uint32_t stage_bytes = 0;  // (wide)
   // In shared memory, in bytes.
+  uint32_t table_at = 0;  // (wide)
   uint32_t activations_at = 0;
   uint32_t sums_at = 0;
   uint32_t rings_at = 0;
@@ -56,23 +59,34 @@ struct GemmArguments {
   NormParams norm;
   const int32_t* norm_place = nullptr;
   Epilogue epilogue;
-  float* partials = nullptr;  // where there are splits: [token tiles, strips, splits, tokens of a tile * 32]
-  uint32_t* counters = nullptr;  // [token tiles * strips], zero before and after
+  float* partials =
+      nullptr;  // where there are splits: [token tiles, strips, 2 halves of the tokens, splits, ...]
+  uint32_t* counters = nullptr;  // [token tiles * strips * 2], zero before and after
 };
 
 constexpr int kNarrowWarps = kNumChains;
 constexpr int kNarrowThreads = 32 * kNarrowWarps;
-constexpr int kWideWarps = 8;
-constexpr int kWideThreads = 32 * kWideWarps;
+constexpr int kWideStrips = 8;  // of a block, at most
+constexpr int kWideThreads = 2 * 32 * kWideStrips;
 constexpr int kMostSlots = 4;
+constexpr int kMostStages = 4;
+constexpr int kStageSegments = 2;
+constexpr int kMostSplitBits = 3;
+constexpr int kMostSplits = 1 << kMostSplitBits;
+static_assert(2 * kMostSplits == kNumChains);
 
-// Fixed places in shared memory: barriers of the rings, a few floats for a norm.
+// Fixed places in shared memory: barriers of the rings, then a few floats for a norm (narrow) or barriers of
+// the stages of activations (wide).
 constexpr uint32_t kBarrierBytes = 8 * kMostSlots;  // of a warp
 constexpr uint32_t kNormSumsAt = kNarrowWarps * kBarrierBytes;
+constexpr uint32_t kStageBarriersAt = kNormSumsAt;
+static_assert(kNarrowWarps == 2 * kWideStrips && 2 * kMostStages * 16 <= 128);
 constexpr uint32_t kFreeAt = kNormSumsAt + 128;
 
 // The shape for so many rows. Results do not depend on it.
 GemmShape gemm_shape(const Device& device, const Matrix& matrix, int32_t rows);
+// One that needs no memory for partial sums.
+GemmShape narrow_shape(const Device& device, const Matrix& matrix, int32_t rows);
 
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_gptq(const GemmArguments&, cudaStream_t, bool dependent_launch);

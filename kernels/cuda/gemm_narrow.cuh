@@ -22,7 +22,7 @@ static_assert(kNormThreads == kNarrowThreads);
 template <bool kShared>
 class RowActivations {
  public:
-  // kShared: addresses in shared memory; there may be read behind the end.
+  // kShared: addresses in shared memory, `end` that of the last step, which is fetched again behind the end.
   __device__ __forceinline__ RowActivations(uint64_t first, uint64_t end, bool live)
       : at_(static_cast<Address>(first)), end_(static_cast<Address>(end)), live_(live) {
     fetch();
@@ -30,6 +30,7 @@ class RowActivations {
   __device__ __forceinline__ void operator()(uint4 (&b)[1]) {
     b[0] = ahead_;
     at_ += kStepRows * 2;
+    if constexpr (kShared) at_ = min(at_, end_);
     fetch();
   }
 
@@ -75,13 +76,10 @@ __device__ __forceinline__ void put_sums(float* place, const Sums<1>& totals, in
 
 // Sum of all chains for one column; `stride` floats from one chain to the next.
 __device__ __forceinline__ float add_all_chains(const float* first, int stride) {
-  float total = 0.0f;
+  constexpr int kHalf = kNumChains / 2;
+  float total = first[0] + first[kHalf * stride];
 #pragma unroll
-  for (int c = 0; c < kNumChains; c += 4) {
-    const float* at = first + c * stride;
-    const float four = (at[0] + at[stride]) + (at[2 * stride] + at[3 * stride]);
-    total = c == 0 ? four : total + four;
-  }
+  for (int c = 1; c < kHalf; ++c) total += first[c * stride] + first[(c + kHalf) * stride];
   return total;
 }
 
@@ -130,6 +128,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
       __syncwarp();
     }
     row = activations + first * kSegmentBytes + (lane & 3) * 16;
+    row_end = activations + end * kSegmentBytes - kStepRows * 2 + (lane & 3) * 16;
   } else {
     wait_for_predecessor();
     row = reinterpret_cast<uint64_t>(a.input + static_cast<size_t>(first_token + min(lane >> 2, tokens - 1)) *
@@ -154,7 +153,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
         walk.begin(m, place.part, first, end);
         do {
           const uint32_t segment = ring.wait();
-          multiply_segment<kKind, 1>(segment, walk.bits(m), walk.records(m), lane, take, totals);
+          multiply_segment<kKind, 1, false>(segment, walk.bits(m), walk.records(m), lane, take, totals);
           __syncwarp();
           requests.next(ring, lane);
         } while (walk.next(m));

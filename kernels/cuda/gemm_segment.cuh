@@ -5,8 +5,8 @@
 // integer, 16 half-precision, 4 tensor instructions and 2 loads; per group 8 multiply-adds and what makes
 // their scales.
 //
-// Loops are not unrolled: a kernel of a few microseconds meets its instructions for the first time, and what
-// it waits for then is the instruction cache.
+// Loops are not unrolled for few tokens: a kernel of a few microseconds meets its instructions for the first
+// time, and what it waits for then is the instruction cache. For many, the steps of a group are.
 #pragma once
 
 #include "kernels/cuda/gemm.h"
@@ -57,8 +57,8 @@ __device__ __forceinline__ void add(const Sums<kTiles>& sums, Sums<kTiles>& to) 
   }
 }
 
-// sums += 32 rows of weights times activations.
-template <int kTiles>
+// sums += 32 rows of weights times activations; where they are the first, sums is what they give.
+template <int kTiles, bool kFirst>
 __device__ __forceinline__ void multiply_step(const __half2 (&w)[16], const uint4 (&b)[kTiles],
                                               Sums<kTiles>& sums) {
 #pragma unroll
@@ -68,8 +68,13 @@ __device__ __forceinline__ void multiply_step(const __half2 (&w)[16], const uint
       const uint32_t a[4] = {bits_of(w[8 * i + 4 * j]), bits_of(w[8 * i + 4 * j + 1]),
                              bits_of(w[8 * i + 4 * j + 2]), bits_of(w[8 * i + 4 * j + 3])};
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n)
-        mma_16x8x16(sums[i][n], a, j == 0 ? b[n].x : b[n].z, j == 0 ? b[n].y : b[n].w);
+      for (int n = 0; n < kTiles; ++n) {
+        if (kFirst && j == 0) {
+          mma_16x8x16_first(sums[i][n], a, b[n].x, b[n].y);
+        } else {
+          mma_16x8x16(sums[i][n], a, j == 0 ? b[n].x : b[n].z, j == 0 ? b[n].y : b[n].w);
+        }
+      }
     }
   }
 }
@@ -121,25 +126,39 @@ struct GroupScales {
   }
 };
 
-// sums += the steps of one group. take(b) gives the activations of the next step.
-template <TileKind kKind, int kBits, int kTiles, typename Take>
+// sums += one step, or is what the first step gives. take(b) gives the activations of the next step.
+template <TileKind kKind, int kBits, int kTiles, bool kFirst, typename Take>
+__device__ __forceinline__ void multiply_tile(const GroupScales<kKind>& group, uint32_t tile, int lane,
+                                              Take& take, Sums<kTiles>& sums) {
+  uint32_t raw[kBits];
+  fetch_words<kBits>(SharedTile{tile}, lane, raw);
+  uint4 b[kTiles];
+  take(b);
+  __half2 w[16];
+  group.decode(raw, w);
+  multiply_step<kTiles, kFirst>(w, b, sums);
+}
+
+// The sums of the steps of one group: 1 or kBlockSteps.
+template <TileKind kKind, int kBits, int kTiles, bool kUnrolled, typename Take>
 __device__ __forceinline__ void multiply_group(const GroupScales<kKind>& group, uint32_t tile, int steps,
                                                int lane, Take& take, Sums<kTiles>& sums) {
+  if constexpr (kUnrolled) {
+    multiply_tile<kKind, kBits, kTiles, true>(group, tile, lane, take, sums);
+    if (steps == 1) return;
+#pragma unroll
+    for (int step = 1; step < kBlockSteps; ++step)
+      multiply_tile<kKind, kBits, kTiles, false>(group, tile + step * kBits * 128, lane, take, sums);
+  } else {
+    clear<kTiles>(sums);
 #pragma unroll 1
-  for (; steps > 0; --steps) {
-    uint32_t raw[kBits];
-    fetch_words<kBits>(SharedTile{tile}, lane, raw);
-    uint4 b[kTiles];
-    take(b);
-    __half2 w[16];
-    group.decode(raw, w);
-    multiply_step<kTiles>(w, b, sums);
-    tile += kBits * 128;
+    for (; steps > 0; --steps, tile += kBits * 128)
+      multiply_tile<kKind, kBits, kTiles, false>(group, tile, lane, take, sums);
   }
 }
 
 // totals += the segment at `address`.
-template <TileKind kKind, int kTiles, typename Take>
+template <TileKind kKind, int kTiles, bool kUnrolled, typename Take>
 __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int records, int lane,
                                                  Take& take, Sums<kTiles>& totals) {
   if constexpr (kKind == TileKind::dense) {
@@ -149,7 +168,7 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
     take(b);
     __half2 w[16];
     decode_words<16>(raw, w, 0.0f);
-    multiply_step<kTiles>(w, b, totals);
+    multiply_step<kTiles, false>(w, b, totals);
   } else {
     constexpr uint32_t kRecord = kKind == TileKind::exl2 ? 32 : 128;
     const int steps = records == 1 ? kBlockSteps : 1;
@@ -157,23 +176,22 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
 #pragma unroll 1
     for (int r = records; r > 0; --r, address += kRecord, tile += steps * bits * 128) {
       Sums<kTiles> sums;
-      clear<kTiles>(sums);
       GroupScales<kKind> group;
       group.read(address, lane >> 2);
       // The same for all lanes of a warp.
       if (kKind == TileKind::gptq || bits == 4) {
-        multiply_group<kKind, 4, kTiles>(group, tile, steps, lane, take, sums);
+        multiply_group<kKind, 4, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
       } else if constexpr (kKind == TileKind::exl2) {
         if (bits == 3) {
-          multiply_group<kKind, 3, kTiles>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 3, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
         } else if (bits == 5) {
-          multiply_group<kKind, 5, kTiles>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 5, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
         } else if (bits == 6) {
-          multiply_group<kKind, 6, kTiles>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 6, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
         } else if (bits == 2) {
-          multiply_group<kKind, 2, kTiles>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 2, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
         } else {
-          multiply_group<kKind, 8, kTiles>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 8, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
         }
       }
       group.template add<kTiles>(sums, totals);
@@ -181,11 +199,14 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
   }
 }
 
+template <TileKind kKind>
+constexpr int kSegmentSteps = segment_steps(kKind);
+
 // First segment of a chain; `chain` may be kNumChains.
 template <TileKind kKind>
 __device__ __forceinline__ int chain_begin(const Matrix& m, int chain) {
-  constexpr int kSegments = kBlockSteps / (kKind == TileKind::dense ? 1 : kBlockSteps);
-  return m.num_blocks * chain / kNumChains * kSegments;
+  constexpr int kSegments = kBlockSteps / kSegmentSteps<kKind>;
+  return static_cast<int>(static_cast<unsigned>(m.num_blocks * chain) / kNumChains) * kSegments;
 }
 
 // Along the segments [first, end) of a part, knowing the form of each.

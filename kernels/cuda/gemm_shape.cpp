@@ -7,6 +7,8 @@
 namespace quire::kernels {
 namespace {
 
+constexpr int32_t kDeepBlocks = 64;  // of 128 rows
+
 uint32_t aligned(uint32_t bytes) {
   return (bytes + 127) / 128 * 128;
 }
@@ -32,20 +34,6 @@ void deal(GemmShape& s, const Matrix& m, int32_t strips) {
   s.tasks = s.groups * s.splits;
 }
 
-GemmShape narrow_shape(const Device& d, const Matrix& m, int32_t rows) {
-  GemmShape s;
-  deal(s, m, m.paired ? 2 : 1);
-  // One row's activations, and one step more, which is fetched but not used.
-  const uint32_t row = rows == 1 ? static_cast<uint32_t>(m.num_blocks * kBlockRows + kStepRows) * 2 : 0;
-  const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNumChains) * 4;
-  // Half of a multiprocessor's memory: room for two blocks, or for one and one of the next kernel's.
-  const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
-  const bool halves = place(s, m, row, sums, kNarrowWarps, 2, half) && s.ring_slots == 2;
-  if (!halves && !place(s, m, row, sums, kNarrowWarps, 2, d.shared_per_block)) s.ring_slots = 0;
-  s.blocks = std::min(s.groups, d.num_multiprocessors * (s.shared_bytes <= half ? 2 : 1));
-  return s;
-}
-
 // Blocks for `tasks` of each of so many tiles of tokens, `at_once` of them at a time, such that the last
 // round is the fullest.
 int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
@@ -62,48 +50,85 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
   return best;
 }
 
-// Splits of the chains that fill the card; none where gates wait for their ups, or where there is work
-// enough.
-int32_t best_splits(const Device& d, const Matrix& m, int32_t token_tiles) {
-  int32_t best = 1;
+// Lays out strips and splits that fill the card best. No splits where gates wait for their ups.
+void deal_wide(GemmShape& s, const Device& d, const Matrix& m, int32_t token_tiles, int32_t strips) {
   int64_t least = INT64_MAX;
-  for (const int32_t splits : {1, 4, 8}) {
-    if (m.paired && splits > 1) break;
-    const int64_t groups = (m.num_strips + kWideWarps - 1) / kWideWarps;
+  GemmShape best = s;
+  for (const int32_t bits : {0, kMostSplitBits}) {
+    if (m.paired && bits > 0) break;
+    const int32_t splits = 1 << bits;
+    s.splits = splits;
+    s.split_bits = bits;
+    s.chains = kMostSplits / splits;
+    deal(s, m, strips);
     const int64_t rounds =
-        (groups * splits * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
-    // In blocks of 128 rows; what meeting costs is about three of them.
-    const int64_t cost = rounds * ((m.num_blocks + splits - 1) / splits + (splits > 1 ? 3 : 0));
+        (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
+    // In segments; what meeting costs is about three of them.
+    const int64_t segments = (m.num_blocks + 2 * splits - 1) / (2 * splits) + (splits > 1 ? 3 : 0);
+    const int64_t cost = rounds * segments;
     if (cost < least) {
       least = cost;
-      best = splits;
+      best = s;
     }
   }
-  return best;
+  s = best;
+}
+
+// Shared memory for a block's work; two slots and three stages where there is room for them, also by halving
+// the block.
+bool place_wide(GemmShape& s, const Device& d, const Matrix& m) {
+  const auto table = static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8;
+  s.stage_bytes = static_cast<uint32_t>(kStageSegments * segment_steps(m.kind) * s.tiles) * 512;
+  const auto sums = static_cast<uint32_t>(s.strips * s.tiles * 8 * kStripColumns) * 4;
+  const int32_t most_slots = d.is_hopper ? kMostSlots : 2;
+  s.table_at = kFreeAt;
+  for (s.stages = 3; s.stages >= 2; --s.stages) {
+    const uint32_t stages = 2 * static_cast<uint32_t>(s.stages) * s.stage_bytes;
+    if (place(s, m, aligned(table) + stages, sums, 2 * s.strips, most_slots, d.shared_per_block) &&
+        (s.ring_slots >= 2 || (s.stages == 2 && s.strips < kWideStrips))) {
+      s.activations_at = kFreeAt + aligned(table);
+      return true;
+    }
+  }
+  return false;
 }
 
 bool wide_shape(const Device& d, const Matrix& m, int32_t rows, int32_t tiles, GemmShape& s) {
   const int32_t token_tiles = (rows + tiles * 8 - 1) / (tiles * 8);
-  s.tiles = tiles;
-  s.splits = best_splits(d, m, token_tiles);
-  s.chains = kNumChains / s.splits;
-  deal(s, m, kWideWarps);
-  int32_t blocks = 0;  // of 128 rows, of a chain
-  for (int32_t c = 0; c < kNumChains; ++c)
-    blocks = std::max(blocks, m.num_blocks * (c + 1) / kNumChains - m.num_blocks * c / kNumChains);
-  s.stage_bytes = static_cast<uint32_t>(blocks * kBlockSteps * tiles) * 512;
-  const auto sums = static_cast<uint32_t>(kWideWarps * tiles * 8 * kStripColumns) * 4;
-  if (!place(s, m, 2 * s.stage_bytes, sums, kWideWarps, d.is_hopper ? kMostSlots : 2, d.shared_per_block))
-    return false;
-  s.blocks = best_blocks(s.tasks, token_tiles, d.num_multiprocessors);
-  return true;
+  for (int32_t strips = kWideStrips; strips >= kWideStrips / 2; strips /= 2) {
+    s = {};
+    s.tiles = tiles;
+    deal_wide(s, d, m, token_tiles, strips);
+    // Where there are blocks for half of the card, twice as many of half the size.
+    if (strips == kWideStrips && s.tasks * token_tiles * 2 <= d.num_multiprocessors) continue;
+    if (!place_wide(s, d, m)) continue;
+    s.blocks = best_blocks(s.tasks, token_tiles, d.num_multiprocessors);
+    return true;
+  }
+  return false;
 }
 
 }  // namespace
 
+GemmShape narrow_shape(const Device& d, const Matrix& m, int32_t rows) {
+  GemmShape s;
+  deal(s, m, m.paired ? 2 : 1);
+  const uint32_t row = rows == 1 ? static_cast<uint32_t>(m.num_blocks * kBlockRows) * 2 : 0;
+  const auto sums = static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNumChains) * 4;
+  // Half of a multiprocessor's memory: room for two blocks, or for one and one of the next kernel's.
+  const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
+  const bool halves = place(s, m, row, sums, kNarrowWarps, 2, half) && s.ring_slots == 2;
+  if (!halves && !place(s, m, row, sums, kNarrowWarps, 2, d.shared_per_block)) s.ring_slots = 0;
+  s.blocks = std::min(s.groups, d.num_multiprocessors * (s.shared_bytes <= half ? 2 : 1));
+  return s;
+}
+
 GemmShape gemm_shape(const Device& device, const Matrix& matrix, int32_t rows) {
+  // The narrow kernel brings the activations of several tokens to each strip again, which deep matrices of
+  // few strips do not pay back: K of 14,336, 8 tokens, 22 µs against 17 of a half empty wide tile.
+  const int32_t most_narrow = matrix.num_blocks >= kDeepBlocks && matrix.paired == 0 ? 1 : 8;
   for (const int32_t tiles : {4, 2}) {
-    if (rows <= 4 * tiles) continue;
+    if (rows <= (tiles == 4 ? 16 : most_narrow)) continue;
     GemmShape s;
     if (wide_shape(device, matrix, rows, tiles, s)) return s;
   }

@@ -54,7 +54,8 @@ int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t
   if (s.splits == 1) return rows;
   const auto strips = static_cast<size_t>(m.num_strips), tokens = static_cast<size_t>(s.tiles) * 8;
   const size_t per_tile = strips * static_cast<size_t>(s.splits * kStripColumns) * tokens;
-  const size_t tiles = std::min(c.partial_floats / per_tile, static_cast<size_t>(c.num_counters) / strips);
+  const size_t tiles =
+      std::min(c.partial_floats / per_tile, static_cast<size_t>(c.num_counters) / (2 * strips));
   return static_cast<int32_t>(std::min(tiles * tokens, static_cast<size_t>(rows)));
 }
 
@@ -64,8 +65,11 @@ Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, i
   GemmShape shape = gemm_shape(*c.device, m, rows);
   int32_t most = most_rows(c, m, shape, rows);
   if (most == 0) {
-    shape = gemm_shape(*c.device, m, std::min(rows, 8));
+    shape = narrow_shape(*c.device, m, rows);
     most = rows;
+  } else if (most < rows) {
+    shape = gemm_shape(*c.device, m, most);  // dealt out for what one launch takes
+    most = most_rows(c, m, shape, most);
   }
   if (shape.ring_slots == 0)
     return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");

@@ -21,8 +21,8 @@
 // the last row there are weights of zero up to the end of the segment.
 //
 // K is cut into 16 chains of whole blocks of 128 rows. Sums go along a chain in order, then over chains as
-// ((c0 + c1) + (c2 + c3)) + ... in order of quadruples: a property of the matrix, so that no sum depends on
-// the number of tokens or on which kernel computes it.
+// ((c0 + c8) + (c1 + c9)) + (c2 + c10) + ... + (c7 + c15): a property of the matrix, so that no sum depends
+// on the number of tokens or on which kernel computes it.
 #pragma once
 
 #include <cstdint>

@@ -75,9 +75,7 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
     return c.device->fail(Status::unsupported, "heads of this size in a cache of this format");
   const int32_t max_chunks = most_chunks(p);
   if (single_fits(p, max_chunks, c.attention))
-    return check(c,
-                 launch_attention_single(p, append, place, max_chunks, c.attention,
-                                         c.device->num_multiprocessors, c.launch()),
+    return check(c, launch_attention_single(p, append, place, max_chunks, c.attention, *c.device, c.launch()),
                  "attending");
   const int32_t group = p.heads.num_heads / p.heads.num_kv_heads;
   const int32_t decode_rows = std::max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);

@@ -54,15 +54,7 @@ class WarpRing {
   // Until the oldest request is there; gives its address.
   __device__ __forceinline__ uint32_t wait() {
 #if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{\n"
-        ".reg .pred arrived;\n"
-        "again:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 arrived, [%0], %1;\n"
-        "@!arrived bra again;\n"
-        "}\n" ::"r"(barriers_ + 8 * first_),
-        "r"(phase_)
-        : "memory");
+    barrier_wait(barriers_ + 8 * first_, phase_);
 #else
     if (num_slots_ == 1) {
       wait_for_copies<0>();

@@ -188,6 +188,16 @@ TEST_F(LinearTest, PartsThatShareRowsAreOneProduct) {
   check_product({&q, &k, &v}, {1, 5, 33});
 }
 
+TEST_F(LinearTest, AGateAndAnUpOfDifferentWidthsAreOneProduct) {
+  for (const int columns : {40, 328, 9632}) {
+    SCOPED_TRACE(columns);
+    StoredWeight gate, up;
+    make_exl2(gate, {{5, 128}, {4, 160}, {3, 96}}, columns, false, random_);
+    make_exl2(up, {{6, 32}, {4, 224}, {2, 128}}, columns, false, random_);
+    check_product({&gate, &up}, {1, 5, 9, 24, 33, 70});
+  }
+}
+
 TEST_F(LinearTest, PartsOfDifferentRowOrdersStillMatch) {
   StoredWeight a, b;
   make_exl2(a, {{4, 256}}, 96, true, random_);
