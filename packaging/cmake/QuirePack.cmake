@@ -1,4 +1,4 @@
-# CPack: one .tar.gz with everything, and three .deb packages.
+# CPack: one .tar.gz with everything, and a .deb package for each component.
 set(CPACK_PACKAGE_NAME quire)
 set(CPACK_PACKAGE_VENDOR "The Quire authors")
 set(CPACK_PACKAGE_CONTACT "The Quire authors <quire@localhost>")
@@ -8,7 +8,7 @@ set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_VERBATIM_VARIABLES ON)
-set(CPACK_COMPONENTS_ALL runtime cli dev)
+set(CPACK_COMPONENTS_ALL ${components})
 set(CPACK_COMPONENTS_GROUPING ALL_COMPONENTS_IN_ONE)
 set(CPACK_ARCHIVE_COMPONENT_INSTALL ON)
 set(CPACK_PROJECT_CONFIG_FILE "${CMAKE_CURRENT_LIST_DIR}/QuirePackGenerator.cmake")
@@ -21,6 +21,9 @@ set(CPACK_DEBIAN_CLI_PACKAGE_NAME "${QUIRE_DEB_PACKAGE_cli}")
 set(CPACK_DEBIAN_CLI_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME "${QUIRE_DEB_PACKAGE_dev}")
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
+if(TARGET quire_cuda)
+  set(CPACK_DEBIAN_CUDA_PACKAGE_NAME "${QUIRE_DEB_PACKAGE_cuda}")
+endif()
 # dpkg-shlibdeps knows what the files need of the system, and must be told where libquire itself lies.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/lib")
@@ -33,3 +36,7 @@ cpack_add_component(cli DISPLAY_NAME "Command" DEPENDS runtime
   DESCRIPTION "The quire command and a small model for it")
 cpack_add_component(dev DISPLAY_NAME "Development" DEPENDS runtime
   DESCRIPTION "Headers, and what CMake and pkg-config need")
+if(TARGET quire_cuda)
+  cpack_add_component(cuda DISPLAY_NAME "CUDA backend" DEPENDS runtime
+    DESCRIPTION "What the library opens where there is an NVIDIA driver")
+endif()

@@ -47,9 +47,11 @@ note_absent_inputs() {
   [[ -d ../shared/models ]] || say "there is no ../shared/models: tests on larger models are skipped"
 }
 
+has_nvcc() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; }
+
 # The CUDA backend needs a compiler and no GPU to be built; its tests need both.
 build_cuda_where_possible() {
-  if ! command -v nvcc >/dev/null && [[ ! -x /usr/local/cuda/bin/nvcc ]]; then
+  if ! has_nvcc; then
     say "there is no nvcc: the CUDA backend is not compiled"
     return 0
   fi
