@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include <quire/job.h>
 #include <quire/request.h>
@@ -41,6 +43,26 @@ int32_t act(quire_job* job, quire_error** error, Act&& action) noexcept {
   });
 }
 
+// Handles of jobs that were submitted together; those that nobody took are freed, which ends their jobs.
+class MadeJobs {
+ public:
+  explicit MadeJobs(size_t num_jobs) { handles_.reserve(num_jobs); }
+  MadeJobs(const MadeJobs&) = delete;
+  MadeJobs& operator=(const MadeJobs&) = delete;
+  ~MadeJobs() {
+    for (quire_job* const handle : handles_) free_handle(handle, nullptr);
+  }
+
+  void add(quire_job* handle) { handles_.push_back(handle); }
+  void give(gsl::span<quire_job*> out) noexcept {
+    std::copy(handles_.begin(), handles_.end(), out.begin());
+    handles_.clear();
+  }
+
+ private:
+  std::vector<quire_job*> handles_;
+};
+
 int64_t write_values(const std::vector<float>& values, float* out_values, size_t out_capacity) {
   return OutArgument<float>(out_values, out_capacity, "out_values").write(values);
 }
@@ -53,6 +75,23 @@ quire_job* quire_job_submit(quire_cache* cache, quire_job_request* request, quir
     quire::JobRequest job = read_request(request, *share);
     const quire::JobKind kind = job.kind;
     return make_handle<quire_job>(share, share->cache->submit(std::move(job)), kind);
+  });
+}
+
+int32_t quire_job_submit_many(quire_cache* cache, quire_job_request* request, quire_job** out_jobs,
+                              size_t num_jobs, quire_error** error) {
+  return guard(error, 0, [&] {
+    const std::shared_ptr<const CacheShare> share = Pinned(cache, "cache")->share;
+    const OutArgument<quire_job*> out(out_jobs, num_jobs, "out_jobs");
+    const quire::JobRequest job = read_request(request, *share);
+    constexpr size_t kMost = std::numeric_limits<int32_t>::max();
+    const auto wanted = static_cast<int32_t>(range_argument(num_jobs, size_t{1}, kMost, "num_jobs"));
+    MadeJobs made(num_jobs);
+    for (std::shared_ptr<quire::Job>& one : share->cache->submit_many(job, wanted)) {
+      made.add(make_handle<quire_job>(share, std::move(one), job.kind));
+    }
+    made.give({out.data(), num_jobs});
+    return 1;
   });
 }
 

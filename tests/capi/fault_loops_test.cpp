@@ -141,6 +141,16 @@ void drain_a_queue(Scene& s) {
   }
 }
 
+void submit_many(Scene& s) {
+  std::array<quire_job*, 3> jobs{};
+  if (!s.worked(quire_job_submit_many(s.world.cache.get(), s.request.get(), jobs.data(), jobs.size(),
+                                      s.out()) == 1)) {
+    EXPECT_EQ(jobs, decltype(jobs){}) << "nothing was written";
+    return;
+  }
+  for (quire_job* const job : jobs) EXPECT_EQ(quire_job_free(job, nullptr), 1);
+}
+
 void steer(Scene& s) {
   s.worked(quire_job_pause(s.job.get(), s.out()) == 1);
   s.worked(quire_job_set_priority(s.job.get(), 3, s.out()) == 1);
@@ -216,6 +226,7 @@ const std::vector<Scenario>& scenarios() {
          s.submit();
          if (s.worked(s.job.get())) s.poll_to_the_end(3);
        }},
+      {"submit many", nothing, submit_many},
       {"poll of a finished job", submit_and_finish, [](Scene& s) { s.poll_to_the_end(3); }},
       {"events of a queue", nothing, take_events_of_a_queue},
       {"draining a queue",

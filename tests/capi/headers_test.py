@@ -12,14 +12,14 @@ import tempfile
 DIALECTS = [("c", "c99"), ("c", "c11"), ("c", "c17"), ("c++", "c++11"), ("c++", "c++17"), ("c++", "c++20")]
 DECLARATION = re.compile(r"QUIRE_API\s+([^;(]*?)\b(quire_\w+)\s*\(([^;]*)\);", re.DOTALL)
 # What may be passed and returned: handles, integers of fixed width, double, bytes, arrays of numbers, and where
-# handles go that a call makes: its error, and events.
+# handles go that a call makes: its error, events and jobs.
 SCALARS = {"int32_t", "int64_t", "uint64_t", "size_t", "double", "void"}
 POINTEES = {"char", "const char", "const int32_t", "int32_t", "int64_t", "uint8_t", "float", "size_t", "void"}
 CALLBACKS = {"quire_log_fn", "quire_progress_fn"}
 # Names that typemaps match on, with the name that must follow.
 PAIRS = {"text": "text_len", "tokens": "num_tokens", "out_text": "out_capacity", "out_tokens": "out_capacity",
          "out_values": "out_capacity", "out_bytes": "out_capacity", "out_sizes": "out_capacity",
-         "out_events": "max_events"}
+         "out_events": "max_events", "out_jobs": "num_jobs"}
 
 
 def strip_comments(text):
@@ -41,7 +41,7 @@ def is_allowed(type_text):
     words = " ".join(type_text.replace("*", " * ").split())
     if words in SCALARS or words in CALLBACKS:
         return True
-    if words in ("quire_error * *", "quire_event * *"):
+    if words in ("quire_error * *", "quire_event * *", "quire_job * *"):
         return True
     if not words.endswith(" *"):
         return False

@@ -18,7 +18,7 @@ ORDINARY = {
     "const char*": '"a"', "const int32_t*": "valid.tokens", "int32_t*": "nullptr", "int64_t*": "nullptr",
     "uint8_t*": "nullptr", "float*": "nullptr", "char*": "nullptr", "size_t*": "nullptr", "void*": "nullptr",
     "quire_log_fn": "nullptr", "quire_progress_fn": "nullptr", "double": "0.5", "int32_t": "1", "int64_t": "1",
-    "uint64_t": "1", "quire_error**": "error", "quire_event**": "nullptr",
+    "uint64_t": "1", "quire_error**": "error", "quire_event**": "nullptr", "quire_job**": "nullptr",
 }
 LENGTH_OF_INPUT = {"text_len", "num_tokens"}
 

@@ -179,6 +179,45 @@ TEST_F(SchedulingTest, APromptThatSeveralJobsShareIsComputedOnce) {
   EXPECT_NE(said[0], said[1]) << "each has a seed of its own";
 }
 
+TEST_F(SchedulingTest, CompletionsOfOnePromptAreSubmittedTogether) {
+  constexpr size_t kNumJobs = 4;
+  constexpr int64_t kPromptTokens = 512;
+  const OwnedRequest request = make_request(std::string(kPromptTokens, 'q'), 8);
+  quire_job_request_set_temperature(request.get(), 1.0, nullptr);
+  quire_job_request_set_seed(request.get(), 7, nullptr);
+  std::vector<quire_job*> handles(kNumJobs);
+  ASSERT_EQ(quire_job_submit_many(world.cache.get(), request.get(), handles.data(), kNumJobs, report.out()),
+            1)
+      << report.message();
+  std::vector<std::vector<int32_t>> said;
+  for (quire_job* const handle : handles) said.push_back(collect(OwnedJob(handle).get()).tokens);
+  const OwnedStats stats(quire_cache_stats(world.cache.get(), nullptr));
+  const int64_t page_tokens = quire_stats_page_tokens(stats.get(), nullptr);
+  EXPECT_LE(quire_stats_prompt_tokens(stats.get(), nullptr), kPromptTokens + 3 * page_tokens);
+  for (uint64_t i = 0; i < kNumJobs; ++i) {
+    quire_job_request_set_seed(request.get(), 7 + i, nullptr);
+    EXPECT_EQ(collect(submit(world.cache.get(), request).get()).tokens, said[i]) << "as if submitted alone";
+  }
+}
+
+TEST_F(SchedulingTest, ManyJobsAreSubmittedAllOrNone) {
+  const OwnedCache cache =
+      cache_with([](auto* options) { quire_cache_options_set_max_queue(options, 3, nullptr); });
+  const OwnedRequest request = make_request("abc", 4);
+  std::vector<quire_job*> handles(4);
+  for (const size_t num_jobs : {size_t{0}, size_t{4}, SIZE_MAX}) {
+    EXPECT_EQ(quire_job_submit_many(cache.get(), request.get(), handles.data(), num_jobs, report.out()), 0);
+    EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT) << report.message();
+    EXPECT_NE(report.message().find("num_jobs"), std::string::npos) << report.message();
+  }
+  EXPECT_EQ(quire_job_submit_many(cache.get(), request.get(), nullptr, 3, report.out()), 0);
+  EXPECT_NE(report.message().find("out_jobs"), std::string::npos) << report.message();
+  EXPECT_EQ(handles, std::vector<quire_job*>(4)) << "nothing was written";
+  pass_a_step(cache.get());
+  const OwnedStats stats(quire_cache_stats(cache.get(), nullptr));
+  EXPECT_EQ(quire_stats_jobs_submitted(stats.get(), nullptr), 0);
+}
+
 TEST_F(SchedulingTest, DeadlinesThatPassEndAJobByName) {
   using Setter = int32_t (*)(quire_job_request*, int64_t, quire_error**);
   const std::pair<Setter, const char*> setters[] = {

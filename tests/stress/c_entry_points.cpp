@@ -251,6 +251,11 @@ void submit(CWorld& w, const Calls& call) {
 void submit_and_free(CWorld& w, const Calls& call) {
   const OwnedJob made(call(quire_job_submit, w.cache, w.request));
 }
+void submit_many(CWorld& w, const Calls& call) {
+  std::array<quire_job*, 3> jobs{};
+  if (call(quire_job_submit_many, w.cache, w.request, jobs.data(), jobs.size()) == 0) return;
+  for (quire_job* const job : jobs) run_job(w, OwnedJob(job));
+}
 void fork_job(CWorld& w, const Calls& call) {
   run_job(w, OwnedJob(call(quire_job_fork, w.job, w.request)));
 }
@@ -396,6 +401,7 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"free request", kFrees, free_request},
       {"submit", 0, submit},
       {"submit and free", 0, submit_and_free},
+      {"submit many", 0, submit_many},
       {"fork", 0, fork_job},
       {"poll", 0, poll_job},
       {"poll to the end", 0, poll_job_to_the_end},

@@ -31,6 +31,16 @@ extern "C" {
 QUIRE_API quire_job* quire_job_submit(quire_cache* cache, quire_job_request* request, quire_error** error);
 
 /**
+ * Submits num_jobs (1 or more) copies of the request, all or none: completions of one prompt, which is
+ * computed once. Their seeds count up from that of the request; all else is the same, so that in a queue
+ * quire_event_job_id tells them apart. They go to out_jobs, [num_jobs]; the caller owns each. Returns 1, or 0
+ * on failure, as quire_job_submit, and with QUIRE_ERROR_INVALID_ARGUMENT where the queue of the cache could
+ * never hold so many.
+ */
+QUIRE_API int32_t quire_job_submit_many(quire_cache* cache, quire_job_request* request, quire_job** out_jobs,
+                                        size_t num_jobs, quire_error** error);
+
+/**
  * Takes the next event, waiting up to timeout_ns for one. The caller owns the event (quire_event_free). NULL
  * with *error NULL: the timeout passed, or the last event was taken before (so with QUIRE_WAIT_FOREVER, NULL
  * without an error is the end). Where another thread frees the job while this call waits, it ends as a

@@ -171,219 +171,219 @@ typedef long long swig_type_141;
 typedef _gostring_ swig_type_142;
 typedef long long swig_type_143;
 typedef _goslice_ swig_type_144;
-extern void _wrap_Swig_free_native_404d4c2b4afef93f(uintptr_t arg1);
-extern uintptr_t _wrap_Swig_malloc_native_404d4c2b4afef93f(swig_intgo arg1);
-extern int _wrap_QUIRE_WAIT_FOREVER_native_404d4c2b4afef93f(void);
-extern int _wrap_quire_error_code_native_404d4c2b4afef93f(uintptr_t arg1);
-extern swig_type_1 _wrap_quire_error_message_native_404d4c2b4afef93f(uintptr_t arg1);
-extern int _wrap_quire_error_free_native_404d4c2b4afef93f(uintptr_t arg1);
-extern swig_type_2 _wrap_quire_error_code_name_native_404d4c2b4afef93f(int arg1);
-extern swig_type_3 _wrap_quire_version_string_native_404d4c2b4afef93f(void);
-extern int _wrap_quire_abi_check_native_404d4c2b4afef93f(int arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_options_create_native_404d4c2b4afef93f(swig_voidp arg1);
-extern int _wrap_quire_runtime_options_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_options_set_num_threads_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_device_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_4 arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_log_level_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_memory_budget_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_options_create_native_404d4c2b4afef93f(swig_voidp arg1);
-extern int _wrap_quire_model_options_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_options_set_path_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_6 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_device_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_7 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_scope_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_cancel_native_404d4c2b4afef93f(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_options_create_native_404d4c2b4afef93f(swig_voidp arg1);
-extern int _wrap_quire_cache_options_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_max_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_tokens_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_batch_size_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_queue_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_kv_format_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_quota_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_10 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_11 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_max_pinned_pages_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_overtakes_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_create_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_num_devices_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_15 _wrap_quire_runtime_device_name_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_type_16 arg3, swig_voidp arg4);
-extern swig_type_17 _wrap_quire_runtime_device_description_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_type_18 arg3, swig_voidp arg4);
-extern swig_type_19 _wrap_quire_runtime_device_refusal_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_type_20 arg3, swig_voidp arg4);
-extern swig_type_21 _wrap_quire_runtime_device_memory_bytes_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_22 _wrap_quire_runtime_device_free_bytes_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_23 _wrap_quire_runtime_measure_read_rate_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_type_24 arg3, swig_voidp arg4);
-extern swig_type_25 _wrap_quire_runtime_measure_op_rate_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_404d4c2b4afef93f(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_26 _wrap_quire_model_encode_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_27 arg2, int arg3, int arg4, swig_type_28 arg5, swig_voidp arg6);
-extern swig_type_29 _wrap_quire_model_decode_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_30 arg2, int arg3, swig_type_31 arg4, swig_voidp arg5);
-extern swig_type_32 _wrap_quire_model_token_bytes_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_type_33 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_34 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_is_special_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_special_token_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_35 _wrap_quire_model_eos_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_36 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tokenizer_size_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_vocab_size_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_37 _wrap_quire_model_architecture_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_38 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_num_layers_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_hidden_size_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_heads_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_kv_heads_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_39 _wrap_quire_model_max_context_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern double _wrap_quire_model_bits_per_weight_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_40 _wrap_quire_model_weight_bytes_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_41 _wrap_quire_model_step_bytes_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_42 _wrap_quire_model_token_ops_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_43 _wrap_quire_model_logit_ops_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_tensors_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_44 _wrap_quire_model_tensor_name_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_type_45 arg3, swig_voidp arg4);
-extern swig_type_46 _wrap_quire_model_tensor_format_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_type_47 arg3, swig_voidp arg4);
-extern swig_type_48 _wrap_quire_model_tensor_shape_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
-extern swig_type_50 _wrap_quire_model_tensor_bytes_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tensor_layer_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_create_native_404d4c2b4afef93f(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_51 _wrap_quire_cache_required_bytes_native_404d4c2b4afef93f(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_52 _wrap_quire_cache_max_seq_len_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_vocab_size_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_stats_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_53 _wrap_quire_cache_metrics_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_54 arg2, swig_type_55 arg3, swig_voidp arg4);
-extern swig_type_56 _wrap_quire_cache_query_native_404d4c2b4afef93f(uintptr_t arg1, uintptr_t arg2, swig_type_57 arg3, swig_voidp arg4);
-extern swig_type_58 _wrap_quire_cache_pin_native_404d4c2b4afef93f(uintptr_t arg1, uintptr_t arg2, swig_type_59 arg3, swig_type_60 arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_unpin_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_61 arg2, swig_voidp arg3);
-extern swig_type_62 _wrap_quire_cache_score_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_63 arg2, swig_type_64 arg3, swig_type_65 arg4, uintptr_t arg5, swig_type_66 arg6, swig_voidp arg7);
-extern swig_type_67 _wrap_quire_cache_logits_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_68 arg2, swig_type_69 arg3, uintptr_t arg4, swig_type_70 arg5, swig_voidp arg6);
-extern swig_type_71 _wrap_quire_stats_page_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_72 _wrap_quire_stats_pages_total_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_73 _wrap_quire_stats_pages_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_74 _wrap_quire_stats_pages_cached_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_75 _wrap_quire_stats_pages_referenced_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_76 _wrap_quire_stats_pages_pinned_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_77 _wrap_quire_stats_pages_evicted_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_78 _wrap_quire_stats_pages_deduplicated_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_79 _wrap_quire_stats_jobs_queued_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_80 _wrap_quire_stats_jobs_running_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_81 _wrap_quire_stats_jobs_submitted_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_82 _wrap_quire_stats_jobs_finished_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_83 _wrap_quire_stats_jobs_failed_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_84 _wrap_quire_stats_jobs_cancelled_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_85 _wrap_quire_stats_preemptions_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_86 _wrap_quire_stats_steps_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_87 _wrap_quire_stats_prompt_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_88 _wrap_quire_stats_cached_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_89 _wrap_quire_stats_new_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_90 _wrap_quire_stats_draft_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_91 _wrap_quire_stats_accepted_draft_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_histogram_count_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_sum_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_quantile_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_93 _wrap_quire_stats_num_namespaces_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_namespace_name_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_type_95 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_stats_namespace_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_96 _wrap_quire_stats_device_bytes_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_stats_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_job_request_create_native_404d4c2b4afef93f(swig_voidp arg1);
-extern int _wrap_quire_job_request_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_kind_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_97 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_98 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_add_special_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_parse_special_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_new_tokens_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_new_tokens_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_99 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_100 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_stop_texts_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_ignore_eos_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_repetition_penalty_native_404d4c2b4afef93f(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_frequency_penalty_native_404d4c2b4afef93f(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_presence_penalty_native_404d4c2b4afef93f(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_range_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_decay_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_logit_bias_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_banned_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_temperature_native_404d4c2b4afef93f(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_k_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_p_native_404d4c2b4afef93f(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_p_native_404d4c2b4afef93f(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_emit_special_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_log_probs_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_log_probs_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_raw_logits_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_pooling_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_normalize_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_native_404d4c2b4afef93f(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_event_policy_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_unread_events_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prefill_events_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_priority_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reserve_whole_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reuse_prefix_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_publish_pages_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_submit_native_404d4c2b4afef93f(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_poll_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_wait_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_cancel_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_pause_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_resume_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_set_priority_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_rewind_native_404d4c2b4afef93f(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_fork_native_404d4c2b4afef93f(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_110 _wrap_quire_job_id_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_state_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_finish_reason_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_stop_token_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_job_stop_text_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_error_code_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_job_explain_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
-extern swig_type_115 _wrap_quire_job_prompt_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_116 _wrap_quire_job_cached_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_117 _wrap_quire_job_new_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_118 _wrap_quire_job_preemptions_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_119 _wrap_quire_job_time_queued_ns_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_120 _wrap_quire_job_time_prefill_ns_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_121 _wrap_quire_job_time_generate_ns_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_122 _wrap_quire_job_scores_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
-extern swig_type_124 _wrap_quire_job_raw_logits_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
-extern swig_type_126 _wrap_quire_job_embedding_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_queue_create_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_queue_wait_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern int _wrap_quire_queue_fd_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_close_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_type_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_129 _wrap_quire_event_user_data_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_130 _wrap_quire_event_job_id_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_131 _wrap_quire_event_text_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_132 _wrap_quire_event_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
-extern swig_type_134 _wrap_quire_event_log_probs_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
-extern swig_type_136 _wrap_quire_event_top_tokens_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
-extern swig_type_138 _wrap_quire_event_top_log_probs_native_404d4c2b4afef93f(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
-extern swig_type_140 _wrap_quire_event_prefill_done_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_141 _wrap_quire_event_prefill_total_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_finish_reason_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_error_code_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_142 _wrap_quire_event_error_message_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cancel_create_native_404d4c2b4afef93f(swig_voidp arg1);
-extern int _wrap_quire_cancel_trigger_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_is_triggered_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_free_native_404d4c2b4afef93f(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_143 _wrap_quire_diagnose_native_404d4c2b4afef93f(int arg1, swig_type_144 arg2, swig_voidp arg3);
+extern void _wrap_Swig_free_native_580aa55c83830d02(uintptr_t arg1);
+extern uintptr_t _wrap_Swig_malloc_native_580aa55c83830d02(swig_intgo arg1);
+extern int _wrap_QUIRE_WAIT_FOREVER_native_580aa55c83830d02(void);
+extern int _wrap_quire_error_code_native_580aa55c83830d02(uintptr_t arg1);
+extern swig_type_1 _wrap_quire_error_message_native_580aa55c83830d02(uintptr_t arg1);
+extern int _wrap_quire_error_free_native_580aa55c83830d02(uintptr_t arg1);
+extern swig_type_2 _wrap_quire_error_code_name_native_580aa55c83830d02(int arg1);
+extern swig_type_3 _wrap_quire_version_string_native_580aa55c83830d02(void);
+extern int _wrap_quire_abi_check_native_580aa55c83830d02(int arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_options_create_native_580aa55c83830d02(swig_voidp arg1);
+extern int _wrap_quire_runtime_options_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_options_set_num_threads_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_device_native_580aa55c83830d02(uintptr_t arg1, swig_type_4 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_log_level_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_memory_budget_native_580aa55c83830d02(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_options_create_native_580aa55c83830d02(swig_voidp arg1);
+extern int _wrap_quire_model_options_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_options_set_path_native_580aa55c83830d02(uintptr_t arg1, swig_type_6 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_device_native_580aa55c83830d02(uintptr_t arg1, swig_type_7 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_scope_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_cancel_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_options_create_native_580aa55c83830d02(swig_voidp arg1);
+extern int _wrap_quire_cache_options_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_options_set_max_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_tokens_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_batch_size_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_580aa55c83830d02(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_queue_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_kv_format_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_quota_native_580aa55c83830d02(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_580aa55c83830d02(uintptr_t arg1, swig_type_10 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_580aa55c83830d02(uintptr_t arg1, swig_type_11 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_max_pinned_pages_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_overtakes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_create_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_num_devices_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_15 _wrap_quire_runtime_device_name_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_16 arg3, swig_voidp arg4);
+extern swig_type_17 _wrap_quire_runtime_device_description_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_18 arg3, swig_voidp arg4);
+extern swig_type_19 _wrap_quire_runtime_device_refusal_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_20 arg3, swig_voidp arg4);
+extern swig_type_21 _wrap_quire_runtime_device_memory_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_22 _wrap_quire_runtime_device_free_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_23 _wrap_quire_runtime_measure_read_rate_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_24 arg3, swig_voidp arg4);
+extern swig_type_25 _wrap_quire_runtime_measure_op_rate_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_26 _wrap_quire_model_encode_native_580aa55c83830d02(uintptr_t arg1, swig_type_27 arg2, int arg3, int arg4, swig_type_28 arg5, swig_voidp arg6);
+extern swig_type_29 _wrap_quire_model_decode_native_580aa55c83830d02(uintptr_t arg1, swig_type_30 arg2, int arg3, swig_type_31 arg4, swig_voidp arg5);
+extern swig_type_32 _wrap_quire_model_token_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_33 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_580aa55c83830d02(uintptr_t arg1, swig_type_34 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_is_special_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_special_token_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_35 _wrap_quire_model_eos_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_36 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tokenizer_size_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_vocab_size_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_37 _wrap_quire_model_architecture_native_580aa55c83830d02(uintptr_t arg1, swig_type_38 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_num_layers_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_hidden_size_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_heads_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_kv_heads_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_39 _wrap_quire_model_max_context_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern double _wrap_quire_model_bits_per_weight_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_40 _wrap_quire_model_weight_bytes_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_41 _wrap_quire_model_step_bytes_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_42 _wrap_quire_model_token_ops_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_43 _wrap_quire_model_logit_ops_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_tensors_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_44 _wrap_quire_model_tensor_name_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_45 arg3, swig_voidp arg4);
+extern swig_type_46 _wrap_quire_model_tensor_format_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_47 arg3, swig_voidp arg4);
+extern swig_type_48 _wrap_quire_model_tensor_shape_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
+extern swig_type_50 _wrap_quire_model_tensor_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tensor_layer_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_create_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_close_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_51 _wrap_quire_cache_required_bytes_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_52 _wrap_quire_cache_max_seq_len_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_vocab_size_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_stats_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_53 _wrap_quire_cache_metrics_native_580aa55c83830d02(uintptr_t arg1, swig_type_54 arg2, swig_type_55 arg3, swig_voidp arg4);
+extern swig_type_56 _wrap_quire_cache_query_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_type_57 arg3, swig_voidp arg4);
+extern swig_type_58 _wrap_quire_cache_pin_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_type_59 arg3, swig_type_60 arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_unpin_native_580aa55c83830d02(uintptr_t arg1, swig_type_61 arg2, swig_voidp arg3);
+extern swig_type_62 _wrap_quire_cache_score_native_580aa55c83830d02(uintptr_t arg1, swig_type_63 arg2, swig_type_64 arg3, swig_type_65 arg4, uintptr_t arg5, swig_type_66 arg6, swig_voidp arg7);
+extern swig_type_67 _wrap_quire_cache_logits_native_580aa55c83830d02(uintptr_t arg1, swig_type_68 arg2, swig_type_69 arg3, uintptr_t arg4, swig_type_70 arg5, swig_voidp arg6);
+extern swig_type_71 _wrap_quire_stats_page_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_72 _wrap_quire_stats_pages_total_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_73 _wrap_quire_stats_pages_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_74 _wrap_quire_stats_pages_cached_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_75 _wrap_quire_stats_pages_referenced_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_76 _wrap_quire_stats_pages_pinned_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_77 _wrap_quire_stats_pages_evicted_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_78 _wrap_quire_stats_pages_deduplicated_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_79 _wrap_quire_stats_jobs_queued_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_80 _wrap_quire_stats_jobs_running_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_stats_jobs_submitted_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_82 _wrap_quire_stats_jobs_finished_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_83 _wrap_quire_stats_jobs_failed_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_84 _wrap_quire_stats_jobs_cancelled_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_85 _wrap_quire_stats_preemptions_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_86 _wrap_quire_stats_steps_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_87 _wrap_quire_stats_prompt_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_88 _wrap_quire_stats_cached_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_89 _wrap_quire_stats_new_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_90 _wrap_quire_stats_draft_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_91 _wrap_quire_stats_accepted_draft_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_histogram_count_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_sum_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_quantile_native_580aa55c83830d02(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern swig_type_93 _wrap_quire_stats_num_namespaces_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_namespace_name_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_95 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_stats_namespace_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_96 _wrap_quire_stats_device_bytes_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_stats_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_job_request_create_native_580aa55c83830d02(swig_voidp arg1);
+extern int _wrap_quire_job_request_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_kind_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_580aa55c83830d02(uintptr_t arg1, swig_type_97 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_98 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_add_special_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_parse_special_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_new_tokens_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_new_tokens_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_99 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_580aa55c83830d02(uintptr_t arg1, swig_type_100 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_stop_texts_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_ignore_eos_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_580aa55c83830d02(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_repetition_penalty_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_frequency_penalty_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_presence_penalty_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_range_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_decay_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_logit_bias_native_580aa55c83830d02(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_banned_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_k_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_p_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_p_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_emit_special_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_log_probs_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_log_probs_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_raw_logits_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_pooling_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_normalize_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_580aa55c83830d02(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_event_policy_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_unread_events_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prefill_events_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_580aa55c83830d02(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_priority_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reserve_whole_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reuse_prefix_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_publish_pages_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_submit_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_poll_native_580aa55c83830d02(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_wait_native_580aa55c83830d02(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_cancel_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_pause_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_resume_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_set_priority_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_rewind_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_fork_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_110 _wrap_quire_job_id_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_state_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_finish_reason_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_stop_token_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_111 _wrap_quire_job_stop_text_native_580aa55c83830d02(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_error_code_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_113 _wrap_quire_job_explain_native_580aa55c83830d02(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
+extern swig_type_115 _wrap_quire_job_prompt_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_116 _wrap_quire_job_cached_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_117 _wrap_quire_job_new_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_118 _wrap_quire_job_preemptions_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_119 _wrap_quire_job_time_queued_ns_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_120 _wrap_quire_job_time_prefill_ns_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_121 _wrap_quire_job_time_generate_ns_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_122 _wrap_quire_job_scores_native_580aa55c83830d02(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern swig_type_124 _wrap_quire_job_raw_logits_native_580aa55c83830d02(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
+extern swig_type_126 _wrap_quire_job_embedding_native_580aa55c83830d02(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_create_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_queue_wait_native_580aa55c83830d02(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern int _wrap_quire_queue_fd_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_close_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_type_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_129 _wrap_quire_event_user_data_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_130 _wrap_quire_event_job_id_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_131 _wrap_quire_event_text_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_132 _wrap_quire_event_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern swig_type_134 _wrap_quire_event_log_probs_native_580aa55c83830d02(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern swig_type_136 _wrap_quire_event_top_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
+extern swig_type_138 _wrap_quire_event_top_log_probs_native_580aa55c83830d02(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern swig_type_140 _wrap_quire_event_prefill_done_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_141 _wrap_quire_event_prefill_total_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_finish_reason_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_error_code_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_142 _wrap_quire_event_error_message_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cancel_create_native_580aa55c83830d02(swig_voidp arg1);
+extern int _wrap_quire_cancel_trigger_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_is_triggered_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_143 _wrap_quire_diagnose_native_580aa55c83830d02(int arg1, swig_type_144 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -418,13 +418,13 @@ type _ sync.Mutex
 
 func Swig_free(arg1 uintptr) {
 	_swig_i_0 := arg1
-	C._wrap_Swig_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0))
+	C._wrap_Swig_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0))
 }
 
 func Swig_malloc(arg1 int) (_swig_ret uintptr) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_Swig_malloc_native_404d4c2b4afef93f(C.swig_intgo(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_Swig_malloc_native_580aa55c83830d02(C.swig_intgo(_swig_i_0)))
 	return swig_r
 }
 
@@ -482,7 +482,7 @@ type CancelHandle uintptr
 
 func _swig_getQUIRE_WAIT_FOREVER() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_404d4c2b4afef93f())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_580aa55c83830d02())
 	return swig_r
 }
 
@@ -513,7 +513,7 @@ func Quire_error_code(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_code_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_code_native_580aa55c83830d02(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -521,7 +521,7 @@ func Quire_error_message(arg1 ErrorHandle) (_swig_ret string) {
 	var swig_r string
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r_p := C._wrap_quire_error_message_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_message_native_580aa55c83830d02(C.uintptr_t(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -532,14 +532,14 @@ func Quire_error_free(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
 func Quire_error_code_name(arg1 int32) (_swig_ret string) {
 	var swig_r string
 	_swig_i_0 := arg1
-	swig_r_p := C._wrap_quire_error_code_name_native_404d4c2b4afef93f(C.int(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_code_name_native_580aa55c83830d02(C.int(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -553,7 +553,7 @@ const QUIRE_ABI_MAJOR int32 = 0
 const QUIRE_ABI_MINOR int32 = 1
 func Quire_version_string() (_swig_ret string) {
 	var swig_r string
-	swig_r_p := C._wrap_quire_version_string_native_404d4c2b4afef93f()
+	swig_r_p := C._wrap_quire_version_string_native_580aa55c83830d02()
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -565,7 +565,7 @@ func Quire_abi_check(arg1 int32, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_abi_check_native_404d4c2b4afef93f(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_abi_check_native_580aa55c83830d02(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -589,7 +589,7 @@ const QUIRE_QUOTA_PINNED_PAGES int32 = 3
 func Quire_runtime_options_create(arg1 *ErrorHandle) (_swig_ret RuntimeOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_404d4c2b4afef93f(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_580aa55c83830d02(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 RuntimeOptionsHandle
 swig_r_1 = RuntimeOptionsHandle(swig_r)
 	return swig_r_1
@@ -600,7 +600,7 @@ func Quire_runtime_options_free(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -610,7 +610,7 @@ func Quire_runtime_options_set_num_threads(arg1 RuntimeOptionsHandle, arg2 int32
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -621,7 +621,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_4)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_4)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -634,7 +634,7 @@ func Quire_runtime_options_set_log_level(arg1 RuntimeOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -644,14 +644,14 @@ func Quire_runtime_options_set_memory_budget(arg1 RuntimeOptionsHandle, arg2 int
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_5(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_5(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
 func Quire_model_options_create(arg1 *ErrorHandle) (_swig_ret ModelOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_404d4c2b4afef93f(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_580aa55c83830d02(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 ModelOptionsHandle
 swig_r_1 = ModelOptionsHandle(swig_r)
 	return swig_r_1
@@ -662,7 +662,7 @@ func Quire_model_options_free(arg1 ModelOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_options_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_options_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -673,7 +673,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -687,7 +687,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_7)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_7)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -700,7 +700,7 @@ func Quire_model_options_set_scope(arg1 ModelOptionsHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -711,14 +711,14 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_cancel_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_cancel_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
 func Quire_cache_options_create(arg1 *ErrorHandle) (_swig_ret CacheOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_404d4c2b4afef93f(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_580aa55c83830d02(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CacheOptionsHandle
 swig_r_1 = CacheOptionsHandle(swig_r)
 	return swig_r_1
@@ -729,7 +729,7 @@ func Quire_cache_options_free(arg1 CacheOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_options_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_options_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -739,7 +739,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_8(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_8(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -749,7 +749,7 @@ func Quire_cache_options_set_page_tokens(arg1 CacheOptionsHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -759,7 +759,7 @@ func Quire_cache_options_set_max_batch_size(arg1 CacheOptionsHandle, arg2 int32,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -769,7 +769,7 @@ func Quire_cache_options_set_max_chunk_tokens(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -779,7 +779,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_9(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_9(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -789,7 +789,7 @@ func Quire_cache_options_set_max_queue(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -799,7 +799,7 @@ func Quire_cache_options_set_kv_format(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -810,7 +810,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -823,7 +823,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -838,7 +838,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -851,7 +851,7 @@ func Quire_cache_options_set_max_pinned_pages(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -861,7 +861,7 @@ func Quire_cache_options_set_max_overtakes(arg1 CacheOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -871,7 +871,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_12(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_12(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -881,7 +881,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -891,7 +891,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -900,7 +900,7 @@ func Quire_runtime_create(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 RuntimeHandle
 swig_r_1 = RuntimeHandle(swig_r)
 	return swig_r_1
@@ -911,7 +911,7 @@ func Quire_runtime_free(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -920,7 +920,7 @@ func Quire_runtime_num_devices(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -931,7 +931,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -945,7 +945,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -959,7 +959,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -972,7 +972,7 @@ func Quire_runtime_device_memory_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -982,7 +982,7 @@ func Quire_runtime_device_free_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Error
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -993,7 +993,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_measure_read_rate_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_24(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_measure_read_rate_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_24(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1003,7 +1003,7 @@ func Quire_runtime_measure_op_rate(arg1 RuntimeHandle, arg2 int32, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_measure_op_rate_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_measure_op_rate_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1018,7 +1018,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1029,7 +1029,7 @@ func Quire_model_free(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1043,7 +1043,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_27)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_27)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1061,7 +1061,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1078,7 +1078,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1092,7 +1092,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1105,7 +1105,7 @@ func Quire_model_is_special(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_is_special_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_is_special_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1115,7 +1115,7 @@ func Quire_model_special_token(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_special_token_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_special_token_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1125,7 +1125,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1137,7 +1137,7 @@ func Quire_model_tokenizer_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1146,7 +1146,7 @@ func Quire_model_vocab_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1156,7 +1156,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1168,7 +1168,7 @@ func Quire_model_num_layers(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_layers_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_layers_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1177,7 +1177,7 @@ func Quire_model_hidden_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1186,7 +1186,7 @@ func Quire_model_num_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_heads_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_heads_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1195,7 +1195,7 @@ func Quire_model_num_kv_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1204,7 +1204,7 @@ func Quire_model_max_context(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_max_context_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_max_context_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1213,7 +1213,7 @@ func Quire_model_bits_per_weight(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1222,7 +1222,7 @@ func Quire_model_weight_bytes(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1231,7 +1231,7 @@ func Quire_model_step_bytes(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_step_bytes_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_step_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1240,7 +1240,7 @@ func Quire_model_token_ops(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_token_ops_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_token_ops_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1249,7 +1249,7 @@ func Quire_model_logit_ops(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_logit_ops_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_logit_ops_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1258,7 +1258,7 @@ func Quire_model_num_tensors(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1269,7 +1269,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1283,7 +1283,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1297,7 +1297,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1310,7 +1310,7 @@ func Quire_model_tensor_bytes(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1320,7 +1320,7 @@ func Quire_model_tensor_layer(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1331,7 +1331,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_cache_create_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 CacheHandle
 swig_r_1 = CacheHandle(swig_r)
 	return swig_r_1
@@ -1342,7 +1342,7 @@ func Quire_cache_free(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1351,7 +1351,7 @@ func Quire_cache_close(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_close_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1362,7 +1362,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1371,7 +1371,7 @@ func Quire_cache_max_seq_len(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1380,7 +1380,7 @@ func Quire_cache_vocab_size(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1389,7 +1389,7 @@ func Quire_cache_stats(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret StatsHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -1403,7 +1403,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_55)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_55)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1421,7 +1421,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_query_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_57(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_57(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1434,7 +1434,7 @@ _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_59(_swig_i_2), C.swig_type_60(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_59(_swig_i_2), C.swig_type_60(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1444,7 +1444,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_61(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_61(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1459,7 +1459,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_1)), C.swig_type_64(_swig_i_2), C.swig_type_65(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_66)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_1)), C.swig_type_64(_swig_i_2), C.swig_type_65(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_66)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1479,7 +1479,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), C.swig_type_69(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), C.swig_type_69(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1501,7 +1501,7 @@ func Quire_stats_page_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1510,7 +1510,7 @@ func Quire_stats_pages_total(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1519,7 +1519,7 @@ func Quire_stats_pages_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1528,7 +1528,7 @@ func Quire_stats_pages_cached(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1537,7 +1537,7 @@ func Quire_stats_pages_referenced(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1546,7 +1546,7 @@ func Quire_stats_pages_pinned(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1555,7 +1555,7 @@ func Quire_stats_pages_evicted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1564,7 +1564,7 @@ func Quire_stats_pages_deduplicated(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1573,7 +1573,7 @@ func Quire_stats_jobs_queued(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1582,7 +1582,7 @@ func Quire_stats_jobs_running(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1591,7 +1591,7 @@ func Quire_stats_jobs_submitted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1600,7 +1600,7 @@ func Quire_stats_jobs_finished(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1609,7 +1609,7 @@ func Quire_stats_jobs_failed(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1618,7 +1618,7 @@ func Quire_stats_jobs_cancelled(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1627,7 +1627,7 @@ func Quire_stats_preemptions(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1636,7 +1636,7 @@ func Quire_stats_steps(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_steps_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_steps_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1645,7 +1645,7 @@ func Quire_stats_prompt_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1654,7 +1654,7 @@ func Quire_stats_cached_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1663,7 +1663,7 @@ func Quire_stats_new_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1672,7 +1672,7 @@ func Quire_stats_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1681,7 +1681,7 @@ func Quire_stats_accepted_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1691,7 +1691,7 @@ func Quire_stats_histogram_count(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1701,7 +1701,7 @@ func Quire_stats_histogram_sum(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1712,7 +1712,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1721,7 +1721,7 @@ func Quire_stats_num_namespaces(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1732,7 +1732,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_95)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_95)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1745,7 +1745,7 @@ func Quire_stats_namespace(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -1756,7 +1756,7 @@ func Quire_stats_device_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1765,7 +1765,7 @@ func Quire_stats_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_stats_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_stats_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1781,7 +1781,7 @@ const QUIRE_EVENTS_END int32 = 2
 func Quire_job_request_create(arg1 *ErrorHandle) (_swig_ret JobRequestHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_404d4c2b4afef93f(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_580aa55c83830d02(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 JobRequestHandle
 swig_r_1 = JobRequestHandle(swig_r)
 	return swig_r_1
@@ -1792,7 +1792,7 @@ func Quire_job_request_free(arg1 JobRequestHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1802,7 +1802,7 @@ func Quire_job_request_set_kind(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1813,7 +1813,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_97)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_97)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1826,7 +1826,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_98)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_98)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1839,7 +1839,7 @@ func Quire_job_request_set_add_special(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1849,7 +1849,7 @@ func Quire_job_request_set_parse_special(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1859,7 +1859,7 @@ func Quire_job_request_set_max_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1869,7 +1869,7 @@ func Quire_job_request_set_min_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1879,7 +1879,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_99)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_99)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1893,7 +1893,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1905,7 +1905,7 @@ func Quire_job_request_clear_stop_texts(arg1 JobRequestHandle, arg2 *ErrorHandle
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1915,7 +1915,7 @@ func Quire_job_request_set_ignore_eos(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1925,7 +1925,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_101(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_101(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1935,7 +1935,7 @@ func Quire_job_request_set_repetition_penalty(arg1 JobRequestHandle, arg2 float6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1945,7 +1945,7 @@ func Quire_job_request_set_frequency_penalty(arg1 JobRequestHandle, arg2 float64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1955,7 +1955,7 @@ func Quire_job_request_set_presence_penalty(arg1 JobRequestHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1965,7 +1965,7 @@ func Quire_job_request_set_penalty_range(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1975,7 +1975,7 @@ func Quire_job_request_set_penalty_decay(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1986,7 +1986,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1996,7 +1996,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2009,7 +2009,7 @@ func Quire_job_request_set_temperature(arg1 JobRequestHandle, arg2 float64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2019,7 +2019,7 @@ func Quire_job_request_set_top_k(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2029,7 +2029,7 @@ func Quire_job_request_set_top_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2039,7 +2039,7 @@ func Quire_job_request_set_min_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2049,7 +2049,7 @@ func Quire_job_request_set_emit_special(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2059,7 +2059,7 @@ func Quire_job_request_set_log_probs(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2069,7 +2069,7 @@ func Quire_job_request_set_top_log_probs(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2079,7 +2079,7 @@ func Quire_job_request_set_raw_logits(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2089,7 +2089,7 @@ func Quire_job_request_set_pooling(arg1 JobRequestHandle, arg2 int32, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2099,7 +2099,7 @@ func Quire_job_request_set_normalize(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2109,7 +2109,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_103(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_103(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2120,7 +2120,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2130,7 +2130,7 @@ func Quire_job_request_set_event_policy(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2140,7 +2140,7 @@ func Quire_job_request_set_max_unread_events(arg1 JobRequestHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2150,7 +2150,7 @@ func Quire_job_request_set_prefill_events(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prefill_events_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prefill_events_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2161,7 +2161,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2174,7 +2174,7 @@ func Quire_job_request_set_priority(arg1 JobRequestHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2184,7 +2184,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_105(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_105(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2194,7 +2194,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_106(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_106(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2204,7 +2204,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_107(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_107(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2214,7 +2214,7 @@ func Quire_job_request_set_reserve_whole(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2224,7 +2224,7 @@ func Quire_job_request_set_reuse_prefix(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2234,7 +2234,7 @@ func Quire_job_request_set_publish_pages(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2250,7 +2250,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_submit_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_submit_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -2262,7 +2262,7 @@ func Quire_job_poll(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret Ev
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_poll_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_108(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_poll_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_108(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2274,7 +2274,7 @@ func Quire_job_wait(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret in
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_wait_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2283,7 +2283,7 @@ func Quire_job_cancel(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_cancel_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_cancel_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2292,7 +2292,7 @@ func Quire_job_free(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2301,7 +2301,7 @@ func Quire_job_pause(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_pause_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_pause_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2310,7 +2310,7 @@ func Quire_job_resume(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_resume_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_resume_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2320,7 +2320,7 @@ func Quire_job_set_priority(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_set_priority_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_set_priority_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2330,7 +2330,7 @@ func Quire_job_rewind(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_rewind_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_rewind_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2341,7 +2341,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_fork_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_fork_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -2352,7 +2352,7 @@ func Quire_job_id(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_id_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_id_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2361,7 +2361,7 @@ func Quire_job_state(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_state_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_state_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2370,7 +2370,7 @@ func Quire_job_finish_reason(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2379,7 +2379,7 @@ func Quire_job_stop_token(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_stop_token_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_stop_token_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2389,7 +2389,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2401,7 +2401,7 @@ func Quire_job_error_code(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_error_code_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_error_code_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2411,7 +2411,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2423,7 +2423,7 @@ func Quire_job_prompt_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2432,7 +2432,7 @@ func Quire_job_cached_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2441,7 +2441,7 @@ func Quire_job_new_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2450,7 +2450,7 @@ func Quire_job_preemptions(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_preemptions_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_preemptions_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2459,7 +2459,7 @@ func Quire_job_time_queued_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2468,7 +2468,7 @@ func Quire_job_time_prefill_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_prefill_ns_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_prefill_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2477,7 +2477,7 @@ func Quire_job_time_generate_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2487,7 +2487,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_123)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_123)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2500,7 +2500,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2513,7 +2513,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2525,7 +2525,7 @@ func Quire_queue_create(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret QueueH
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_queue_create_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_queue_create_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
@@ -2537,7 +2537,7 @@ func Quire_queue_wait(arg1 QueueHandle, arg2 int64, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_type_128(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_128(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2548,7 +2548,7 @@ func Quire_queue_fd(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_fd_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_fd_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2557,7 +2557,7 @@ func Quire_queue_close(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_close_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_close_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2566,7 +2566,7 @@ func Quire_queue_free(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2588,7 +2588,7 @@ func Quire_event_type(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_type_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_type_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2597,7 +2597,7 @@ func Quire_event_user_data(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret uint6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_event_user_data_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_event_user_data_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2606,7 +2606,7 @@ func Quire_event_job_id(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_job_id_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_job_id_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2615,7 +2615,7 @@ func Quire_event_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_text_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -2628,7 +2628,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2641,7 +2641,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2654,7 +2654,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2667,7 +2667,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2679,7 +2679,7 @@ func Quire_event_prefill_done(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_prefill_done_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_prefill_done_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2688,7 +2688,7 @@ func Quire_event_prefill_total(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_prefill_total_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_prefill_total_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2697,7 +2697,7 @@ func Quire_event_finish_reason(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2706,7 +2706,7 @@ func Quire_event_error_code(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_error_code_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_error_code_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2715,7 +2715,7 @@ func Quire_event_error_message(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret s
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_error_message_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_error_message_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -2727,14 +2727,14 @@ func Quire_event_free(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
 func Quire_cancel_create(arg1 *ErrorHandle) (_swig_ret CancelHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_404d4c2b4afef93f(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_580aa55c83830d02(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CancelHandle
 swig_r_1 = CancelHandle(swig_r)
 	return swig_r_1
@@ -2745,7 +2745,7 @@ func Quire_cancel_trigger(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2754,7 +2754,7 @@ func Quire_cancel_is_triggered(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2763,7 +2763,7 @@ func Quire_cancel_free(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_free_native_404d4c2b4afef93f(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_free_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2774,7 +2774,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_404d4c2b4afef93f(C.int(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_580aa55c83830d02(C.int(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -179,7 +179,7 @@ static void* Swig_malloc(int c) {
 extern "C" {
 #endif
 
-void _wrap_Swig_free_native_404d4c2b4afef93f(void *_swig_go_0) {
+void _wrap_Swig_free_native_580aa55c83830d02(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
   
   arg1 = *(void **)&_swig_go_0; 
@@ -189,7 +189,7 @@ void _wrap_Swig_free_native_404d4c2b4afef93f(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_native_404d4c2b4afef93f(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_native_580aa55c83830d02(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -202,7 +202,7 @@ void *_wrap_Swig_malloc_native_404d4c2b4afef93f(intgo _swig_go_0) {
 }
 
 
-int _wrap_QUIRE_WAIT_FOREVER_native_404d4c2b4afef93f() {
+int _wrap_QUIRE_WAIT_FOREVER_native_580aa55c83830d02() {
   int result;
   int _swig_go_result;
   
@@ -213,7 +213,7 @@ int _wrap_QUIRE_WAIT_FOREVER_native_404d4c2b4afef93f() {
 }
 
 
-int _wrap_quire_error_code_native_404d4c2b4afef93f(quire_error *_swig_go_0) {
+int _wrap_quire_error_code_native_580aa55c83830d02(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -226,7 +226,7 @@ int _wrap_quire_error_code_native_404d4c2b4afef93f(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_message_native_404d4c2b4afef93f(quire_error *_swig_go_0) {
+_gostring_ _wrap_quire_error_message_native_580aa55c83830d02(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   size_t length2 ;
@@ -246,7 +246,7 @@ _gostring_ _wrap_quire_error_message_native_404d4c2b4afef93f(quire_error *_swig_
 }
 
 
-int _wrap_quire_error_free_native_404d4c2b4afef93f(quire_error *_swig_go_0) {
+int _wrap_quire_error_free_native_580aa55c83830d02(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -259,7 +259,7 @@ int _wrap_quire_error_free_native_404d4c2b4afef93f(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_code_name_native_404d4c2b4afef93f(int _swig_go_0) {
+_gostring_ _wrap_quire_error_code_name_native_580aa55c83830d02(int _swig_go_0) {
   int32_t arg1 ;
   char *result = 0 ;
   _gostring_ _swig_go_result;
@@ -275,7 +275,7 @@ _gostring_ _wrap_quire_error_code_name_native_404d4c2b4afef93f(int _swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_version_string_native_404d4c2b4afef93f() {
+_gostring_ _wrap_quire_version_string_native_580aa55c83830d02() {
   char *result = 0 ;
   _gostring_ _swig_go_result;
   
@@ -289,7 +289,7 @@ _gostring_ _wrap_quire_version_string_native_404d4c2b4afef93f() {
 }
 
 
-int _wrap_quire_abi_check_native_404d4c2b4afef93f(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_abi_check_native_580aa55c83830d02(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -306,7 +306,7 @@ int _wrap_quire_abi_check_native_404d4c2b4afef93f(int _swig_go_0, int _swig_go_1
 }
 
 
-quire_runtime_options *_wrap_quire_runtime_options_create_native_404d4c2b4afef93f(quire_error **_swig_go_0) {
+quire_runtime_options *_wrap_quire_runtime_options_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_runtime_options *result = 0 ;
   quire_runtime_options *_swig_go_result;
@@ -319,7 +319,7 @@ quire_runtime_options *_wrap_quire_runtime_options_create_native_404d4c2b4afef93
 }
 
 
-int _wrap_quire_runtime_options_free_native_404d4c2b4afef93f(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_options_free_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -334,7 +334,7 @@ int _wrap_quire_runtime_options_free_native_404d4c2b4afef93f(quire_runtime_optio
 }
 
 
-int _wrap_quire_runtime_options_set_num_threads_native_404d4c2b4afef93f(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_num_threads_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -351,7 +351,7 @@ int _wrap_quire_runtime_options_set_num_threads_native_404d4c2b4afef93f(quire_ru
 }
 
 
-int _wrap_quire_runtime_options_set_device_native_404d4c2b4afef93f(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_device_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -370,7 +370,7 @@ int _wrap_quire_runtime_options_set_device_native_404d4c2b4afef93f(quire_runtime
 }
 
 
-int _wrap_quire_runtime_options_set_log_level_native_404d4c2b4afef93f(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_log_level_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -387,7 +387,7 @@ int _wrap_quire_runtime_options_set_log_level_native_404d4c2b4afef93f(quire_runt
 }
 
 
-int _wrap_quire_runtime_options_set_memory_budget_native_404d4c2b4afef93f(quire_runtime_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_memory_budget_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -404,7 +404,7 @@ int _wrap_quire_runtime_options_set_memory_budget_native_404d4c2b4afef93f(quire_
 }
 
 
-quire_model_options *_wrap_quire_model_options_create_native_404d4c2b4afef93f(quire_error **_swig_go_0) {
+quire_model_options *_wrap_quire_model_options_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_model_options *result = 0 ;
   quire_model_options *_swig_go_result;
@@ -417,7 +417,7 @@ quire_model_options *_wrap_quire_model_options_create_native_404d4c2b4afef93f(qu
 }
 
 
-int _wrap_quire_model_options_free_native_404d4c2b4afef93f(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_options_free_native_580aa55c83830d02(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -432,7 +432,7 @@ int _wrap_quire_model_options_free_native_404d4c2b4afef93f(quire_model_options *
 }
 
 
-int _wrap_quire_model_options_set_path_native_404d4c2b4afef93f(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_path_native_580aa55c83830d02(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -451,7 +451,7 @@ int _wrap_quire_model_options_set_path_native_404d4c2b4afef93f(quire_model_optio
 }
 
 
-int _wrap_quire_model_options_set_device_native_404d4c2b4afef93f(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_device_native_580aa55c83830d02(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -470,7 +470,7 @@ int _wrap_quire_model_options_set_device_native_404d4c2b4afef93f(quire_model_opt
 }
 
 
-int _wrap_quire_model_options_set_scope_native_404d4c2b4afef93f(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_scope_native_580aa55c83830d02(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -487,7 +487,7 @@ int _wrap_quire_model_options_set_scope_native_404d4c2b4afef93f(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_cancel_native_404d4c2b4afef93f(quire_model_options *_swig_go_0, quire_cancel *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_cancel_native_580aa55c83830d02(quire_model_options *_swig_go_0, quire_cancel *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cancel *arg2 = (quire_cancel *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -504,7 +504,7 @@ int _wrap_quire_model_options_set_cancel_native_404d4c2b4afef93f(quire_model_opt
 }
 
 
-quire_cache_options *_wrap_quire_cache_options_create_native_404d4c2b4afef93f(quire_error **_swig_go_0) {
+quire_cache_options *_wrap_quire_cache_options_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
   quire_cache_options *_swig_go_result;
@@ -517,7 +517,7 @@ quire_cache_options *_wrap_quire_cache_options_create_native_404d4c2b4afef93f(qu
 }
 
 
-int _wrap_quire_cache_options_free_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_options_free_native_580aa55c83830d02(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -532,7 +532,7 @@ int _wrap_quire_cache_options_free_native_404d4c2b4afef93f(quire_cache_options *
 }
 
 
-int _wrap_quire_cache_options_set_max_tokens_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_tokens_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -549,7 +549,7 @@ int _wrap_quire_cache_options_set_max_tokens_native_404d4c2b4afef93f(quire_cache
 }
 
 
-int _wrap_quire_cache_options_set_page_tokens_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_page_tokens_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -566,7 +566,7 @@ int _wrap_quire_cache_options_set_page_tokens_native_404d4c2b4afef93f(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_batch_size_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_batch_size_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -583,7 +583,7 @@ int _wrap_quire_cache_options_set_max_batch_size_native_404d4c2b4afef93f(quire_c
 }
 
 
-int _wrap_quire_cache_options_set_max_chunk_tokens_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_chunk_tokens_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -600,7 +600,7 @@ int _wrap_quire_cache_options_set_max_chunk_tokens_native_404d4c2b4afef93f(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_seq_len_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_seq_len_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -617,7 +617,7 @@ int _wrap_quire_cache_options_set_max_seq_len_native_404d4c2b4afef93f(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_queue_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_queue_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -634,7 +634,7 @@ int _wrap_quire_cache_options_set_max_queue_native_404d4c2b4afef93f(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_kv_format_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_kv_format_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -651,7 +651,7 @@ int _wrap_quire_cache_options_set_kv_format_native_404d4c2b4afef93f(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_quota_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_quota_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -670,7 +670,7 @@ int _wrap_quire_cache_options_set_quota_native_404d4c2b4afef93f(quire_cache_opti
 }
 
 
-int _wrap_quire_cache_options_set_namespace_quota_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_options_set_namespace_quota_native_580aa55c83830d02(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -693,7 +693,7 @@ int _wrap_quire_cache_options_set_namespace_quota_native_404d4c2b4afef93f(quire_
 }
 
 
-int _wrap_quire_cache_options_set_namespace_weight_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_namespace_weight_native_580aa55c83830d02(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -714,7 +714,7 @@ int _wrap_quire_cache_options_set_namespace_weight_native_404d4c2b4afef93f(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_pinned_pages_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_pinned_pages_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -731,7 +731,7 @@ int _wrap_quire_cache_options_set_max_pinned_pages_native_404d4c2b4afef93f(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_overtakes_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_overtakes_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -748,7 +748,7 @@ int _wrap_quire_cache_options_set_max_overtakes_native_404d4c2b4afef93f(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_ageing_ns_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_ageing_ns_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -765,7 +765,7 @@ int _wrap_quire_cache_options_set_ageing_ns_native_404d4c2b4afef93f(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_step_timeout_ns_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_timeout_ns_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -782,7 +782,7 @@ int _wrap_quire_cache_options_set_step_timeout_ns_native_404d4c2b4afef93f(quire_
 }
 
 
-int _wrap_quire_cache_options_set_close_timeout_ns_native_404d4c2b4afef93f(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_close_timeout_ns_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -799,7 +799,7 @@ int _wrap_quire_cache_options_set_close_timeout_ns_native_404d4c2b4afef93f(quire
 }
 
 
-quire_runtime *_wrap_quire_runtime_create_native_404d4c2b4afef93f(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+quire_runtime *_wrap_quire_runtime_create_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_runtime *result = 0 ;
@@ -814,7 +814,7 @@ quire_runtime *_wrap_quire_runtime_create_native_404d4c2b4afef93f(quire_runtime_
 }
 
 
-int _wrap_quire_runtime_free_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_free_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -829,7 +829,7 @@ int _wrap_quire_runtime_free_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, 
 }
 
 
-int _wrap_quire_runtime_num_devices_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_num_devices_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -844,7 +844,7 @@ int _wrap_quire_runtime_num_devices_native_404d4c2b4afef93f(quire_runtime *_swig
 }
 
 
-long long _wrap_quire_runtime_device_name_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_name_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -865,7 +865,7 @@ long long _wrap_quire_runtime_device_name_native_404d4c2b4afef93f(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_device_description_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_description_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -886,7 +886,7 @@ long long _wrap_quire_runtime_device_description_native_404d4c2b4afef93f(quire_r
 }
 
 
-long long _wrap_quire_runtime_device_refusal_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_refusal_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -907,7 +907,7 @@ long long _wrap_quire_runtime_device_refusal_native_404d4c2b4afef93f(quire_runti
 }
 
 
-long long _wrap_quire_runtime_device_memory_bytes_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_memory_bytes_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -924,7 +924,7 @@ long long _wrap_quire_runtime_device_memory_bytes_native_404d4c2b4afef93f(quire_
 }
 
 
-long long _wrap_quire_runtime_device_free_bytes_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_free_bytes_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -941,7 +941,7 @@ long long _wrap_quire_runtime_device_free_bytes_native_404d4c2b4afef93f(quire_ru
 }
 
 
-long long _wrap_quire_runtime_measure_read_rate_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_measure_read_rate_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   int64_t arg3 ;
@@ -960,7 +960,7 @@ long long _wrap_quire_runtime_measure_read_rate_native_404d4c2b4afef93f(quire_ru
 }
 
 
-long long _wrap_quire_runtime_measure_op_rate_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_measure_op_rate_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -977,7 +977,7 @@ long long _wrap_quire_runtime_measure_op_rate_native_404d4c2b4afef93f(quire_runt
 }
 
 
-quire_model *_wrap_quire_model_load_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_model *_wrap_quire_model_load_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -994,7 +994,7 @@ quire_model *_wrap_quire_model_load_native_404d4c2b4afef93f(quire_runtime *_swig
 }
 
 
-int _wrap_quire_model_free_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_free_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1009,7 +1009,7 @@ int _wrap_quire_model_free_native_404d4c2b4afef93f(quire_model *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_model_encode_native_404d4c2b4afef93f(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_model_encode_native_580aa55c83830d02(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1036,7 +1036,7 @@ long long _wrap_quire_model_encode_native_404d4c2b4afef93f(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_decode_native_404d4c2b4afef93f(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_model_decode_native_580aa55c83830d02(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1061,7 +1061,7 @@ long long _wrap_quire_model_decode_native_404d4c2b4afef93f(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_token_bytes_native_404d4c2b4afef93f(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_token_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   uint8_t *arg3 = (uint8_t *) 0 ;
@@ -1082,7 +1082,7 @@ long long _wrap_quire_model_token_bytes_native_404d4c2b4afef93f(quire_model *_sw
 }
 
 
-int _wrap_quire_model_find_token_native_404d4c2b4afef93f(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_find_token_native_580aa55c83830d02(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1101,7 +1101,7 @@ int _wrap_quire_model_find_token_native_404d4c2b4afef93f(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_is_special_native_404d4c2b4afef93f(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_is_special_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1118,7 +1118,7 @@ int _wrap_quire_model_is_special_native_404d4c2b4afef93f(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_special_token_native_404d4c2b4afef93f(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_special_token_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1135,7 +1135,7 @@ int _wrap_quire_model_special_token_native_404d4c2b4afef93f(quire_model *_swig_g
 }
 
 
-long long _wrap_quire_model_eos_tokens_native_404d4c2b4afef93f(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_eos_tokens_native_580aa55c83830d02(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1154,7 +1154,7 @@ long long _wrap_quire_model_eos_tokens_native_404d4c2b4afef93f(quire_model *_swi
 }
 
 
-int _wrap_quire_model_tokenizer_size_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_tokenizer_size_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1169,7 +1169,7 @@ int _wrap_quire_model_tokenizer_size_native_404d4c2b4afef93f(quire_model *_swig_
 }
 
 
-int _wrap_quire_model_vocab_size_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_vocab_size_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1184,7 +1184,7 @@ int _wrap_quire_model_vocab_size_native_404d4c2b4afef93f(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_architecture_native_404d4c2b4afef93f(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_architecture_native_580aa55c83830d02(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1203,7 +1203,7 @@ long long _wrap_quire_model_architecture_native_404d4c2b4afef93f(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_layers_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_layers_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1218,7 +1218,7 @@ int _wrap_quire_model_num_layers_native_404d4c2b4afef93f(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_hidden_size_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_hidden_size_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1233,7 +1233,7 @@ int _wrap_quire_model_hidden_size_native_404d4c2b4afef93f(quire_model *_swig_go_
 }
 
 
-int _wrap_quire_model_num_heads_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_heads_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1248,7 +1248,7 @@ int _wrap_quire_model_num_heads_native_404d4c2b4afef93f(quire_model *_swig_go_0,
 }
 
 
-int _wrap_quire_model_num_kv_heads_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_kv_heads_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1263,7 +1263,7 @@ int _wrap_quire_model_num_kv_heads_native_404d4c2b4afef93f(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_max_context_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_max_context_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1278,7 +1278,7 @@ long long _wrap_quire_model_max_context_native_404d4c2b4afef93f(quire_model *_sw
 }
 
 
-double _wrap_quire_model_bits_per_weight_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+double _wrap_quire_model_bits_per_weight_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   double result;
@@ -1293,7 +1293,7 @@ double _wrap_quire_model_bits_per_weight_native_404d4c2b4afef93f(quire_model *_s
 }
 
 
-long long _wrap_quire_model_weight_bytes_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_weight_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1308,7 +1308,7 @@ long long _wrap_quire_model_weight_bytes_native_404d4c2b4afef93f(quire_model *_s
 }
 
 
-long long _wrap_quire_model_step_bytes_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_step_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1323,7 +1323,7 @@ long long _wrap_quire_model_step_bytes_native_404d4c2b4afef93f(quire_model *_swi
 }
 
 
-long long _wrap_quire_model_token_ops_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_token_ops_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1338,7 +1338,7 @@ long long _wrap_quire_model_token_ops_native_404d4c2b4afef93f(quire_model *_swig
 }
 
 
-long long _wrap_quire_model_logit_ops_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_logit_ops_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1353,7 +1353,7 @@ long long _wrap_quire_model_logit_ops_native_404d4c2b4afef93f(quire_model *_swig
 }
 
 
-int _wrap_quire_model_num_tensors_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_tensors_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1368,7 +1368,7 @@ int _wrap_quire_model_num_tensors_native_404d4c2b4afef93f(quire_model *_swig_go_
 }
 
 
-long long _wrap_quire_model_tensor_name_native_404d4c2b4afef93f(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_name_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1389,7 +1389,7 @@ long long _wrap_quire_model_tensor_name_native_404d4c2b4afef93f(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_tensor_format_native_404d4c2b4afef93f(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_format_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1410,7 +1410,7 @@ long long _wrap_quire_model_tensor_format_native_404d4c2b4afef93f(quire_model *_
 }
 
 
-long long _wrap_quire_model_tensor_shape_native_404d4c2b4afef93f(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_shape_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   int64_t *arg3 = (int64_t *) 0 ;
@@ -1431,7 +1431,7 @@ long long _wrap_quire_model_tensor_shape_native_404d4c2b4afef93f(quire_model *_s
 }
 
 
-long long _wrap_quire_model_tensor_bytes_native_404d4c2b4afef93f(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_tensor_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1448,7 +1448,7 @@ long long _wrap_quire_model_tensor_bytes_native_404d4c2b4afef93f(quire_model *_s
 }
 
 
-int _wrap_quire_model_tensor_layer_native_404d4c2b4afef93f(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_tensor_layer_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1465,7 +1465,7 @@ int _wrap_quire_model_tensor_layer_native_404d4c2b4afef93f(quire_model *_swig_go
 }
 
 
-quire_cache *_wrap_quire_cache_create_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_cache *_wrap_quire_cache_create_native_580aa55c83830d02(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1482,7 +1482,7 @@ quire_cache *_wrap_quire_cache_create_native_404d4c2b4afef93f(quire_model *_swig
 }
 
 
-int _wrap_quire_cache_free_native_404d4c2b4afef93f(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_free_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1497,7 +1497,7 @@ int _wrap_quire_cache_free_native_404d4c2b4afef93f(quire_cache *_swig_go_0, quir
 }
 
 
-int _wrap_quire_cache_close_native_404d4c2b4afef93f(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_close_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1512,7 +1512,7 @@ int _wrap_quire_cache_close_native_404d4c2b4afef93f(quire_cache *_swig_go_0, qui
 }
 
 
-long long _wrap_quire_cache_required_bytes_native_404d4c2b4afef93f(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_cache_required_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1529,7 +1529,7 @@ long long _wrap_quire_cache_required_bytes_native_404d4c2b4afef93f(quire_model *
 }
 
 
-long long _wrap_quire_cache_max_seq_len_native_404d4c2b4afef93f(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_cache_max_seq_len_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1544,7 +1544,7 @@ long long _wrap_quire_cache_max_seq_len_native_404d4c2b4afef93f(quire_cache *_sw
 }
 
 
-int _wrap_quire_cache_vocab_size_native_404d4c2b4afef93f(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_vocab_size_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1559,7 +1559,7 @@ int _wrap_quire_cache_vocab_size_native_404d4c2b4afef93f(quire_cache *_swig_go_0
 }
 
 
-quire_stats *_wrap_quire_cache_stats_native_404d4c2b4afef93f(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_stats *_wrap_quire_cache_stats_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_stats *result = 0 ;
@@ -1574,7 +1574,7 @@ quire_stats *_wrap_quire_cache_stats_native_404d4c2b4afef93f(quire_cache *_swig_
 }
 
 
-long long _wrap_quire_cache_metrics_native_404d4c2b4afef93f(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_metrics_native_580aa55c83830d02(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1597,7 +1597,7 @@ long long _wrap_quire_cache_metrics_native_404d4c2b4afef93f(quire_cache *_swig_g
 }
 
 
-long long _wrap_quire_cache_query_native_404d4c2b4afef93f(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_query_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1616,7 +1616,7 @@ long long _wrap_quire_cache_query_native_404d4c2b4afef93f(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_pin_native_404d4c2b4afef93f(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_cache_pin_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1637,7 +1637,7 @@ long long _wrap_quire_cache_pin_native_404d4c2b4afef93f(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_unpin_native_404d4c2b4afef93f(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_unpin_native_580aa55c83830d02(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1654,7 +1654,7 @@ int _wrap_quire_cache_unpin_native_404d4c2b4afef93f(quire_cache *_swig_go_0, lon
 }
 
 
-long long _wrap_quire_cache_score_native_404d4c2b4afef93f(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
+long long _wrap_quire_cache_score_native_580aa55c83830d02(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1683,7 +1683,7 @@ long long _wrap_quire_cache_score_native_404d4c2b4afef93f(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_logits_native_404d4c2b4afef93f(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_logits_native_580aa55c83830d02(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1710,7 +1710,7 @@ long long _wrap_quire_cache_logits_native_404d4c2b4afef93f(quire_cache *_swig_go
 }
 
 
-long long _wrap_quire_stats_page_tokens_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_page_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1725,7 +1725,7 @@ long long _wrap_quire_stats_page_tokens_native_404d4c2b4afef93f(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_total_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_total_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1740,7 +1740,7 @@ long long _wrap_quire_stats_pages_total_native_404d4c2b4afef93f(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_free_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_free_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1755,7 +1755,7 @@ long long _wrap_quire_stats_pages_free_native_404d4c2b4afef93f(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_pages_cached_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_cached_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1770,7 +1770,7 @@ long long _wrap_quire_stats_pages_cached_native_404d4c2b4afef93f(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_referenced_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_referenced_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1785,7 +1785,7 @@ long long _wrap_quire_stats_pages_referenced_native_404d4c2b4afef93f(quire_stats
 }
 
 
-long long _wrap_quire_stats_pages_pinned_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_pinned_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1800,7 +1800,7 @@ long long _wrap_quire_stats_pages_pinned_native_404d4c2b4afef93f(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_evicted_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_evicted_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1815,7 +1815,7 @@ long long _wrap_quire_stats_pages_evicted_native_404d4c2b4afef93f(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_pages_deduplicated_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_deduplicated_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1830,7 +1830,7 @@ long long _wrap_quire_stats_pages_deduplicated_native_404d4c2b4afef93f(quire_sta
 }
 
 
-long long _wrap_quire_stats_jobs_queued_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_queued_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1845,7 +1845,7 @@ long long _wrap_quire_stats_jobs_queued_native_404d4c2b4afef93f(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_running_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_running_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1860,7 +1860,7 @@ long long _wrap_quire_stats_jobs_running_native_404d4c2b4afef93f(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_jobs_submitted_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_submitted_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1875,7 +1875,7 @@ long long _wrap_quire_stats_jobs_submitted_native_404d4c2b4afef93f(quire_stats *
 }
 
 
-long long _wrap_quire_stats_jobs_finished_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_finished_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1890,7 +1890,7 @@ long long _wrap_quire_stats_jobs_finished_native_404d4c2b4afef93f(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_jobs_failed_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_failed_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1905,7 +1905,7 @@ long long _wrap_quire_stats_jobs_failed_native_404d4c2b4afef93f(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_cancelled_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_cancelled_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1920,7 +1920,7 @@ long long _wrap_quire_stats_jobs_cancelled_native_404d4c2b4afef93f(quire_stats *
 }
 
 
-long long _wrap_quire_stats_preemptions_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_preemptions_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1935,7 +1935,7 @@ long long _wrap_quire_stats_preemptions_native_404d4c2b4afef93f(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_steps_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_steps_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1950,7 +1950,7 @@ long long _wrap_quire_stats_steps_native_404d4c2b4afef93f(quire_stats *_swig_go_
 }
 
 
-long long _wrap_quire_stats_prompt_tokens_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prompt_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1965,7 +1965,7 @@ long long _wrap_quire_stats_prompt_tokens_native_404d4c2b4afef93f(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_cached_tokens_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_cached_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1980,7 +1980,7 @@ long long _wrap_quire_stats_cached_tokens_native_404d4c2b4afef93f(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_new_tokens_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_new_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1995,7 +1995,7 @@ long long _wrap_quire_stats_new_tokens_native_404d4c2b4afef93f(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_draft_tokens_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_draft_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2010,7 +2010,7 @@ long long _wrap_quire_stats_draft_tokens_native_404d4c2b4afef93f(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_accepted_draft_tokens_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_accepted_draft_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2025,7 +2025,7 @@ long long _wrap_quire_stats_accepted_draft_tokens_native_404d4c2b4afef93f(quire_
 }
 
 
-long long _wrap_quire_stats_histogram_count_native_404d4c2b4afef93f(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_stats_histogram_count_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2042,7 +2042,7 @@ long long _wrap_quire_stats_histogram_count_native_404d4c2b4afef93f(quire_stats 
 }
 
 
-double _wrap_quire_stats_histogram_sum_native_404d4c2b4afef93f(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+double _wrap_quire_stats_histogram_sum_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2059,7 +2059,7 @@ double _wrap_quire_stats_histogram_sum_native_404d4c2b4afef93f(quire_stats *_swi
 }
 
 
-double _wrap_quire_stats_histogram_quantile_native_404d4c2b4afef93f(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+double _wrap_quire_stats_histogram_quantile_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2078,7 +2078,7 @@ double _wrap_quire_stats_histogram_quantile_native_404d4c2b4afef93f(quire_stats 
 }
 
 
-long long _wrap_quire_stats_num_namespaces_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_num_namespaces_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2093,7 +2093,7 @@ long long _wrap_quire_stats_num_namespaces_native_404d4c2b4afef93f(quire_stats *
 }
 
 
-long long _wrap_quire_stats_namespace_name_native_404d4c2b4afef93f(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_stats_namespace_name_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -2114,7 +2114,7 @@ long long _wrap_quire_stats_namespace_name_native_404d4c2b4afef93f(quire_stats *
 }
 
 
-quire_stats *_wrap_quire_stats_namespace_native_404d4c2b4afef93f(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+quire_stats *_wrap_quire_stats_namespace_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2131,7 +2131,7 @@ quire_stats *_wrap_quire_stats_namespace_native_404d4c2b4afef93f(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_device_bytes_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_device_bytes_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2146,7 +2146,7 @@ long long _wrap_quire_stats_device_bytes_native_404d4c2b4afef93f(quire_stats *_s
 }
 
 
-int _wrap_quire_stats_free_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_stats_free_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2161,7 +2161,7 @@ int _wrap_quire_stats_free_native_404d4c2b4afef93f(quire_stats *_swig_go_0, quir
 }
 
 
-quire_job_request *_wrap_quire_job_request_create_native_404d4c2b4afef93f(quire_error **_swig_go_0) {
+quire_job_request *_wrap_quire_job_request_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_job_request *result = 0 ;
   quire_job_request *_swig_go_result;
@@ -2174,7 +2174,7 @@ quire_job_request *_wrap_quire_job_request_create_native_404d4c2b4afef93f(quire_
 }
 
 
-int _wrap_quire_job_request_free_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_free_native_580aa55c83830d02(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2189,7 +2189,7 @@ int _wrap_quire_job_request_free_native_404d4c2b4afef93f(quire_job_request *_swi
 }
 
 
-int _wrap_quire_job_request_set_kind_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_kind_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2206,7 +2206,7 @@ int _wrap_quire_job_request_set_kind_native_404d4c2b4afef93f(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_prompt_text_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_text_native_580aa55c83830d02(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2225,7 +2225,7 @@ int _wrap_quire_job_request_set_prompt_text_native_404d4c2b4afef93f(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_prompt_tokens_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2244,7 +2244,7 @@ int _wrap_quire_job_request_set_prompt_tokens_native_404d4c2b4afef93f(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_add_special_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_add_special_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2261,7 +2261,7 @@ int _wrap_quire_job_request_set_add_special_native_404d4c2b4afef93f(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_parse_special_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_parse_special_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2278,7 +2278,7 @@ int _wrap_quire_job_request_set_parse_special_native_404d4c2b4afef93f(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_max_new_tokens_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_new_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2295,7 +2295,7 @@ int _wrap_quire_job_request_set_max_new_tokens_native_404d4c2b4afef93f(quire_job
 }
 
 
-int _wrap_quire_job_request_set_min_new_tokens_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_new_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2312,7 +2312,7 @@ int _wrap_quire_job_request_set_min_new_tokens_native_404d4c2b4afef93f(quire_job
 }
 
 
-int _wrap_quire_job_request_set_stop_tokens_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_stop_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2331,7 +2331,7 @@ int _wrap_quire_job_request_set_stop_tokens_native_404d4c2b4afef93f(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_stop_text_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_stop_text_native_580aa55c83830d02(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2350,7 +2350,7 @@ int _wrap_quire_job_request_add_stop_text_native_404d4c2b4afef93f(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_clear_stop_texts_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_stop_texts_native_580aa55c83830d02(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2365,7 +2365,7 @@ int _wrap_quire_job_request_clear_stop_texts_native_404d4c2b4afef93f(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_ignore_eos_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_ignore_eos_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2382,7 +2382,7 @@ int _wrap_quire_job_request_set_ignore_eos_native_404d4c2b4afef93f(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_seed_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_seed_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2399,7 +2399,7 @@ int _wrap_quire_job_request_set_seed_native_404d4c2b4afef93f(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_repetition_penalty_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_repetition_penalty_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2416,7 +2416,7 @@ int _wrap_quire_job_request_set_repetition_penalty_native_404d4c2b4afef93f(quire
 }
 
 
-int _wrap_quire_job_request_set_frequency_penalty_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_frequency_penalty_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2433,7 +2433,7 @@ int _wrap_quire_job_request_set_frequency_penalty_native_404d4c2b4afef93f(quire_
 }
 
 
-int _wrap_quire_job_request_set_presence_penalty_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_presence_penalty_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2450,7 +2450,7 @@ int _wrap_quire_job_request_set_presence_penalty_native_404d4c2b4afef93f(quire_j
 }
 
 
-int _wrap_quire_job_request_set_penalty_range_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_range_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2467,7 +2467,7 @@ int _wrap_quire_job_request_set_penalty_range_native_404d4c2b4afef93f(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_penalty_decay_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_decay_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2484,7 +2484,7 @@ int _wrap_quire_job_request_set_penalty_decay_native_404d4c2b4afef93f(quire_job_
 }
 
 
-int _wrap_quire_job_request_add_logit_bias_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_add_logit_bias_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2503,7 +2503,7 @@ int _wrap_quire_job_request_add_logit_bias_native_404d4c2b4afef93f(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_banned_tokens_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_banned_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2522,7 +2522,7 @@ int _wrap_quire_job_request_set_banned_tokens_native_404d4c2b4afef93f(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_temperature_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2539,7 +2539,7 @@ int _wrap_quire_job_request_set_temperature_native_404d4c2b4afef93f(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_top_k_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_k_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2556,7 +2556,7 @@ int _wrap_quire_job_request_set_top_k_native_404d4c2b4afef93f(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_p_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_p_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2573,7 +2573,7 @@ int _wrap_quire_job_request_set_top_p_native_404d4c2b4afef93f(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_min_p_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_p_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2590,7 +2590,7 @@ int _wrap_quire_job_request_set_min_p_native_404d4c2b4afef93f(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_emit_special_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_emit_special_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2607,7 +2607,7 @@ int _wrap_quire_job_request_set_emit_special_native_404d4c2b4afef93f(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_log_probs_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_log_probs_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2624,7 +2624,7 @@ int _wrap_quire_job_request_set_log_probs_native_404d4c2b4afef93f(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_top_log_probs_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_log_probs_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2641,7 +2641,7 @@ int _wrap_quire_job_request_set_top_log_probs_native_404d4c2b4afef93f(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_raw_logits_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_raw_logits_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2658,7 +2658,7 @@ int _wrap_quire_job_request_set_raw_logits_native_404d4c2b4afef93f(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_pooling_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_pooling_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2675,7 +2675,7 @@ int _wrap_quire_job_request_set_pooling_native_404d4c2b4afef93f(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_normalize_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_normalize_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2692,7 +2692,7 @@ int _wrap_quire_job_request_set_normalize_native_404d4c2b4afef93f(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2709,7 +2709,7 @@ int _wrap_quire_job_request_set_user_data_native_404d4c2b4afef93f(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_queue_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_native_580aa55c83830d02(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_queue *arg2 = (quire_queue *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2726,7 +2726,7 @@ int _wrap_quire_job_request_set_queue_native_404d4c2b4afef93f(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_event_policy_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_event_policy_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2743,7 +2743,7 @@ int _wrap_quire_job_request_set_event_policy_native_404d4c2b4afef93f(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_max_unread_events_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_unread_events_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2760,7 +2760,7 @@ int _wrap_quire_job_request_set_max_unread_events_native_404d4c2b4afef93f(quire_
 }
 
 
-int _wrap_quire_job_request_set_prefill_events_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prefill_events_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2777,7 +2777,7 @@ int _wrap_quire_job_request_set_prefill_events_native_404d4c2b4afef93f(quire_job
 }
 
 
-int _wrap_quire_job_request_set_namespace_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_namespace_native_580aa55c83830d02(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2796,7 +2796,7 @@ int _wrap_quire_job_request_set_namespace_native_404d4c2b4afef93f(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_priority_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_priority_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2813,7 +2813,7 @@ int _wrap_quire_job_request_set_priority_native_404d4c2b4afef93f(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_queue_deadline_ns_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_deadline_ns_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2830,7 +2830,7 @@ int _wrap_quire_job_request_set_queue_deadline_ns_native_404d4c2b4afef93f(quire_
 }
 
 
-int _wrap_quire_job_request_set_first_token_deadline_ns_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_first_token_deadline_ns_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2847,7 +2847,7 @@ int _wrap_quire_job_request_set_first_token_deadline_ns_native_404d4c2b4afef93f(
 }
 
 
-int _wrap_quire_job_request_set_deadline_ns_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_deadline_ns_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2864,7 +2864,7 @@ int _wrap_quire_job_request_set_deadline_ns_native_404d4c2b4afef93f(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_reserve_whole_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reserve_whole_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2881,7 +2881,7 @@ int _wrap_quire_job_request_set_reserve_whole_native_404d4c2b4afef93f(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_reuse_prefix_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reuse_prefix_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2898,7 +2898,7 @@ int _wrap_quire_job_request_set_reuse_prefix_native_404d4c2b4afef93f(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_publish_pages_native_404d4c2b4afef93f(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_publish_pages_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2915,7 +2915,7 @@ int _wrap_quire_job_request_set_publish_pages_native_404d4c2b4afef93f(quire_job_
 }
 
 
-quire_job *_wrap_quire_job_submit_native_404d4c2b4afef93f(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_submit_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2932,7 +2932,7 @@ quire_job *_wrap_quire_job_submit_native_404d4c2b4afef93f(quire_cache *_swig_go_
 }
 
 
-quire_event *_wrap_quire_job_poll_native_404d4c2b4afef93f(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+quire_event *_wrap_quire_job_poll_native_580aa55c83830d02(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2949,7 +2949,7 @@ quire_event *_wrap_quire_job_poll_native_404d4c2b4afef93f(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_wait_native_404d4c2b4afef93f(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_wait_native_580aa55c83830d02(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2966,7 +2966,7 @@ int _wrap_quire_job_wait_native_404d4c2b4afef93f(quire_job *_swig_go_0, long lon
 }
 
 
-int _wrap_quire_job_cancel_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_cancel_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2981,7 +2981,7 @@ int _wrap_quire_job_cancel_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_free_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_free_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2996,7 +2996,7 @@ int _wrap_quire_job_free_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_er
 }
 
 
-int _wrap_quire_job_pause_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_pause_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3011,7 +3011,7 @@ int _wrap_quire_job_pause_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_resume_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_resume_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3026,7 +3026,7 @@ int _wrap_quire_job_resume_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_set_priority_native_404d4c2b4afef93f(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_set_priority_native_580aa55c83830d02(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3043,7 +3043,7 @@ int _wrap_quire_job_set_priority_native_404d4c2b4afef93f(quire_job *_swig_go_0, 
 }
 
 
-int _wrap_quire_job_rewind_native_404d4c2b4afef93f(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_rewind_native_580aa55c83830d02(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3060,7 +3060,7 @@ int _wrap_quire_job_rewind_native_404d4c2b4afef93f(quire_job *_swig_go_0, int _s
 }
 
 
-quire_job *_wrap_quire_job_fork_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_fork_native_580aa55c83830d02(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3077,7 +3077,7 @@ quire_job *_wrap_quire_job_fork_native_404d4c2b4afef93f(quire_job *_swig_go_0, q
 }
 
 
-long long _wrap_quire_job_id_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_id_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3092,7 +3092,7 @@ long long _wrap_quire_job_id_native_404d4c2b4afef93f(quire_job *_swig_go_0, quir
 }
 
 
-int _wrap_quire_job_state_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_state_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3107,7 +3107,7 @@ int _wrap_quire_job_state_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_finish_reason_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_finish_reason_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3122,7 +3122,7 @@ int _wrap_quire_job_finish_reason_native_404d4c2b4afef93f(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_stop_token_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_stop_token_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3137,7 +3137,7 @@ int _wrap_quire_job_stop_token_native_404d4c2b4afef93f(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_stop_text_native_404d4c2b4afef93f(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_stop_text_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3156,7 +3156,7 @@ long long _wrap_quire_job_stop_text_native_404d4c2b4afef93f(quire_job *_swig_go_
 }
 
 
-int _wrap_quire_job_error_code_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_error_code_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3171,7 +3171,7 @@ int _wrap_quire_job_error_code_native_404d4c2b4afef93f(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_explain_native_404d4c2b4afef93f(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_explain_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3190,7 +3190,7 @@ long long _wrap_quire_job_explain_native_404d4c2b4afef93f(quire_job *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_prompt_tokens_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_prompt_tokens_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3205,7 +3205,7 @@ long long _wrap_quire_job_prompt_tokens_native_404d4c2b4afef93f(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_cached_tokens_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_cached_tokens_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3220,7 +3220,7 @@ long long _wrap_quire_job_cached_tokens_native_404d4c2b4afef93f(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_new_tokens_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_new_tokens_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3235,7 +3235,7 @@ long long _wrap_quire_job_new_tokens_native_404d4c2b4afef93f(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_preemptions_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_preemptions_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3250,7 +3250,7 @@ long long _wrap_quire_job_preemptions_native_404d4c2b4afef93f(quire_job *_swig_g
 }
 
 
-long long _wrap_quire_job_time_queued_ns_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_queued_ns_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3265,7 +3265,7 @@ long long _wrap_quire_job_time_queued_ns_native_404d4c2b4afef93f(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_prefill_ns_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_prefill_ns_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3280,7 +3280,7 @@ long long _wrap_quire_job_time_prefill_ns_native_404d4c2b4afef93f(quire_job *_sw
 }
 
 
-long long _wrap_quire_job_time_generate_ns_native_404d4c2b4afef93f(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_generate_ns_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3295,7 +3295,7 @@ long long _wrap_quire_job_time_generate_ns_native_404d4c2b4afef93f(quire_job *_s
 }
 
 
-long long _wrap_quire_job_scores_native_404d4c2b4afef93f(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_scores_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3314,7 +3314,7 @@ long long _wrap_quire_job_scores_native_404d4c2b4afef93f(quire_job *_swig_go_0, 
 }
 
 
-long long _wrap_quire_job_raw_logits_native_404d4c2b4afef93f(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_raw_logits_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3333,7 +3333,7 @@ long long _wrap_quire_job_raw_logits_native_404d4c2b4afef93f(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_embedding_native_404d4c2b4afef93f(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_embedding_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3352,7 +3352,7 @@ long long _wrap_quire_job_embedding_native_404d4c2b4afef93f(quire_job *_swig_go_
 }
 
 
-quire_queue *_wrap_quire_queue_create_native_404d4c2b4afef93f(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_queue_create_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -3367,7 +3367,7 @@ quire_queue *_wrap_quire_queue_create_native_404d4c2b4afef93f(quire_runtime *_sw
 }
 
 
-quire_event *_wrap_quire_queue_wait_native_404d4c2b4afef93f(quire_queue *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+quire_event *_wrap_quire_queue_wait_native_580aa55c83830d02(quire_queue *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3384,7 +3384,7 @@ quire_event *_wrap_quire_queue_wait_native_404d4c2b4afef93f(quire_queue *_swig_g
 }
 
 
-int _wrap_quire_queue_fd_native_404d4c2b4afef93f(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_fd_native_580aa55c83830d02(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3399,7 +3399,7 @@ int _wrap_quire_queue_fd_native_404d4c2b4afef93f(quire_queue *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_queue_close_native_404d4c2b4afef93f(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_close_native_580aa55c83830d02(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3414,7 +3414,7 @@ int _wrap_quire_queue_close_native_404d4c2b4afef93f(quire_queue *_swig_go_0, qui
 }
 
 
-int _wrap_quire_queue_free_native_404d4c2b4afef93f(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_free_native_580aa55c83830d02(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3429,7 +3429,7 @@ int _wrap_quire_queue_free_native_404d4c2b4afef93f(quire_queue *_swig_go_0, quir
 }
 
 
-int _wrap_quire_event_type_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_type_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3444,7 +3444,7 @@ int _wrap_quire_event_type_native_404d4c2b4afef93f(quire_event *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_event_user_data_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_user_data_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -3459,7 +3459,7 @@ long long _wrap_quire_event_user_data_native_404d4c2b4afef93f(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_job_id_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_job_id_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3474,7 +3474,7 @@ long long _wrap_quire_event_job_id_native_404d4c2b4afef93f(quire_event *_swig_go
 }
 
 
-_gostring_ _wrap_quire_event_text_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_text_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3496,7 +3496,7 @@ _gostring_ _wrap_quire_event_text_native_404d4c2b4afef93f(quire_event *_swig_go_
 }
 
 
-long long _wrap_quire_event_tokens_native_404d4c2b4afef93f(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_tokens_native_580aa55c83830d02(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3515,7 +3515,7 @@ long long _wrap_quire_event_tokens_native_404d4c2b4afef93f(quire_event *_swig_go
 }
 
 
-long long _wrap_quire_event_log_probs_native_404d4c2b4afef93f(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_log_probs_native_580aa55c83830d02(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3534,7 +3534,7 @@ long long _wrap_quire_event_log_probs_native_404d4c2b4afef93f(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_top_tokens_native_404d4c2b4afef93f(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_tokens_native_580aa55c83830d02(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3553,7 +3553,7 @@ long long _wrap_quire_event_top_tokens_native_404d4c2b4afef93f(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_top_log_probs_native_404d4c2b4afef93f(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_log_probs_native_580aa55c83830d02(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3572,7 +3572,7 @@ long long _wrap_quire_event_top_log_probs_native_404d4c2b4afef93f(quire_event *_
 }
 
 
-long long _wrap_quire_event_prefill_done_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prefill_done_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3587,7 +3587,7 @@ long long _wrap_quire_event_prefill_done_native_404d4c2b4afef93f(quire_event *_s
 }
 
 
-long long _wrap_quire_event_prefill_total_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prefill_total_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3602,7 +3602,7 @@ long long _wrap_quire_event_prefill_total_native_404d4c2b4afef93f(quire_event *_
 }
 
 
-int _wrap_quire_event_finish_reason_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_finish_reason_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3617,7 +3617,7 @@ int _wrap_quire_event_finish_reason_native_404d4c2b4afef93f(quire_event *_swig_g
 }
 
 
-int _wrap_quire_event_error_code_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_error_code_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3632,7 +3632,7 @@ int _wrap_quire_event_error_code_native_404d4c2b4afef93f(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_error_message_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_error_message_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3654,7 +3654,7 @@ _gostring_ _wrap_quire_event_error_message_native_404d4c2b4afef93f(quire_event *
 }
 
 
-int _wrap_quire_event_free_native_404d4c2b4afef93f(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_free_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3669,7 +3669,7 @@ int _wrap_quire_event_free_native_404d4c2b4afef93f(quire_event *_swig_go_0, quir
 }
 
 
-quire_cancel *_wrap_quire_cancel_create_native_404d4c2b4afef93f(quire_error **_swig_go_0) {
+quire_cancel *_wrap_quire_cancel_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cancel *result = 0 ;
   quire_cancel *_swig_go_result;
@@ -3682,7 +3682,7 @@ quire_cancel *_wrap_quire_cancel_create_native_404d4c2b4afef93f(quire_error **_s
 }
 
 
-int _wrap_quire_cancel_trigger_native_404d4c2b4afef93f(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_trigger_native_580aa55c83830d02(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3697,7 +3697,7 @@ int _wrap_quire_cancel_trigger_native_404d4c2b4afef93f(quire_cancel *_swig_go_0,
 }
 
 
-int _wrap_quire_cancel_is_triggered_native_404d4c2b4afef93f(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_is_triggered_native_580aa55c83830d02(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3712,7 +3712,7 @@ int _wrap_quire_cancel_is_triggered_native_404d4c2b4afef93f(quire_cancel *_swig_
 }
 
 
-int _wrap_quire_cancel_free_native_404d4c2b4afef93f(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_free_native_580aa55c83830d02(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3727,7 +3727,7 @@ int _wrap_quire_cancel_free_native_404d4c2b4afef93f(quire_cancel *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_diagnose_native_404d4c2b4afef93f(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_diagnose_native_580aa55c83830d02(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
