@@ -67,22 +67,6 @@ int64_t choose_window(const ScoreOptions& options, quire_model* model, size_t nu
   return std::min(longest, static_cast<int64_t>(num_tokens));
 }
 
-struct KvFormatName {
-  const char* name;
-  int32_t format;
-};
-constexpr std::array<KvFormatName, 5> kKvFormats = {{{"f16", QUIRE_KV_F16},
-                                                     {"q8", QUIRE_KV_Q8},
-                                                     {"q6", QUIRE_KV_Q6},
-                                                     {"q4", QUIRE_KV_Q4},
-                                                     {"fp8", QUIRE_KV_FP8}}};
-
-int32_t kv_format_of(const std::string& name) {
-  const auto* const found = std::find_if(kKvFormats.begin(), kKvFormats.end(),
-                                         [&](const KvFormatName& entry) { return entry.name == name; });
-  return found->format;  // the parser has checked the name
-}
-
 Cache open_cache(quire_model* model, int64_t window, const std::string& kv_format) {
   const CacheOptions options(call(quire_cache_options_create));
   constexpr int64_t kPageTokens = 256;
@@ -207,9 +191,7 @@ Command add_score(CLI::App& root) {
          "--logits", options->logits_file,
          "Write the raw logits of the last window as safetensors: F32 \"logits\" [tokens, vocabulary]")
       ->type_name("FILE");
-  app->add_option("--kv-format", options->kv_format, "How keys and values are stored (f16)")
-      ->type_name("f16|q8|q6|q4|fp8")
-      ->check(CLI::IsMember({"f16", "q8", "q6", "q4", "fp8"}));
+  add_kv_format_option(*app, options->kv_format);
   app->add_flag("--summary", options->summary, "Leave the tokens out");
   app->add_flag("--no-special", options->no_special, "Do not put the model's own tokens around the text");
   app->add_flag("--parse-special", options->parse_special,

@@ -1,5 +1,7 @@
 #include "capi/cli/session.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 
@@ -35,7 +37,29 @@ bool is_load_failure(const LibraryError& error) {
   return error.code() != QUIRE_ERROR_CANCELLED && error.code() != QUIRE_ERROR_INVALID_ARGUMENT;
 }
 
+struct KvFormatName {
+  const char* name;
+  int32_t format;
+};
+constexpr std::array<KvFormatName, 5> kKvFormats = {{{"f16", QUIRE_KV_F16},
+                                                     {"q8", QUIRE_KV_Q8},
+                                                     {"q6", QUIRE_KV_Q6},
+                                                     {"q4", QUIRE_KV_Q4},
+                                                     {"fp8", QUIRE_KV_FP8}}};
+
 }  // namespace
+
+void add_kv_format_option(CLI::App& app, std::string& name) {
+  app.add_option("--kv-format", name, "How keys and values are stored (f16)")
+      ->type_name("f16|q8|q6|q4|fp8")
+      ->check(CLI::IsMember({"f16", "q8", "q6", "q4", "fp8"}));
+}
+
+int32_t kv_format_of(const std::string& name) {
+  const auto* const found = std::find_if(kKvFormats.begin(), kKvFormats.end(),
+                                         [&](const KvFormatName& entry) { return entry.name == name; });
+  return found->format;  // the parser has checked the name
+}
 
 void add_model_options(CLI::App& app, ModelChoice& choice) {
   app.add_option("-m,--model", choice.path,
@@ -46,8 +70,16 @@ void add_model_options(CLI::App& app, ModelChoice& choice) {
 
 void add_runtime_options(CLI::App& app, ModelChoice& choice) {
   add_model_options(app, choice);
-  app.add_option("--device", choice.device, "Device that runs the model: cpu, cuda:0 (default: cpu)")
-      ->type_name("NAME");
+  app.add_option(
+         "--device", choice.device,
+         "Device that runs the model: cpu, cuda:0 (default: cpu); several share its layers: cuda:0,cuda:1")
+      ->type_name("NAMES");
+  app.add_option("--split", choice.split,
+                 "Layers of each device, as in 20,12 (default: auto, by the memory that is free)")
+      ->type_name("COUNTS");
+  app.add_option("--reserve", choice.reserve,
+                 "Memory of devices that is left alone: 512M, or 512M,2G for each (default: 256M)")
+      ->type_name("BYTES");
   app.add_option("--threads", choice.num_threads, "Threads that compute on the CPU (default: one per core)")
       ->type_name("N");
 }
@@ -81,11 +113,20 @@ Runtime open_runtime(const ModelChoice& choice) {
   return Runtime(call(quire_runtime_create, options.get()));
 }
 
+ModelOptions choose_model(const ModelChoice& choice, const std::string& path) {
+  ModelOptions options(call(quire_model_options_create));
+  call(quire_model_options_set_path, options.get(), path.data(), path.size());
+  if (!choice.split.empty())
+    call(quire_model_options_set_split, options.get(), choice.split.data(), choice.split.size());
+  if (!choice.reserve.empty())
+    call(quire_model_options_set_reserve, options.get(), choice.reserve.data(), choice.reserve.size());
+  return options;
+}
+
 Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scope, Interrupt& interrupt) {
   const std::string path = resolve_model_path(choice);
   LoadProgress progress{Progress(), path};
-  const ModelOptions options(call(quire_model_options_create));
-  call(quire_model_options_set_path, options.get(), path.data(), path.size());
+  const ModelOptions options = choose_model(choice, path);
   call(quire_model_options_set_scope, options.get(), scope);
   call(quire_model_options_set_progress, options.get(), show_load, static_cast<void*>(&progress));
   call(quire_model_options_set_cancel, options.get(), interrupt.cancel());

@@ -20,16 +20,22 @@ struct Command {
 };
 
 struct ModelChoice {
-  std::string path;  // empty: the embedded model
-  std::string device;
+  std::string path;     // empty: the embedded model
+  std::string device;   // or several, separated by commas
+  std::string split;    // empty: automatically
+  std::string reserve;  // empty: the default
   int num_threads = 0;
   bool json = false;
 };
 
 // --model and --json.
 void add_model_options(CLI::App& app, ModelChoice& choice);
-// --device and --threads as well.
+// --device, --split, --reserve and --threads as well.
 void add_runtime_options(CLI::App& app, ModelChoice& choice);
+
+// --kv-format, and the QUIRE_KV_* of a name that the parser has let through.
+void add_kv_format_option(CLI::App& app, std::string& name);
+int32_t kv_format_of(const std::string& name);
 
 // More than any model has.
 inline constexpr int64_t kMaxTokens = int64_t{1} << 31;
@@ -41,6 +47,9 @@ CLI::Validator in_range(int64_t min, int64_t max);
 std::string resolve_model_path(const ModelChoice& choice);
 
 Runtime open_runtime(const ModelChoice& choice);
+
+// Options that name the model and how it lies on its devices.
+ModelOptions choose_model(const ModelChoice& choice, const std::string& path);
 
 // Loads with a progress line. Throws Failure with kExitNoModel where the model cannot be loaded.
 Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scope, Interrupt& interrupt);

@@ -22,10 +22,10 @@ quire::ModelCacheOptions cache_options(quire_cache_options* options) {
 
 // By the arithmetic that takes them. A model without weights is planned for the device it was meant for.
 uint64_t required_bytes(const ModelShare& model, const quire::ModelCacheOptions& options) {
-  const std::shared_ptr<quire::Device> device = model.model->is_loaded()
-                                                    ? model.model->transformer()->stages.front().device
-                                                    : model.runtime->open_device(model.device);
-  return plan_model_cache(*model.model, options, device->table().activation_dtype).total_bytes();
+  const std::shared_ptr<quire::Device> device =
+      model.model->is_loaded() ? model.model->transformer()->stages.front().device
+                               : model.runtime->open_devices(model.device).front().device;
+  return plan_model_cache(*model.model, options, *device).cache();
 }
 
 // Runs `read` on the cache.

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <limits>
+#include <thread>
 
 #include <quire/model.h>
 
@@ -6,6 +8,7 @@
 #include "capi/src/callback_scope.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
+#include "capi/src/model_plan.h"
 
 using namespace quire::capi;
 using quire::Error;
@@ -35,15 +38,38 @@ quire::LoadMonitor make_monitor(const ModelSettings& settings) {
   return monitor;
 }
 
-// With a memory budget the weights are weighed by their headers before any of them is read.
-quire::MemoryLease lease_weights(RuntimeShare& runtime, const quire::ModelOptions& options) {
+// Threads that load beside the caller. Devices other than the CPU prepare weights themselves: threads read.
+// On the CPU one reads ahead while all prepare.
+int32_t num_load_helpers(const std::vector<quire::ModelDevice>& devices) {
+  constexpr int32_t kMostThreads = 8;
+  const bool all_host = std::all_of(devices.begin(), devices.end(), [](const quire::ModelDevice& device) {
+    return device.device->backend_name() == "cpu";
+  });
+  if (all_host) return devices.front().device->info().num_units > 1 ? 1 : 0;
+  return std::clamp(static_cast<int32_t>(std::thread::hardware_concurrency()), 1, kMostThreads) - 1;
+}
+
+// One device that is the CPU, without a budget, is believed to hold what it is given.
+bool needs_plan(const quire::Runtime& runtime, const quire::ModelPlanOptions& options) {
+  return runtime.memory_budget_bytes() > 0 || options.devices.size() > 1 ||
+         options.devices.front().device->backend_name() != "cpu" || !options.split.empty();
+}
+
+// Chooses devices and threads; nothing is taken of the devices yet.
+quire::MemoryLease prepare_load(RuntimeShare& runtime, const ModelSettings& settings,
+                                quire::ModelOptions& options) {
   const auto& engine = runtime.runtime();
-  if (options.scope != quire::ModelScope::full || engine->memory_budget_bytes() == 0) return {};
-  quire::ModelOptions headers = options;
-  headers.scope = quire::ModelScope::metadata;
-  headers.monitor = {};
-  const uint64_t bytes = Model::load(engine->files(), headers)->weight_bytes();
-  return engine->lease_memory(bytes, "the weights of " + options.path);
+  const quire::ModelPlanOptions wanted = plan_options(runtime, settings);
+  for (const quire::ModelDevice& device : wanted.devices) options.devices.push_back(device.device);
+  options.threads = &engine->threads();
+  options.num_helpers = num_load_helpers(wanted.devices);
+  if (!needs_plan(*engine, wanted)) return {};
+  const quire::ModelPlan plan = plan_model(engine->files(), wanted);
+  quire::MemoryLease lease =
+      engine->lease_memory(plan.memory.total().weights(), "the weights of " + settings.path);
+  require_room(plan, wanted);
+  options.placement = plan.memory.placement;
+  return lease;
 }
 
 std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runtime,
@@ -55,13 +81,12 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
   quire::ModelOptions options;
   options.path = settings.path;
   options.scope = static_cast<quire::ModelScope>(settings.scope);
-  if (options.scope == quire::ModelScope::full) options.devices = {runtime->open_device(settings.device)};
   options.monitor = make_monitor(settings);
 
   auto share = std::make_shared<ModelShare>();
   share->runtime = runtime;
-  share->lease = lease_weights(*runtime, options);
   share->device = settings.device;
+  if (options.scope == quire::ModelScope::full) share->lease = prepare_load(*runtime, settings, options);
   share->model = Model::load(runtime->runtime()->files(), options);
   return share;
 }

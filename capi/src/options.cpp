@@ -1,6 +1,7 @@
 #include <quire/options.h>
 
 #include "capi/src/arguments.h"
+#include "capi/src/device_list.h"
 #include "capi/src/options_objects.h"
 
 using namespace quire::capi;
@@ -102,6 +103,27 @@ int32_t quire_model_options_set_device(quire_model_options* options, const char*
                                        quire_error** error) {
   return set_option(options, "options", error, [&](ModelSettings& settings) {
     settings.device = c_text_argument(text, text_len, "device");
+  });
+}
+
+int32_t quire_model_options_set_split(quire_model_options* options, const char* text, size_t text_len,
+                                      quire_error** error) {
+  return set_option(options, "options", error, [&](ModelSettings& settings) {
+    settings.split = parse_split(text_argument(text, text_len));
+  });
+}
+
+int32_t quire_model_options_set_reserve(quire_model_options* options, const char* text, size_t text_len,
+                                        quire_error** error) {
+  return set_option(options, "options", error, [&](ModelSettings& settings) {
+    settings.reserve = parse_reserve(text_argument(text, text_len));
+  });
+}
+
+int32_t quire_model_options_set_planned_cache(quire_model_options* options, quire_cache_options* cache,
+                                              quire_error** error) {
+  return set_option(options, "options", error, [&](ModelSettings& settings) {
+    settings.cache = cache == nullptr ? std::optional<CacheSettings>() : Pinned(cache, "cache")->read();
   });
 }
 

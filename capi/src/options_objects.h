@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <quire/options.h>
 
@@ -54,15 +55,6 @@ struct RuntimeSettings {
   int64_t memory_budget_bytes = 0;
 };
 
-struct ModelSettings {
-  std::string path;
-  std::string device;  // empty: the runtime's
-  int32_t scope = QUIRE_MODEL_SCOPE_FULL;
-  quire_progress_fn progress = nullptr;
-  void* progress_user_data = nullptr;
-  std::shared_ptr<CancelSwitch> cancel;
-};
-
 // Quotas by QUIRE_QUOTA_*; what is not set is the cache's.
 struct NamespaceSettings {
   std::array<std::optional<int32_t>, 4> quotas;
@@ -87,6 +79,18 @@ struct CacheSettings {
   Duration ageing = std::chrono::seconds(10);
   Duration step_timeout{0};
   Duration close_timeout = std::chrono::seconds(2);
+};
+
+struct ModelSettings {
+  std::string path;
+  std::string device;                  // empty: the runtime's
+  std::vector<int32_t> split;          // layers of each device; empty: automatically
+  std::vector<uint64_t> reserve;       // of each device, or one for all; empty: the default
+  std::optional<CacheSettings> cache;  // that room is left for
+  int32_t scope = QUIRE_MODEL_SCOPE_FULL;
+  quire_progress_fn progress = nullptr;
+  void* progress_user_data = nullptr;
+  std::shared_ptr<CancelSwitch> cancel;
 };
 
 template <>

@@ -4,6 +4,7 @@
 
 #include "capi/src/arguments.h"
 #include "capi/src/callback_scope.h"
+#include "capi/src/device_list.h"
 #include "capi/src/guard.h"
 #include "capi/src/runtime_object.h"
 
@@ -24,7 +25,7 @@ std::vector<RuntimeShare::KnownDevice> list_devices(const std::vector<BackendRep
 }
 
 RuntimeShare::RuntimeShare(const RuntimeSettings& settings)
-    : default_device_(settings.device),
+    : default_devices_(settings.device),
       device_options_{.num_threads = settings.num_threads},
       log_gate_(std::make_shared<LogGate>(settings.log_sink, settings.log_user_data)) {
   const std::vector<BackendReport> reports = find_backends();
@@ -37,7 +38,7 @@ RuntimeShare::RuntimeShare(const RuntimeSettings& settings)
     if (report.backend != nullptr) options.backends.push_back(report.backend);
   }
   runtime_ = Runtime::create(std::move(options));
-  find_device(default_device_);
+  for (const std::string& name : parse_devices(default_devices_)) find_device(name);
 }
 
 const RuntimeShare::KnownDevice& RuntimeShare::device_at(int32_t device_idx) const {
@@ -58,13 +59,21 @@ size_t RuntimeShare::find_device(std::string_view name) const {
 }
 
 std::shared_ptr<Device> RuntimeShare::open_device(std::string_view name) {
-  const size_t device_idx = find_device(name.empty() ? std::string_view(default_device_) : name);
+  const size_t device_idx = find_device(name.empty() ? parse_devices(default_devices_).front() : name);
   const MutexLock lock(mutex_);
   std::shared_ptr<Device>& device = open_devices_[device_idx];
   if (device == nullptr) {
     device = Device::open(*devices_[device_idx].backend, devices_[device_idx].index, device_options_);
   }
   return device;
+}
+
+std::vector<ModelDevice> RuntimeShare::open_devices(std::string_view names) {
+  std::vector<ModelDevice> devices;
+  for (const std::string& name : parse_devices(names.empty() ? std::string_view(default_devices_) : names)) {
+    devices.push_back({name, open_device(name)});
+  }
+  return devices;
 }
 
 void RuntimeShare::close_log() noexcept {

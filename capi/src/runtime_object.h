@@ -11,6 +11,7 @@
 #include "capi/src/options_objects.h"
 #include "core/base/mutex.h"
 #include "core/engine/backends.h"
+#include "core/engine/model_plan.h"
 #include "core/engine/runtime.h"
 
 namespace quire::capi {
@@ -32,8 +33,10 @@ class RuntimeShare {
   const std::vector<KnownDevice>& devices() const { return devices_; }
   // Throws ErrorCode::invalid_argument.
   const KnownDevice& device_at(int32_t device_idx) const;
-  // Opens a device, once; "" is the default one, "cuda" is "cuda:0".
+  // Opens a device, once; "" is the first of the default ones, "cuda" is "cuda:0".
   std::shared_ptr<Device> open_device(std::string_view name);
+  // Those of a list of names; "" is the default.
+  std::vector<ModelDevice> open_devices(std::string_view names);
   const std::shared_ptr<HandleCensus>& census() const { return census_; }
   // Tells the log which handles made from the runtime are still alive, and then no more: no call of the sink
   // is in progress afterwards, and none will come.
@@ -42,7 +45,7 @@ class RuntimeShare {
  private:
   size_t find_device(std::string_view name) const;
 
-  std::string default_device_;
+  std::string default_devices_;
   kernels::DeviceOptions device_options_;
   const std::shared_ptr<HandleCensus> census_ = std::make_shared<HandleCensus>();
   std::shared_ptr<LogGate> log_gate_;

@@ -28,8 +28,8 @@ class ModelExecutor final : public Executor {
     limits_.page_tokens = options.kv.page_tokens;
     limits_.vocab_size = model.shape().vocab_size;
     limits_.hidden_size = model.shape().hidden_size;
-    limits_.max_draw_edits = options.max_draw_edits;
-    limits_.makes_draws = options.max_draw_edits > 0;
+    if (draws_on_device(*model.transformer())) limits_.max_draw_edits = options.max_draw_edits;
+    limits_.makes_draws = limits_.max_draw_edits > 0;
   }
 
   const ExecutorLimits& limits() const override { return limits_; }
@@ -64,8 +64,8 @@ struct CacheSizes {
   int32_t max_step_tokens = 0;
 };
 
-CacheSizes settle_sizes(const Model& model, const ModelCacheOptions& options) {
-  const int64_t model_limit = model.config().max_positions;
+CacheSizes settle_sizes(const ModelConfig& config, const ModelCacheOptions& options) {
+  const int64_t model_limit = config.max_positions;
   CacheSizes sizes;
   sizes.page_tokens = static_cast<int32_t>(require_range(options.page_tokens, 1, 4096, "page_tokens"));
   sizes.max_sequences =
@@ -87,15 +87,13 @@ CacheSizes settle_sizes(const Model& model, const ModelCacheOptions& options) {
   return sizes;
 }
 
-TransformerExecutorOptions executor_options(const Model& model, const CacheSizes& sizes,
-                                            const ModelCacheOptions& options) {
+TransformerExecutorOptions executor_options(const CacheSizes& sizes, const ModelCacheOptions& options) {
   TransformerExecutorOptions out;
   out.max_tokens = sizes.max_step_tokens;
   out.max_sequences = sizes.max_sequences;
   // A scoring job wants a row for each token of its chunk.
   out.max_logit_rows = sizes.max_step_tokens;
-  if (model.is_loaded() && model.transformer()->stages.back().device->has(kernels::kCapabilityDeviceSampling))
-    out.max_draw_edits = kMaxDrawEdits;
+  out.max_draw_edits = kMaxDrawEdits;
   out.max_pages_per_sequence = static_cast<int32_t>(
       ceil_div(static_cast<uint64_t>(sizes.max_seq_len), static_cast<uint64_t>(sizes.page_tokens)));
   out.kv.key_format = options.key_format;
@@ -124,38 +122,36 @@ void require_kv_format(const Device& device, kernels::KvFormat format) {
 
 }  // namespace
 
-TransformerMemoryPlan plan_model_cache(const Model& model, const ModelCacheOptions& options,
-                                       kernels::DType activation_dtype) {
-  const TransformerExecutorOptions sizes = executor_options(model, settle_sizes(model, options), options);
-  TransformerMemoryPlan plan;
-  if (!model.is_loaded()) {
-    const kernels::KvShape kv = with_heads(sizes.kv, model.shape());
-    return plan_transformer_memory(model.shape(), kv, {sizes.max_tokens, sizes.max_logit_rows},
-                                   activation_dtype);
-  }
+TransformerExecutorOptions executor_options(const ModelConfig& config, const ModelCacheOptions& options) {
+  return executor_options(settle_sizes(config, options), options);
+}
+
+MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device) {
+  const TransformerExecutorOptions sizes = executor_options(model.config(), options);
+  if (!model.is_loaded())
+    return plan_stage(device, stage_sizes({model.shape().num_layers, true, false,
+                                           device.has(kernels::kCapabilityDeviceSampling)},
+                                          model.shape(), sizes));
   const Transformer& transformer = *model.transformer();
+  MemoryBytes bytes;
   for (size_t i = 0; i < transformer.stages.size(); ++i) {
-    const StageSizes stage = stage_sizes(transformer, i, model.shape(), sizes);
-    const TransformerMemoryPlan part = plan_transformer_memory(
-        stage.shape, stage.kv, stage.limits, transformer.stages[i].device->table().activation_dtype);
-    plan.kv_bytes += part.kv_bytes;
-    plan.activation_bytes += part.activation_bytes;
+    bytes += plan_stage(*transformer.stages[i].device,
+                        stage_sizes(place_of_stage(transformer, i), model.shape(), sizes));
   }
-  return plan;
+  return bytes;
 }
 
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
                                           const std::shared_ptr<const Model>& model,
                                           const ModelCacheOptions& options) {
-  const CacheSizes sizes = settle_sizes(*model, options);
+  const CacheSizes sizes = settle_sizes(model->config(), options);
   for (const TransformerStage& stage : model->transformer()->stages) {
     require_kv_format(*stage.device, options.key_format);
     require_kv_format(*stage.device, options.value_format);
   }
-  const TransformerExecutorOptions executor = executor_options(*model, sizes, options);
-  const kernels::DType activation_dtype =
-      model->transformer()->stages.front().device->table().activation_dtype;
-  const uint64_t bytes = plan_model_cache(*model, options, activation_dtype).total_bytes();
+  const TransformerExecutorOptions executor = executor_options(sizes, options);
+  const Device& first = *model->transformer()->stages.front().device;
+  const uint64_t bytes = plan_model_cache(*model, options, first).cache();
 
   CacheParts parts;
   auto kept =

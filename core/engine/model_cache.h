@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/engine/cache.h"
+#include "core/models/memory_plan.h"
 #include "core/models/model.h"
 
 namespace quire {
@@ -20,10 +21,13 @@ struct ModelCacheOptions {
   CacheOptions engine;  // max_running_jobs, max_chunk_tokens and max_seq_len are taken from above
 };
 
-// Bytes that such a cache takes on the device, before anything is taken. Needs the model's metadata only.
-// Throws ErrorCode::invalid_argument naming the option.
-TransformerMemoryPlan plan_model_cache(const Model& model, const ModelCacheOptions& options,
-                                       kernels::DType activation_dtype);
+// The sizes that such a cache has. Throws ErrorCode::invalid_argument naming the option.
+TransformerExecutorOptions executor_options(const ModelConfig& config, const ModelCacheOptions& options);
+
+// Bytes that such a cache takes on the devices of the model, before anything is taken. Of a model without
+// weights: on `device`, which is not looked at otherwise. Throws ErrorCode::invalid_argument naming the
+// option.
+MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device);
 
 // Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported where the device lacks the KV
 // format, ErrorCode::out_of_memory with the bytes needed; nothing stays taken then.

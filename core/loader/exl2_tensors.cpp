@@ -132,8 +132,10 @@ LinearWeight load_exl2(WeightReader& reader, const LinearRequest& request) {
       decode_exl2_groups(groups.elements<int16_t>(), shape.packed_rows, request.num_in, where(".q_groups"));
   matrix.q_scale_max = read_typed(reader, name(".q_scale_max"), {shape.num_groups}, DType::f16);
   require_finite_halves(matrix.q_scale_max.elements<uint16_t>(), where(".q_scale_max"));
-  matrix.q_scale = read_typed(reader, name(".q_scale"), {shape.num_groups, shape.padded_out / 8}, DType::i32);
-  matrix.q_weight = read_typed(reader, name(".q_weight"), {shape.packed_rows, shape.padded_out}, DType::i32);
+  matrix.q_scale =
+      read_typed_values(reader, name(".q_scale"), {shape.num_groups, shape.padded_out / 8}, DType::i32);
+  matrix.q_weight =
+      read_typed_values(reader, name(".q_weight"), {shape.packed_rows, shape.padded_out}, DType::i32);
   weight.matrix = std::move(matrix);
   // Written by old converters, derived here.
   reader.skip(name(".q_perm"));

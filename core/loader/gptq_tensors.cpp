@@ -47,7 +47,8 @@ int32_t check_columns(const WeightDirectory::Entry& weight, const LinearRequest&
 // Scales as half floats, whatever float type the file has.
 std::vector<uint16_t> read_scales(WeightReader& reader, const std::string& name,
                                   const std::vector<int64_t>& shape) {
-  const HostTensor tensor = reader.read(name, shape);
+  const HostTensor tensor = reader.read_values(name, shape);
+  if (tensor.data() == nullptr) return {};
   const std::string where = describe(reader.directory().at(name));
   std::vector<uint16_t> halves;
   if (tensor.dtype() == DType::f16) {
@@ -123,9 +124,9 @@ LinearWeight load_gptq(WeightReader& reader, const LinearRequest& request) {
   matrix.group_of_row = read_group_of_row(reader, request, static_cast<int32_t>(num_groups));
   matrix.scales = read_scales(reader, name(".scales"), {num_groups, weight.padded_out});
   matrix.q_zeros =
-      read_typed(reader, name(".qzeros"), {num_groups, weight.padded_out / kCodesPerWord}, DType::i32);
-  matrix.q_weight =
-      read_typed(reader, name(".qweight"), {request.num_in / kCodesPerWord, weight.padded_out}, DType::i32);
+      read_typed_values(reader, name(".qzeros"), {num_groups, weight.padded_out / kCodesPerWord}, DType::i32);
+  matrix.q_weight = read_typed_values(reader, name(".qweight"),
+                                      {request.num_in / kCodesPerWord, weight.padded_out}, DType::i32);
   weight.matrix = std::move(matrix);
   return weight;
 }

@@ -16,6 +16,14 @@ HostTensor::HostTensor(DType dtype, std::vector<int64_t> shape, size_t size_byte
   data_.reset(memory);
 }
 
+HostTensor HostTensor::without_data(DType dtype, std::vector<int64_t> shape, size_t size_bytes) {
+  HostTensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.shape_ = std::move(shape);
+  tensor.size_bytes_ = size_bytes;
+  return tensor;
+}
+
 void HostTensor::Release::operator()(std::byte* memory) const noexcept {
   ::operator delete (memory, std::align_val_t{kAlignmentBytes});
 }

@@ -21,11 +21,14 @@ class HostTensor {
   // Memory that is not yet filled. Throws ErrorCode::out_of_memory with the bytes and `what`. size_bytes is
   // shape x dtype.
   HostTensor(DType dtype, std::vector<int64_t> shape, size_t size_bytes, std::string_view what);
+  // Type, shape and size alone, of a tensor that nobody is going to look at.
+  static HostTensor without_data(DType dtype, std::vector<int64_t> shape, size_t size_bytes);
 
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   size_t size_bytes() const { return size_bytes_; }
   bool empty() const { return size_bytes_ == 0; }
+  const void* data() const { return data_.get(); }  // nullptr where it has none
   gsl::span<std::byte> bytes() { return {data_.get(), size_bytes_}; }
   gsl::span<const std::byte> bytes() const { return {data_.get(), size_bytes_}; }
 

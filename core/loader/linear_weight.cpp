@@ -15,13 +15,18 @@ constexpr bool kStandsFor =
 static_assert(kStandsFor<WeightFormat::dense, DenseMatrix> && kStandsFor<WeightFormat::exl2, Exl2Matrix> &&
               kStandsFor<WeightFormat::gptq, GptqMatrix>);
 
+template <typename T>
+const T* data_or_null(const std::vector<T>& values) {
+  return values.empty() ? nullptr : values.data();
+}
+
 // The stored words are I32; their bits are what counts.
 const uint32_t* words(const HostTensor& tensor) {
-  return reinterpret_cast<const uint32_t*>(tensor.elements<int32_t>().data());
+  return static_cast<const uint32_t*>(tensor.data());
 }
 
 void describe_matrix(const DenseMatrix& matrix, WeightSource& source) {
-  source.dense = {matrix.weight.dtype(), matrix.weight.bytes().data()};
+  source.dense = {matrix.weight.dtype(), matrix.weight.data()};
 }
 
 void describe_matrix(const Exl2Matrix& matrix, WeightSource& source) {
@@ -36,7 +41,7 @@ void describe_matrix(const Exl2Matrix& matrix, WeightSource& source) {
 void describe_matrix(const GptqMatrix& matrix, WeightSource& source) {
   source.gptq.q_weight = words(matrix.q_weight);
   source.gptq.q_zeros = words(matrix.q_zeros);
-  source.gptq.scales = matrix.scales.data();
+  source.gptq.scales = data_or_null(matrix.scales);
   source.gptq.group_of_row = matrix.group_of_row.data();
   source.gptq.num_groups = gsl::narrow<int32_t>(matrix.q_zeros.shape().front());
   source.gptq.zero_offset = matrix.zero_offset;
@@ -50,11 +55,6 @@ uint64_t matrix_bytes(const Exl2Matrix& matrix) {
 }
 uint64_t matrix_bytes(const GptqMatrix& matrix) {
   return matrix.q_weight.size_bytes() + matrix.q_zeros.size_bytes() + matrix.scales.size() * sizeof(uint16_t);
-}
-
-template <typename T>
-const T* data_or_null(const std::vector<T>& values) {
-  return values.empty() ? nullptr : values.data();
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ constexpr std::string_view suffix_of(WeightFormat format) {
 
 LinearWeight load_dense(WeightReader& reader, const LinearRequest& request) {
   const std::string name = request.key + ".weight";
-  DenseMatrix matrix{reader.read(name, {request.num_out, request.num_in})};
+  DenseMatrix matrix{reader.read_values(name, {request.num_out, request.num_in})};
   const DType dtype = matrix.weight.dtype();
   if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32) {
     throw Error(ErrorCode::unsupported, "{}: the type {} is not one of F16, BF16 and F32",

@@ -15,14 +15,23 @@ inline void require_rank(const WeightDirectory::Entry& entry, size_t rank) {
               shape_text(entry.tensor->shape), rank);
 }
 
+inline void require_type(const WeightDirectory::Entry& entry, DType dtype) {
+  if (entry.tensor->type->dtype == dtype) return;
+  throw Error(ErrorCode::format, "{}: has the type {} where {} is needed", describe(entry),
+              entry.tensor->type->name, dtype_name(dtype));
+}
+
 inline HostTensor read_typed(WeightReader& reader, const std::string& name, const std::vector<int64_t>& shape,
                              DType dtype) {
-  const WeightDirectory::Entry& entry = reader.directory().at(name);
-  if (entry.tensor->type->dtype != dtype) {
-    throw Error(ErrorCode::format, "{}: has the type {} where {} is needed", describe(entry),
-                entry.tensor->type->name, dtype_name(dtype));
-  }
+  require_type(reader.directory().at(name), dtype);
   return reader.read(name, shape);
+}
+
+// Without data where only the layout is read.
+inline HostTensor read_typed_values(WeightReader& reader, const std::string& name,
+                                    const std::vector<int64_t>& shape, DType dtype) {
+  require_type(reader.directory().at(name), dtype);
+  return reader.read_values(name, shape);
 }
 
 }  // namespace quire

@@ -24,8 +24,8 @@ void require_shape(const WeightDirectory::Entry& entry, const std::vector<int64_
               shape_text(entry.tensor->shape), shape_text(shape));
 }
 
-WeightReader::WeightReader(const WeightDirectory& directory, LoadMonitor monitor)
-    : directory_(directory), monitor_(std::move(monitor)) {}
+WeightReader::WeightReader(const WeightDirectory& directory, LoadMonitor monitor, ReadScope scope)
+    : directory_(directory), monitor_(std::move(monitor)), scope_(scope) {}
 
 HostTensor WeightReader::read(std::string_view name) {
   const WeightDirectory::Entry& entry = directory_.at(name);
@@ -35,8 +35,20 @@ HostTensor WeightReader::read(std::string_view name) {
   const auto size = checked_cast<size_t>(entry.tensor->size_bytes, entry.tensor->name);
   HostTensor tensor(*type.dtype, entry.tensor->shape, size, describe(entry));
   fill(entry, tensor.bytes());
-  seen_.insert(entry.tensor->name);
+  see(entry.tensor->name);
   return tensor;
+}
+
+HostTensor WeightReader::read_values(std::string_view name, const std::vector<int64_t>& shape) {
+  if (scope_ == ReadScope::all) return read(name, shape);
+  const WeightDirectory::Entry& entry = directory_.at(name);
+  require_shape(entry, shape);
+  const StoredType& type = *entry.tensor->type;
+  if (!type.dtype)
+    throw Error(ErrorCode::unsupported, "{}: the type {} cannot be read", describe(entry), type.name);
+  see(entry.tensor->name);
+  return HostTensor::without_data(*type.dtype, shape,
+                                  checked_cast<size_t>(entry.tensor->size_bytes, entry.tensor->name));
 }
 
 HostTensor WeightReader::read(std::string_view name, const std::vector<int64_t>& shape) {
@@ -57,7 +69,7 @@ std::vector<float> WeightReader::read_floats(std::string_view name, const std::v
 }
 
 void WeightReader::fill(const WeightDirectory::Entry& entry, gsl::span<std::byte> out) {
-  const bool again = seen_.contains(entry.tensor->name);  // tied weights are read twice and count once
+  const bool again = has_seen(entry.tensor->name);  // tied weights are read twice and count once
   uint64_t offset = entry.tensor->offset_bytes;
   while (!out.empty()) {
     if (monitor_.cancel && monitor_.cancel->load(std::memory_order_relaxed)) {
@@ -67,23 +79,39 @@ void WeightReader::fill(const WeightDirectory::Entry& entry, gsl::span<std::byte
     entry.file->file().read_at(offset, piece);
     offset += piece.size();
     out = out.subspan(piece.size());
-    report(*entry.tensor, again ? 0 : piece.size());
+    if (!again) done_bytes_.fetch_add(piece.size(), std::memory_order_relaxed);
+    report(entry.tensor->name);
   }
 }
 
-void WeightReader::report(const TensorInfo& tensor, uint64_t bytes) {
-  done_bytes_ += bytes;
-  if (monitor_.progress) monitor_.progress({done_bytes_, directory_.total_bytes(), tensor.name});
+void WeightReader::report(std::string_view tensor) {
+  if (!monitor_.progress || std::this_thread::get_id() != teller_) return;
+  told_bytes_ = done_bytes_.load(std::memory_order_relaxed);
+  monitor_.progress({told_bytes_, directory_.total_bytes(), tensor});
+}
+
+void WeightReader::finish() {
+  if (told_bytes_ != done_bytes_.load(std::memory_order_relaxed)) report("");
+}
+
+bool WeightReader::has_seen(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  return seen_.contains(name);
+}
+
+void WeightReader::see(const std::string& name) {
+  const MutexLock lock(mutex_);
+  seen_.insert(name);
 }
 
 void WeightReader::skip(std::string_view name) {
-  if (directory_.has(name)) seen_.insert(std::string(name));
+  if (directory_.has(name)) see(std::string(name));
 }
 
 std::vector<std::string> WeightReader::unused() const {
   std::vector<std::string> names;
   for (const WeightDirectory::Entry& entry : directory_.entries()) {
-    if (!seen_.contains(entry.tensor->name)) names.push_back(entry.tensor->name);
+    if (!has_seen(entry.tensor->name)) names.push_back(entry.tensor->name);
   }
   return names;
 }

@@ -5,9 +5,11 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/mutex.h"
 #include "core/loader/host_tensor.h"
 #include "core/loader/weight_directory.h"
 
@@ -20,26 +22,34 @@ struct LoadProgress {
 };
 
 struct LoadMonitor {
-  // Called on the reading thread after every piece of at most 8 MiB, no lock held; what it throws ends the
-  // load. May be empty.
+  // Called on the thread that loads, after every piece of at most 8 MiB that it reads itself, no lock held;
+  // what it throws ends the load. May be empty.
   std::function<void(const LoadProgress&)> progress;
   // Any thread may set it; the read then ends with ErrorCode::cancelled before its next piece. May be
   // nullptr.
   const std::atomic<bool>* cancel = nullptr;
 };
 
-// One load of one directory; one thread at a time. Borrows the directory.
+// What is read of a directory: everything, or what decides how matrices will lie in memory.
+enum class ReadScope : uint8_t { all, layout };
+
+// One load of one directory; any thread. Borrows the directory.
 class WeightReader {
  public:
-  explicit WeightReader(const WeightDirectory& directory, LoadMonitor monitor = {});
+  // Progress is told on the thread that makes the reader.
+  explicit WeightReader(const WeightDirectory& directory, LoadMonitor monitor = {},
+                        ReadScope scope = ReadScope::all);
 
   const WeightDirectory& directory() const { return directory_; }
+  ReadScope scope() const { return scope_; }
 
   // The whole tensor. Throws ErrorCode::format where it is missing, ErrorCode::unsupported where its type
   // cannot be represented, ErrorCode::truncated where the file has shrunk meanwhile.
   HostTensor read(std::string_view name);
   // The same, where the file must say exactly this shape.
   HostTensor read(std::string_view name, const std::vector<int64_t>& shape);
+  // The same of codes, scales and values: without data where the scope is the layout.
+  HostTensor read_values(std::string_view name, const std::vector<int64_t>& shape);
   // A float tensor of this shape as finite floats; ErrorCode::numeric names the first that is not.
   std::vector<float> read_floats(std::string_view name, const std::vector<int64_t>& shape);
 
@@ -47,15 +57,23 @@ class WeightReader {
   void skip(std::string_view name);
   // Names, sorted, of the tensors that were neither read nor skipped.
   std::vector<std::string> unused() const;
+  // Tells the progress once more, where the last word on it is not told: other threads read too.
+  void finish();
 
  private:
   void fill(const WeightDirectory::Entry& entry, gsl::span<std::byte> out);
-  void report(const TensorInfo& tensor, uint64_t bytes);
+  void report(std::string_view tensor);
+  bool has_seen(const std::string& name) const;
+  void see(const std::string& name);
 
   const WeightDirectory& directory_;
-  LoadMonitor monitor_;
-  uint64_t done_bytes_ = 0;
-  std::unordered_set<std::string> seen_;
+  const LoadMonitor monitor_;
+  const ReadScope scope_;
+  const std::thread::id teller_ = std::this_thread::get_id();
+  std::atomic<uint64_t> done_bytes_{0};
+  uint64_t told_bytes_ = 0;  // of the teller
+  mutable Mutex mutex_;
+  std::unordered_set<std::string> seen_ QUIRE_GUARDED_BY(mutex_);
 };
 
 // "FILE: tensor "NAME"": how messages name a tensor.

@@ -32,9 +32,21 @@ std::shared_ptr<const Tokenizer> load_bare_tokenizer(const FileSystem& files, co
   throw Error(ErrorCode::unsupported, "{}: {} not loaded; load the model with its full scope", path, what);
 }
 
-Placement placement_of(const ModelConfig& config, const ModelOptions& options) {
-  return options.placement.device_of_layer.empty() ? place_on_one_device(config.num_layers)
-                                                   : options.placement;
+Placement placement_or_default(const Placement& placement, const ModelConfig& config) {
+  return placement.device_of_layer.empty() ? place_on_one_device(config.num_layers) : placement;
+}
+
+BuildOptions build_options(const ModelOptions& options) {
+  return {BuildMode::prepare, options.threads, options.num_helpers};
+}
+
+std::unique_ptr<const ModelConfig> synthetic_model_config(const SyntheticSpec& spec,
+                                                          const std::string& path) {
+  return std::make_unique<const ModelConfig>(parse_model_config(synthetic_config(spec), {}, path));
+}
+
+void require_model_directory(const FileSystem& files, const std::string& path) {
+  if (!files.is_directory(path)) throw Error(ErrorCode::not_found, "{}: no such model directory", path);
 }
 
 }  // namespace
@@ -51,9 +63,7 @@ std::shared_ptr<const Model> Model::load(const FileSystem& files, const ModelOpt
     model->tokenizer_ = load_bare_tokenizer(files, options.path);
     return model;
   }
-  if (!files.is_directory(options.path)) {
-    throw Error(ErrorCode::not_found, "{}: no such model directory", options.path);
-  }
+  require_model_directory(files, options.path);
   if (options.scope != ModelScope::tokenizer) {
     model->config_ = std::make_unique<const ModelConfig>(read_model_config(files, options.path));
     model->load_weights(files, options);
@@ -73,15 +83,45 @@ void Model::load_weights(const FileSystem& files, const ModelOptions& options) {
   if (options.scope != ModelScope::full) return;
   WeightReader reader(directory, options.monitor);
   StoredWeights weights(reader);
-  transformer_ = build_transformer(*config_, weights, options.devices, placement_of(*config_, options));
+  placement_ = placement_or_default(options.placement, *config_);
+  transformer_ = build_transformer(*config_, weights, options.devices, placement_, build_options(options));
+  reader.finish();
 }
 
 void Model::make_synthetic(const SyntheticSpec& spec, const ModelOptions& options) {
-  config_ = std::make_unique<const ModelConfig>(parse_model_config(synthetic_config(spec), {}, path_));
+  config_ = synthetic_model_config(spec, path_);
   if (scope_ != ModelScope::full) return;
-  transformer_ = build_transformer(*config_, *make_synthetic_weights(spec), options.devices,
-                                   placement_of(*config_, options));
+  placement_ = placement_or_default(options.placement, *config_);
+  transformer_ = build_transformer(*config_, *make_synthetic_weights(spec), options.devices, placement_,
+                                   build_options(options));
   stored_bytes_ = transformer_->weight_bytes();
+}
+
+std::unique_ptr<const ModelConfig> read_config(const FileSystem& files, const std::string& path) {
+  if (path.starts_with(kSyntheticPrefix)) return synthetic_model_config(parse_synthetic_spec(path), path);
+  require_model_directory(files, path);
+  return std::make_unique<const ModelConfig>(read_model_config(files, path));
+}
+
+OutlinedModel outline_model(const FileSystem& files, const std::string& path,
+                            const std::vector<std::shared_ptr<Device>>& devices, const Placement& placement) {
+  OutlinedModel out;
+  out.config = read_config(files, path);
+  const auto build = [&](WeightProvider& weights) {
+    BuildOptions options;
+    options.mode = BuildMode::plan;
+    out.transformer = build_transformer(*out.config, weights, devices,
+                                        placement_or_default(placement, *out.config), options);
+  };
+  if (path.starts_with(kSyntheticPrefix)) {
+    build(*make_synthetic_weights(parse_synthetic_spec(path), ReadScope::layout));
+    return out;
+  }
+  const WeightDirectory directory = WeightDirectory::open(files, path);
+  WeightReader reader(directory, {}, ReadScope::layout);
+  StoredWeights weights(reader);
+  build(weights);
+  return out;
 }
 
 const Tokenizer& Model::tokenizer() const {

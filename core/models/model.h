@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/file_system.h"
+#include "core/base/thread.h"
 #include "core/config/model_config.h"
 #include "core/loader/weight_reader.h"
 #include "core/models/placement.h"
@@ -30,8 +31,22 @@ struct ModelOptions {
   std::vector<std::shared_ptr<Device>>
       devices;          // where the weights go; may be empty unless the scope is full
   Placement placement;  // empty: all layers on the first device
+  const ThreadFactory* threads = &system_threads();
+  int32_t num_helpers = 0;  // threads that read and prepare weights beside the caller
   LoadMonitor monitor;
 };
+
+// Of a model directory, or of a synthetic model. Throws what a load of the metadata throws.
+std::unique_ptr<const ModelConfig> read_config(const FileSystem& files, const std::string& path);
+
+// A transformer that says how large it would be on those devices and has no weights: configuration, headers
+// and what decides the layout of matrices are read. Throws what a load throws.
+struct OutlinedModel {
+  std::unique_ptr<const ModelConfig> config;
+  std::shared_ptr<const Transformer> transformer;
+};
+OutlinedModel outline_model(const FileSystem& files, const std::string& path,
+                            const std::vector<std::shared_ptr<Device>>& devices, const Placement& placement);
 
 // Immutable once loaded; any thread. Caches keep it alive.
 class Model {
@@ -57,6 +72,7 @@ class Model {
   bool is_loaded() const { return transformer_ != nullptr; }
   // Throws ErrorCode::unsupported where the weights were not loaded.
   const std::shared_ptr<const Transformer>& transformer() const;
+  const Placement& placement() const { return placement_; }  // empty where the weights were not loaded
 
  private:
   Model() = default;
@@ -71,6 +87,7 @@ class Model {
   double bits_per_weight_ = 0.0;
   uint64_t stored_bytes_ = 0;
   std::shared_ptr<const Transformer> transformer_;
+  Placement placement_;
 };
 
 }  // namespace quire

@@ -5,15 +5,6 @@
 namespace quire {
 namespace {
 
-bool hands_to_another_backend(const Transformer& transformer, size_t stage_idx) {
-  const Device& device = *transformer.stages[stage_idx].device;
-  const auto differs = [&](size_t neighbour) {
-    return !transformer.stages[neighbour].device->shares_backend(device);
-  };
-  return (stage_idx > 0 && differs(stage_idx - 1)) ||
-         (!transformer.is_last(stage_idx) && differs(stage_idx + 1));
-}
-
 kernels::ContextLimits context_limits(const TransformerShape& shape,
                                       const TransformerExecutorOptions& options) {
   kernels::ContextLimits limits;
@@ -29,25 +20,39 @@ kernels::ContextLimits context_limits(const TransformerShape& shape,
 
 }  // namespace
 
-kernels::KvShape with_heads(kernels::KvShape kv, const TransformerShape& shape) {
-  kv.num_kv_heads = shape.heads.num_kv_heads;
-  kv.head_dim = shape.heads.head_dim;
-  return kv;
+bool draws_on_device(const Transformer& transformer) {
+  return transformer.stages.back().device->has(kernels::kCapabilityDeviceSampling);
 }
 
-StageSizes stage_sizes(const Transformer& transformer, size_t stage_idx, const TransformerShape& shape,
+StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx) {
+  const std::vector<TransformerStage>& stages = transformer.stages;
+  const auto differs = [&](size_t neighbour) {
+    return !stages[neighbour].device->shares_backend(*stages[stage_idx].device);
+  };
+  StagePlace place;
+  place.num_layers = gsl::narrow<int32_t>(stages[stage_idx].layers.size());
+  place.is_last = transformer.is_last(stage_idx);
+  place.draws = place.is_last && draws_on_device(transformer);
+  place.crosses_backends =
+      (stage_idx > 0 && differs(stage_idx - 1)) || (!place.is_last && differs(stage_idx + 1));
+  return place;
+}
+
+StageSizes stage_sizes(const StagePlace& place, const TransformerShape& shape,
                        const TransformerExecutorOptions& options) {
   StageSizes sizes;
   sizes.shape = shape;
-  sizes.shape.num_layers = gsl::narrow<int32_t>(transformer.stages[stage_idx].layers.size());
-  sizes.kv = with_heads(options.kv, shape);
+  sizes.shape.num_layers = place.num_layers;
+  sizes.kv = options.kv;
+  sizes.kv.num_kv_heads = shape.heads.num_kv_heads;
+  sizes.kv.head_dim = shape.heads.head_dim;
   sizes.limits.max_tokens = options.max_tokens;
   sizes.context = context_limits(shape, options);
-  if (hands_to_another_backend(transformer, stage_idx)) sizes.context.handed_columns = shape.hidden_size;
-  if (!transformer.is_last(stage_idx)) return sizes;
+  if (place.crosses_backends) sizes.context.handed_columns = shape.hidden_size;
+  if (!place.is_last) return sizes;
   sizes.limits.max_logit_rows = options.max_logit_rows;
   sizes.context.max_logit_rows = options.max_logit_rows;
-  sizes.context.max_sample_edits = options.max_draw_edits;
+  if (place.draws) sizes.context.max_sample_edits = options.max_draw_edits;
   sizes.context.vocab_size = shape.vocab_size;
   return sizes;
 }

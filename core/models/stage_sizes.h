@@ -6,6 +6,14 @@
 
 namespace quire {
 
+// Where a stage stands.
+struct StagePlace {
+  int32_t num_layers = 0;
+  bool is_last = true;
+  bool crosses_backends = false;  // to or from a neighbour
+  bool draws = false;             // tokens are drawn where the logits lie
+};
+
 struct StageSizes {
   TransformerShape shape;  // with the layers of the stage
   kernels::KvShape kv;
@@ -13,10 +21,10 @@ struct StageSizes {
   kernels::ContextLimits context;
 };
 
-// The cache's shape with the heads of the model.
-kernels::KvShape with_heads(kernels::KvShape kv, const TransformerShape& shape);
-
-StageSizes stage_sizes(const Transformer& transformer, size_t stage_idx, const TransformerShape& shape,
+// Whether tokens are drawn where the logits lie.
+bool draws_on_device(const Transformer& transformer);
+StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx);
+StageSizes stage_sizes(const StagePlace& place, const TransformerShape& shape,
                        const TransformerExecutorOptions& options);
 
 }  // namespace quire

@@ -142,7 +142,10 @@ std::vector<Mix> mix_for(double bits) {
 
 class SyntheticWeights final : public WeightProvider {
  public:
-  explicit SyntheticWeights(const SyntheticSpec& spec) : spec_(spec), random_(spec.seed) {}
+  SyntheticWeights(const SyntheticSpec& spec, ReadScope scope)
+      : spec_(spec), has_values_(scope == ReadScope::all), random_(spec.seed) {}
+
+  bool is_concurrent() const override { return false; }  // what it gives depends on the order
 
   bool has_linear(const std::string&) const override { return true; }
 
@@ -178,13 +181,22 @@ class SyntheticWeights final : public WeightProvider {
     return out;
   }
 
-  static HostTensor words(int64_t rows, int64_t columns, const std::string& what) {
-    return HostTensor(DType::i32, {rows, columns}, static_cast<size_t>(rows * columns) * 4, what);
+  HostTensor values(DType dtype, int64_t rows, int64_t columns, const std::string& what) const {
+    const size_t bytes = static_cast<size_t>(rows * columns) * kernels::dtype_bytes(dtype);
+    return has_values_ ? HostTensor(dtype, {rows, columns}, bytes, what)
+                       : HostTensor::without_data(dtype, {rows, columns}, bytes);
+  }
+
+  HostTensor random_words(int64_t rows, int64_t columns, const std::string& what) {
+    HostTensor out = values(DType::i32, rows, columns, what);
+    if (has_values_) random_.fill(out.bytes());
+    return out;
   }
 
   HostTensor normal_halves(int32_t rows, int32_t columns, float deviation, const std::string& what) {
     const auto count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
-    HostTensor out(DType::f16, {rows, columns}, count * 2, what);
+    HostTensor out = values(DType::f16, rows, columns, what);
+    if (!has_values_) return out;
     // A block of normals repeated with random signs: the values need variety, not independence.
     std::array<uint16_t, 4096> block{};
     for (uint16_t& value : block) value = kernels::float_to_half(random_.normal() * deviation);
@@ -236,10 +248,8 @@ class SyntheticWeights final : public WeightProvider {
     const kernels::Exl2Group& last = matrix.groups.back();
     const int64_t packed_rows = last.first_packed_row + last.num_rows * last.bits / 32;
     const auto num_groups = static_cast<int64_t>(matrix.groups.size());
-    matrix.q_weight = words(packed_rows, request.num_out, request.key);
-    random_.fill(matrix.q_weight.bytes());
-    matrix.q_scale = words(num_groups, request.num_out / 8, request.key);
-    random_.fill(matrix.q_scale.bytes());
+    matrix.q_weight = random_words(packed_rows, request.num_out, request.key);
+    matrix.q_scale = random_words(num_groups, request.num_out / 8, request.key);
     matrix.q_scale_max =
         HostTensor(DType::f16, {num_groups}, static_cast<size_t>(num_groups) * 2, request.key);
     for (size_t g = 0; g < matrix.groups.size(); ++g) {
@@ -254,13 +264,14 @@ class SyntheticWeights final : public WeightProvider {
     LinearWeight out = empty_linear(request);
     GptqMatrix matrix;
     const int32_t num_groups = request.num_in / kGroupRows;
-    matrix.q_weight = words(request.num_in / 8, request.num_out, request.key);
-    random_.fill(matrix.q_weight.bytes());
-    matrix.q_zeros = words(num_groups, request.num_out / 8, request.key);
-    for (uint32_t& word : matrix.q_zeros.elements<uint32_t>()) word = 0x77777777U;
-    const float deviation = 1.0f / (std::sqrt(static_cast<float>(request.num_in)) * 4.6f);
-    matrix.scales.assign(static_cast<size_t>(num_groups) * static_cast<size_t>(request.num_out),
-                         kernels::float_to_half(deviation));
+    matrix.q_weight = random_words(request.num_in / 8, request.num_out, request.key);
+    matrix.q_zeros = values(DType::i32, num_groups, request.num_out / 8, request.key);
+    if (has_values_) {
+      for (uint32_t& word : matrix.q_zeros.elements<uint32_t>()) word = 0x77777777U;
+      const float deviation = 1.0f / (std::sqrt(static_cast<float>(request.num_in)) * 4.6f);
+      matrix.scales.assign(static_cast<size_t>(num_groups) * static_cast<size_t>(request.num_out),
+                           kernels::float_to_half(deviation));
+    }
     for (int32_t row = 0; row < request.num_in; ++row) matrix.group_of_row.push_back(row / kGroupRows);
     out.matrix = std::move(matrix);
     return out;
@@ -284,6 +295,7 @@ class SyntheticWeights final : public WeightProvider {
   }
 
   SyntheticSpec spec_;
+  bool has_values_;
   FastRandom random_;
   std::string shared_block_;
   std::vector<int32_t> shared_order_;
@@ -315,8 +327,8 @@ std::string synthetic_config(const SyntheticSpec& spec) {
                      find_shape(spec.shape)->config);
 }
 
-std::unique_ptr<WeightProvider> make_synthetic_weights(const SyntheticSpec& spec) {
-  return std::make_unique<SyntheticWeights>(spec);
+std::unique_ptr<WeightProvider> make_synthetic_weights(const SyntheticSpec& spec, ReadScope scope) {
+  return std::make_unique<SyntheticWeights>(spec, scope);
 }
 
 }  // namespace quire

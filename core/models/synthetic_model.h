@@ -32,6 +32,7 @@ std::string synthetic_config(const SyntheticSpec& spec);
 
 // Random weights of unit gain, rows in a random order as EXL2 files have them; matrices that share their
 // input share the order.
-std::unique_ptr<WeightProvider> make_synthetic_weights(const SyntheticSpec& spec);
+std::unique_ptr<WeightProvider> make_synthetic_weights(const SyntheticSpec& spec,
+                                                       ReadScope scope = ReadScope::all);
 
 }  // namespace quire

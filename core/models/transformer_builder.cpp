@@ -5,46 +5,62 @@
 #include <fmt/core.h>
 
 #include "core/base/error.h"
+#include "core/base/task_team.h"
 
 namespace quire {
 namespace {
 
-class TransformerBuilder {
+// Builds pieces of a transformer on one device.
+class PieceBuilder {
  public:
-  TransformerBuilder(const ModelConfig& config, WeightProvider& weights)
-      : config_(config), spec_(*config.architecture), weights_(weights) {}
-
-  std::shared_ptr<const Transformer> build(gsl::span<const std::shared_ptr<Device>> devices,
-                                           const Placement& placement) {
-    auto transformer = std::make_shared<Transformer>();
-    for (const LayerRun& run : layer_runs(placement)) {
-      transformer->stages.push_back(stage(devices[static_cast<size_t>(run.device)], run));
-    }
-    embed_and_project(*transformer);
-    return transformer;
-  }
-
- private:
-  TransformerStage stage(const std::shared_ptr<Device>& device, const LayerRun& run) {
-    device_ = device;
-    TransformerStage stage;
-    stage.device = device;
-    stage.first_layer = run.first;
-    stage.rotary = rotary();
-    for (int32_t layer = run.first; layer < run.end; ++layer) {
-      stage.layers.push_back({attention(layer), mlp(layer)});
-    }
-    return stage;
-  }
+  PieceBuilder(const ModelConfig& config, WeightProvider& weights, std::shared_ptr<Device> device,
+               BuildMode mode)
+      : config_(config),
+        spec_(*config.architecture),
+        weights_(weights),
+        device_(std::move(device)),
+        mode_(mode) {}
 
   RotaryLayer rotary() const {
     RotaryLayer layer;
     layer.rotary_dim = config_.rotary_dim;
-    layer.inv_freq =
-        upload_floats(device_, inverse_frequencies(config_.rope, config_.rotary_dim), "rotary frequencies");
+    layer.inv_freq = floats(inverse_frequencies(config_.rope, config_.rotary_dim), "rotary frequencies");
     return layer;
   }
 
+  TransformerLayer layer(int32_t index) { return {attention(index), mlp(index)}; }
+
+  EmbeddingLayer embedding() {
+    const HostTensor stored = table();
+    const std::string what = "preparing " + embedding_name();
+    EmbeddingLayer layer;
+    layer.table = mode_ == BuildMode::plan
+                      ? PreparedWeight::planned_table(*device_, stored.dtype(), config_.vocab_size,
+                                                      config_.hidden_size, what)
+                      : PreparedWeight::table(device_, stored.dtype(), stored.data(), config_.vocab_size,
+                                              config_.hidden_size, what);
+    return layer;
+  }
+
+  HeadLayer head() {
+    HeadLayer head;
+    head.norm = norm(std::string(spec_.keys.final_norm));
+    head.vocab_size = config_.vocab_size;
+    const std::string head_key(spec_.keys.head);
+    if (weights_.has_linear(head_key)) {
+      const LinearWeight projection = linear(head_key, config_.hidden_size, config_.vocab_size, false);
+      head.projection = prepare(head_key, {projection.source()});
+    } else if (config_.tied_embeddings) {
+      const HostTensor tied = table();
+      head.projection = prepare(embedding_name(), {tied_source(tied)});
+    } else {
+      throw Error(ErrorCode::format,
+                  "the tensor {}.weight is missing, and config.json does not tie the embeddings", head_key);
+    }
+    return head;
+  }
+
+ private:
   AttentionLayer attention(int32_t index) {
     AttentionLayer layer;
     const kernels::HeadShape& heads = config_.heads;
@@ -101,29 +117,9 @@ class TransformerBuilder {
     return layer;
   }
 
-  // Embedding and head come last: with tied embeddings they are one tensor, read once.
-  void embed_and_project(Transformer& transformer) {
-    const std::string embedding_name = std::string(spec_.keys.embedding) + ".weight";
-    const HostTensor table = weights_.table(embedding_name, config_.vocab_size, config_.hidden_size);
-    device_ = transformer.stages.front().device;
-    transformer.embedding.table =
-        PreparedWeight::table(device_, table.dtype(), table.bytes().data(), config_.vocab_size,
-                              config_.hidden_size, "preparing " + embedding_name);
-    device_ = transformer.stages.back().device;
-    HeadLayer& head = transformer.head;
-    head.norm = norm(std::string(spec_.keys.final_norm));
-    head.vocab_size = config_.vocab_size;
-    const std::string head_key(spec_.keys.head);
-    if (weights_.has_linear(head_key)) {
-      const LinearWeight projection = linear(head_key, config_.hidden_size, config_.vocab_size, false);
-      head.projection = prepare(head_key, {projection.source()});
-    } else if (config_.tied_embeddings) {
-      head.projection = prepare(embedding_name, {tied_source(table)});
-    } else {
-      throw Error(ErrorCode::format,
-                  "the tensor {}.weight is missing, and config.json does not tie the embeddings", head_key);
-    }
-  }
+  std::string embedding_name() const { return std::string(spec_.keys.embedding) + ".weight"; }
+
+  HostTensor table() { return weights_.table(embedding_name(), config_.vocab_size, config_.hidden_size); }
 
   WeightSource tied_source(const HostTensor& table) const {
     WeightSource source;
@@ -131,7 +127,7 @@ class TransformerBuilder {
     source.num_in = config_.hidden_size;
     source.num_out = config_.vocab_size;
     source.padded_out = config_.vocab_size;
-    source.dense = {table.dtype(), table.bytes().data()};
+    source.dense = {table.dtype(), table.data()};
     return source;
   }
 
@@ -140,9 +136,9 @@ class TransformerBuilder {
     layer.kind = spec_.norm;
     layer.epsilon = config_.norm_epsilon;
     layer.columns = config_.hidden_size;
-    layer.weight = upload_floats(device_, weights_.vector(key + ".weight", config_.hidden_size), key);
+    layer.weight = floats(weights_.vector(key + ".weight", config_.hidden_size), key);
     if (spec_.norm == kernels::NormKind::layer) {
-      layer.bias = upload_floats(device_, weights_.vector(key + ".bias", config_.hidden_size), key);
+      layer.bias = floats(weights_.vector(key + ".bias", config_.hidden_size), key);
     }
     return layer;
   }
@@ -159,14 +155,41 @@ class TransformerBuilder {
   }
 
   PreparedWeight prepare(const std::string& key, std::initializer_list<WeightSource> parts) {
-    return PreparedWeight::matrix(device_, {parts.begin(), parts.size()}, "preparing " + key);
+    const gsl::span<const WeightSource> all(parts.begin(), parts.size());
+    const std::string what = "preparing " + key;
+    return mode_ == BuildMode::plan ? PreparedWeight::planned_matrix(*device_, all, what)
+                                    : PreparedWeight::matrix(device_, all, what);
+  }
+
+  DeviceBuffer floats(const std::vector<float>& values, std::string_view what) const {
+    return mode_ == BuildMode::plan ? DeviceBuffer::planned(values.size() * sizeof(float))
+                                    : upload_floats(device_, values, what);
   }
 
   const ModelConfig& config_;
   const ArchitectureSpec& spec_;
   WeightProvider& weights_;
-  std::shared_ptr<Device> device_;  // of what is being built
+  const std::shared_ptr<Device> device_;
+  const BuildMode mode_;
 };
+
+Transformer empty_stages(gsl::span<const std::shared_ptr<Device>> devices, const Placement& placement) {
+  Transformer transformer;
+  for (const LayerRun& run : layer_runs(placement)) {
+    TransformerStage stage;
+    stage.device = devices[static_cast<size_t>(run.device)];
+    stage.first_layer = run.first;
+    stage.layers.resize(static_cast<size_t>(run.end - run.first));
+    transformer.stages.push_back(std::move(stage));
+  }
+  return transformer;
+}
+
+TransformerStage& stage_of(Transformer& transformer, int32_t layer) {
+  size_t i = transformer.stages.size() - 1;
+  while (transformer.stages[i].first_layer > layer) --i;
+  return transformer.stages[i];
+}
 
 }  // namespace
 
@@ -183,9 +206,35 @@ TransformerShape transformer_shape(const ModelConfig& config) {
 
 std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, WeightProvider& weights,
                                                      gsl::span<const std::shared_ptr<Device>> devices,
-                                                     const Placement& placement) {
+                                                     const Placement& placement,
+                                                     const BuildOptions& options) {
   require_placement(placement, config.num_layers, gsl::narrow<int32_t>(devices.size()));
-  return TransformerBuilder(config, weights).build(devices, placement);
+  auto transformer = std::make_shared<Transformer>(empty_stages(devices, placement));
+  const auto builder_for = [&](const TransformerStage& stage) {
+    return PieceBuilder(config, weights, stage.device, options.mode);
+  };
+  const auto trim_at_end = gsl::finally([&] {
+    for (const std::shared_ptr<Device>& device : devices) device->trim();
+  });
+  for (TransformerStage& stage : transformer->stages) stage.rotary = builder_for(stage).rotary();
+  // The ends are larger than a layer: they begin.
+  constexpr int32_t kEnds = 2;
+  const auto build_piece = [&](int32_t piece) {
+    TransformerStage& first = transformer->stages.front();
+    TransformerStage& last = transformer->stages.back();
+    if (piece == 0) {
+      transformer->embedding = builder_for(first).embedding();
+    } else if (piece == 1) {
+      transformer->head = builder_for(last).head();
+    } else {
+      const int32_t layer = piece - kEnds;
+      TransformerStage& stage = stage_of(*transformer, layer);
+      stage.layers[static_cast<size_t>(layer - stage.first_layer)] = builder_for(stage).layer(layer);
+    }
+  };
+  run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0, config.num_layers + kEnds,
+            build_piece);
+  return transformer;
 }
 
 }  // namespace quire

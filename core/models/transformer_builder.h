@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/thread.h"
 #include "core/config/model_config.h"
 #include "core/models/placement.h"
 #include "core/models/transformer.h"
@@ -14,11 +15,21 @@ namespace quire {
 
 TransformerShape transformer_shape(const ModelConfig& config);
 
-// Reads, checks and prepares one layer after another, each for its own device, so that host memory holds one
-// layer at a time. Throws what the provider throws, or ErrorCode::out_of_memory from a device; nothing stays
-// taken then.
+// Whether weights are prepared on their devices, or their sizes alone are told (bytes() of each).
+enum class BuildMode : uint8_t { prepare, plan };
+
+struct BuildOptions {
+  BuildMode mode = BuildMode::prepare;
+  const ThreadFactory* threads = &system_threads();
+  int32_t num_helpers = 0;  // threads beside the caller
+};
+
+// Reads, checks and prepares a layer at a time on each thread, each layer for its own device, so that host
+// memory holds as many layers as there are threads. Throws what the provider throws, or
+// ErrorCode::out_of_memory from a device; nothing stays taken then. To plan takes a provider that reads the
+// layout.
 std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, WeightProvider& weights,
                                                      gsl::span<const std::shared_ptr<Device>> devices,
-                                                     const Placement& placement);
+                                                     const Placement& placement, const BuildOptions& options);
 
 }  // namespace quire

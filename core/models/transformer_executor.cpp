@@ -14,7 +14,7 @@ std::vector<StageSpace> take_stages(const Transformer& transformer, const Transf
   std::vector<StageSpace> spaces;
   for (size_t i = 0; i < transformer.stages.size(); ++i) {
     const std::shared_ptr<Device>& device = transformer.stages[i].device;
-    const StageSizes sizes = stage_sizes(transformer, i, shape, options);
+    const StageSizes sizes = stage_sizes(place_of_stage(transformer, i), shape, options);
     spaces.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
                       DeviceContext(device, sizes.context)});
   }

@@ -10,15 +10,18 @@
 
 namespace quire {
 
-// One thread at a time. What is missing or unsound is an Error that names it.
+// What is missing or unsound is an Error that names it.
 class WeightProvider {
  public:
   virtual ~WeightProvider() = default;
+  // Whether several threads may ask at the same time, in any order.
+  virtual bool is_concurrent() const = 0;
   virtual bool has_linear(const std::string& key) const = 0;
   virtual LinearWeight linear(const LinearRequest& request) = 0;
   // A float tensor of the shape [count].
   virtual std::vector<float> vector(const std::string& name, int32_t count) = 0;
-  // A float tensor of the shape [rows, columns], as stored.
+  // A float tensor of the shape [rows, columns], as stored. It and the codes, scales and values of matrices
+  // have no data where only the layout is read.
   virtual HostTensor table(const std::string& name, int32_t rows, int32_t columns) = 0;
 };
 
@@ -27,6 +30,7 @@ class StoredWeights final : public WeightProvider {
  public:
   explicit StoredWeights(WeightReader& reader) : reader_(reader) {}
 
+  bool is_concurrent() const override { return true; }
   bool has_linear(const std::string& key) const override {
     return find_weight_format(reader_.directory(), key).has_value();
   }
@@ -35,7 +39,7 @@ class StoredWeights final : public WeightProvider {
     return reader_.read_floats(name, {count});
   }
   HostTensor table(const std::string& name, int32_t rows, int32_t columns) override {
-    return reader_.read(name, {rows, columns});
+    return reader_.read_values(name, {rows, columns});
   }
 
  private:

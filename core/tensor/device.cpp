@@ -56,6 +56,12 @@ kernels::DeviceInfo Device::info() const {
   return info;
 }
 
+kernels::MemoryUse Device::memory_use() const {
+  kernels::MemoryUse use;
+  table_->memory_use(handle_, &use);
+  return use;
+}
+
 double Device::measure_read_rate(uint64_t working_set_bytes) {
   double rate = 0.0;
   check(table_->measure_read_rate(handle_, working_set_bytes, &rate), "measuring reads");
@@ -83,6 +89,12 @@ DeviceBuffer::DeviceBuffer(std::shared_ptr<Device> device, size_t bytes, std::st
   memory_ = std::shared_ptr<void>(memory, [device_kept = device_](void* address) {
     device_kept->table().release(device_kept->handle(), address);
   });
+}
+
+DeviceBuffer DeviceBuffer::planned(size_t bytes) {
+  DeviceBuffer buffer;
+  buffer.bytes_ = bytes;
+  return buffer;
 }
 
 void DeviceBuffer::upload(gsl::span<const std::byte> host, size_t offset) {
@@ -119,6 +131,22 @@ PreparedWeight PreparedWeight::table(std::shared_ptr<Device> device, kernels::DT
   kernels::Weight* weight = nullptr;
   device->check(device->table().prepare_table(device->handle(), dtype, data, rows, columns, &weight), what);
   return PreparedWeight(std::move(device), weight);
+}
+
+PreparedWeight PreparedWeight::planned_matrix(const Device& device, gsl::span<const WeightSource> parts,
+                                              std::string_view what) {
+  PreparedWeight planned;
+  device.check(device.table().plan_weight(device.handle(), parts.data(), gsl::narrow<int32_t>(parts.size()),
+                                          &planned.bytes_),
+               what);
+  return planned;
+}
+
+PreparedWeight PreparedWeight::planned_table(const Device& device, kernels::DType dtype, int32_t rows,
+                                             int32_t columns, std::string_view what) {
+  PreparedWeight planned;
+  device.check(device.table().plan_table(device.handle(), dtype, rows, columns, &planned.bytes_), what);
+  return planned;
 }
 
 DeviceContext::DeviceContext(std::shared_ptr<Device> device, const kernels::ContextLimits& limits)

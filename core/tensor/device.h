@@ -41,6 +41,11 @@ class Device {
   double measure_read_rate(uint64_t working_set_bytes);
   double measure_op_rate();
 
+  // Gives back what loads keep for the next one.
+  void trim() const { table_->trim(handle_); }
+  // What all that was made on it has taken.
+  kernels::MemoryUse memory_use() const;
+
   // Throws where status is not ok; `what` says what was being done ("allocating the KV cache, 12 MiB").
   void check(kernels::Status status, std::string_view what) const;
 
@@ -55,6 +60,8 @@ class DeviceBuffer {
  public:
   DeviceBuffer() = default;
   DeviceBuffer(std::shared_ptr<Device> device, size_t bytes, std::string_view what);
+  // One that says how large it would be and takes nothing.
+  static DeviceBuffer planned(size_t bytes);
 
   void* data() const { return memory_.get(); }
   template <typename T>
@@ -80,6 +87,11 @@ class PreparedWeight {
                                std::string_view what);
   static PreparedWeight table(std::shared_ptr<Device> device, kernels::DType dtype, const void* data,
                               int32_t rows, int32_t columns, std::string_view what);
+  // Ones that say how large they would be and take nothing. Sources need no codes, scales and values.
+  static PreparedWeight planned_matrix(const Device& device, gsl::span<const WeightSource> parts,
+                                       std::string_view what);
+  static PreparedWeight planned_table(const Device& device, kernels::DType dtype, int32_t rows,
+                                      int32_t columns, std::string_view what);
 
   const kernels::Weight* get() const { return weight_.get(); }
   uint64_t bytes() const { return bytes_; }

@@ -32,11 +32,21 @@ void give_memory(void* memory) {
   ::operator delete (memory, std::align_val_t{kMemoryAlignment});
 }
 
-AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {
+AlignedBuffer::AlignedBuffer(MemoryMeter& meter, size_t bytes) : meter_(&meter), bytes_(bytes) {
   if (bytes == 0) return;
+  if (!meter.take(bytes)) throw OutOfMemory(bytes);
   data_ = take_memory(bytes);
-  if (data_ == nullptr) throw std::bad_alloc();
+  if (data_ == nullptr) {
+    meter.give_back(bytes);
+    throw OutOfMemory(bytes);
+  }
   std::memset(data_, 0, bytes);
+}
+
+AlignedBuffer::~AlignedBuffer() {
+  if (data_ == nullptr) return;
+  meter_->give_back(bytes_);
+  give_memory(data_);
 }
 
 }  // namespace quire::kernels

@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "kernels/interface/memory_meter.h"
+
 namespace quire::kernels {
 
 inline constexpr size_t kMemoryAlignment = 256;
@@ -24,19 +26,29 @@ inline size_t product(std::initializer_list<size_t> factors) {
   return out;
 }
 
-// Owns such memory. A failed allocation throws std::bad_alloc, which the table's entries turn into a Status.
+// There is no memory, or no more within the device's limit.
+struct OutOfMemory : std::bad_alloc {
+  explicit OutOfMemory(size_t bytes) : needed_bytes(bytes) {}
+  size_t needed_bytes;
+};
+
+// Owns such memory, counted by the device's meter. A failed allocation throws OutOfMemory, which the table's
+// entries turn into a Status.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  explicit AlignedBuffer(size_t bytes);  // zeroed
+  AlignedBuffer(MemoryMeter& meter, size_t bytes);  // zeroed
   AlignedBuffer(AlignedBuffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+      : meter_(other.meter_),
+        data_(std::exchange(other.data_, nullptr)),
+        bytes_(std::exchange(other.bytes_, 0)) {}
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {
+    std::swap(meter_, other.meter_);
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);
     return *this;
   }
-  ~AlignedBuffer() { give_memory(data_); }
+  ~AlignedBuffer();
 
   template <typename T>
   T* as() const {
@@ -45,6 +57,7 @@ class AlignedBuffer {
   size_t bytes() const { return bytes_; }
 
  private:
+  MemoryMeter* meter_ = nullptr;
   void* data_ = nullptr;
   size_t bytes_ = 0;
 };

@@ -20,43 +20,36 @@ size_t round_up_to(size_t value, size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-void size_quantized_scratch(Context& context) {
-  const size_t columns = round_up_to(static_cast<size_t>(context.limits.max_columns), kBlockRows);
-  const size_t rows = std::min(
-      kQuantRows, static_cast<size_t>(std::max(context.limits.max_tokens, context.limits.max_logit_rows)));
-  context.quant_capacity = std::max(rows, kWorstPadding) * columns;
-  context.quant_codes = AlignedBuffer(context.quant_capacity * 2);
-  context.quant_scales = AlignedBuffer(context.quant_capacity / kBlockRows * sizeof(float));
-  context.quant_sums = AlignedBuffer(context.quant_capacity / kBlockRows * sizeof(int32_t));
-}
+// Bytes of the buffers of a context, in the order in which they are taken.
+struct ContextSizes {
+  size_t quant_capacity = 0;
+  size_t quant_codes = 0;
+  size_t quant_scales = 0;
+  size_t quant_sums = 0;
+  size_t attention = 0;
+  size_t batch = 0;
+  size_t total() const { return quant_codes + quant_scales + quant_sums + attention + batch; }
+};
 
-void size_attention_scratch(Context& context) {
-  const size_t dim = round_up_to(static_cast<size_t>(context.limits.head_dim), 16);
-  const size_t matrix = kAttentionRows * dim;
-  const size_t state = matrix + 2 * kAttentionRows;
-  const auto threads = static_cast<size_t>(context.device->pool.num_threads());
-  const size_t piece = 3 * matrix + kAttentionRows * kAttentionRows + 2 * state;
-  const size_t slots = kSplitSlotsPerThread * threads;
-  context.attention_memory = AlignedBuffer((threads * piece + (slots + 1) * state) * sizeof(float));
-
-  float* next = context.attention_memory.as<float>();
-  const auto take = [&next](size_t floats) { return std::exchange(next, next + floats); };
-  const auto take_state = [&] {
-    return AttentionState{take(matrix), take(kAttentionRows), take(kAttentionRows)};
-  };
-  context.attention.resize(threads);
-  for (AttentionScratch& scratch : context.attention) {
-    scratch = {take(matrix), take(matrix), take(matrix), take(kAttentionRows * kAttentionRows),
-               take_state(), take_state()};
+// Floats of the pieces that attention works in.
+struct AttentionSizes {
+  size_t matrix = 0;
+  size_t state = 0;
+  size_t threads = 0;
+  size_t slots = 0;
+  size_t total() const {
+    const size_t piece = 3 * matrix + kAttentionRows * kAttentionRows + 2 * state;
+    return threads * piece + (slots + 1) * state;
   }
-  for (size_t i = 0; i < slots; ++i) context.split_parts.push_back(take_state());
-  context.split_total = take_state();
-}
+};
 
-bool are_sound(const ContextLimits& limits) {
-  return limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_logit_rows >= 0 &&
-         limits.max_pages_per_sequence >= 0 && limits.max_columns > 0 && limits.head_dim >= 0 &&
-         limits.head_dim <= kMaxHeadDim;
+AttentionSizes attention_sizes(const ContextLimits& limits, int32_t num_threads) {
+  AttentionSizes sizes;
+  sizes.matrix = kAttentionRows * round_up_to(static_cast<size_t>(limits.head_dim), 16);
+  sizes.state = sizes.matrix + 2 * kAttentionRows;
+  sizes.threads = static_cast<size_t>(num_threads);
+  sizes.slots = kSplitSlotsPerThread * sizes.threads;
+  return sizes;
 }
 
 size_t batch_ints(const ContextLimits& limits) {
@@ -64,6 +57,52 @@ size_t batch_ints(const ContextLimits& limits) {
   const auto sequences = static_cast<size_t>(limits.max_sequences);
   const size_t pages = product({sequences, static_cast<size_t>(limits.max_pages_per_sequence)});
   return 3 * tokens + 2 * sequences + 1 + pages + static_cast<size_t>(limits.max_logit_rows);
+}
+
+ContextSizes context_sizes(const ContextLimits& limits, int32_t num_threads) {
+  const size_t columns = round_up_to(static_cast<size_t>(limits.max_columns), kBlockRows);
+  const size_t rows =
+      std::min(kQuantRows, static_cast<size_t>(std::max(limits.max_tokens, limits.max_logit_rows)));
+  ContextSizes sizes;
+  sizes.quant_capacity = std::max(rows, kWorstPadding) * columns;
+  sizes.quant_codes = sizes.quant_capacity * 2;
+  sizes.quant_scales = sizes.quant_capacity / kBlockRows * sizeof(float);
+  sizes.quant_sums = sizes.quant_capacity / kBlockRows * sizeof(int32_t);
+  sizes.attention = attention_sizes(limits, num_threads).total() * sizeof(float);
+  sizes.batch = product({batch_ints(limits), sizeof(int32_t)});
+  return sizes;
+}
+
+void take_scratch(Context& context, const ContextSizes& sizes) {
+  MemoryMeter& meter = context.device->meter;
+  context.quant_capacity = sizes.quant_capacity;
+  context.quant_codes = AlignedBuffer(meter, sizes.quant_codes);
+  context.quant_scales = AlignedBuffer(meter, sizes.quant_scales);
+  context.quant_sums = AlignedBuffer(meter, sizes.quant_sums);
+  context.attention_memory = AlignedBuffer(meter, sizes.attention);
+  context.batch_memory = AlignedBuffer(meter, sizes.batch);
+}
+
+void deal_out_attention_scratch(Context& context, const AttentionSizes& sizes) {
+  float* next = context.attention_memory.as<float>();
+  const auto take = [&next](size_t floats) { return std::exchange(next, next + floats); };
+  const auto take_state = [&] {
+    return AttentionState{take(sizes.matrix), take(kAttentionRows), take(kAttentionRows)};
+  };
+  context.attention.resize(sizes.threads);
+  for (AttentionScratch& scratch : context.attention) {
+    scratch = {take(sizes.matrix), take(sizes.matrix),
+               take(sizes.matrix), take(kAttentionRows * kAttentionRows),
+               take_state(),       take_state()};
+  }
+  for (size_t i = 0; i < sizes.slots; ++i) context.split_parts.push_back(take_state());
+  context.split_total = take_state();
+}
+
+bool are_sound(const ContextLimits& limits) {
+  return limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_logit_rows >= 0 &&
+         limits.max_pages_per_sequence >= 0 && limits.max_columns > 0 && limits.head_dim >= 0 &&
+         limits.head_dim <= kMaxHeadDim;
 }
 
 bool fits(const BatchView& batch, const ContextLimits& limits) {
@@ -82,21 +121,35 @@ double seconds_since(const timespec& start) {
 
 }  // namespace
 
+namespace {
+
+Status refuse_limits(Device* device, const ContextLimits& limits) {
+  return fail(device, Status::invalid_argument,
+              "create_context: %d tokens, %d sequences, %d columns, head dimension %d (at most %d)",
+              limits.max_tokens, limits.max_sequences, limits.max_columns, limits.head_dim, kMaxHeadDim);
+}
+
+}  // namespace
+
+Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use) {
+  if (!are_sound(*limits)) return refuse_limits(device, *limits);
+  return guarded(device, "context", [&] {
+    *use = {};
+    use->held_bytes = context_sizes(*limits, device->pool.num_threads()).total();
+    return Status::ok;
+  });
+}
+
 Status create_context(Device* device, const ContextLimits* limits, Context** context) {
-  if (!are_sound(*limits)) {
-    return fail(device, Status::invalid_argument,
-                "create_context: %d tokens, %d sequences, %d columns, head dimension %d (at most %d)",
-                limits->max_tokens, limits->max_sequences, limits->max_columns, limits->head_dim,
-                kMaxHeadDim);
-  }
+  if (!are_sound(*limits)) return refuse_limits(device, *limits);
   return guarded(device, "context", [&] {
     auto made = std::make_unique<Context>();
     made->header.table = &device->table;
     made->device = device;
     made->limits = *limits;
-    size_quantized_scratch(*made);
-    size_attention_scratch(*made);
-    made->batch_memory = AlignedBuffer(product({batch_ints(*limits), sizeof(int32_t)}));
+    const int32_t num_threads = device->pool.num_threads();
+    take_scratch(*made, context_sizes(*limits, num_threads));
+    deal_out_attention_scratch(*made, attention_sizes(*limits, num_threads));
     *context = made.release();
     return Status::ok;
   });

@@ -23,8 +23,10 @@ constexpr KernelTable make_table(const char* name) {
   table.activation_dtype = DType::f32;
   table.name = name;
   table.describe_failure = cpu_entries::describe_failure;
+  table.memory_use = cpu_entries::memory_use;
   table.allocate = cpu_entries::allocate;
   table.release = cpu_entries::release;
+  table.trim = cpu_entries::trim;
   table.upload = cpu_entries::upload;
   table.download = cpu_entries::download;
   table.fill = cpu_entries::fill;
@@ -32,9 +34,12 @@ constexpr KernelTable make_table(const char* name) {
   table.prepare_table = cpu_entries::prepare_table;
   table.release_weight = cpu_entries::release_weight;
   table.weight_bytes = cpu_entries::weight_bytes;
+  table.plan_weight = cpu_entries::plan_weight;
+  table.plan_table = cpu_entries::plan_table;
   table.dequantize = cpu_entries::dequantize;
   table.create_context = cpu_entries::create_context;
   table.release_context = cpu_entries::release_context;
+  table.plan_context = cpu_entries::plan_context;
   table.synchronize = cpu_entries::synchronize;
   table.bind_batch = cpu_entries::bind_batch;
   table.begin_step = cpu_entries::begin_step;
@@ -102,7 +107,7 @@ Status open_device(int32_t index, const DeviceOptions* options, Device** device,
   const int32_t wanted = options->num_threads != 0 ? options->num_threads : num_usable_processors();
   const int32_t num_threads = wanted < kMaxThreads ? wanted : kMaxThreads;
   try {
-    *device = new Device(*isa, table_of(*isa), num_threads);
+    *device = new Device(*isa, table_of(*isa), num_threads, options->memory_limit_bytes);
     return Status::ok;
   } catch (const std::system_error&) {
     std::snprintf(why, size, "the system refuses %d threads; ask for fewer with num_threads", num_threads);
@@ -120,6 +125,20 @@ const KernelTable* table(const Device* device) {
   return &device->table;
 }
 
+// What the system can give without swapping; file caches make way.
+uint64_t available_memory() {
+  uint64_t kilobytes = 0;
+  if (FILE* const file = std::fopen("/proc/meminfo", "re")) {
+    char line[128];
+    while (kilobytes == 0 && std::fgets(line, sizeof line, file) != nullptr) {
+      if (std::strncmp(line, "MemAvailable:", 13) == 0) kilobytes = std::strtoull(line + 13, nullptr, 10);
+    }
+    (void)std::fclose(file);
+  }
+  if (kilobytes != 0) return kilobytes * 1024;
+  return static_cast<uint64_t>(::sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
 Status device_info(const Device* device, DeviceInfo* info) {
   char name[64];
   processor_name(name, sizeof name);
@@ -129,13 +148,17 @@ Status device_info(const Device* device, DeviceInfo* info) {
                 info->num_units);
   const auto page_bytes = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   info->total_bytes = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * page_bytes;
-  info->free_bytes = static_cast<uint64_t>(::sysconf(_SC_AVPHYS_PAGES)) * page_bytes;
+  info->free_bytes = free_memory(*device);
   return Status::ok;
 }
 
 constexpr Backend kBackend = {kBackendAbi, "cpu", num_devices, open_device, close_device, table, device_info};
 
 }  // namespace
+
+uint64_t free_memory(const Device& device) {
+  return device.meter.free_bytes(available_memory());
+}
 
 const Backend& cpu_backend() {
   return kBackend;

@@ -73,7 +73,7 @@ void write_block(const uint32_t* words, int32_t bits, const ColumnTerms& terms, 
 void write_quantized_panel(const WeightPart& part, const RowOrder& order, size_t panel,
                            const Target& target) {
   const auto* words = reinterpret_cast<const uint32_t*>(part.data.as<uint8_t>() + panel * part.panel_bytes);
-  const int32_t* features = order.features.data();
+  const int32_t* features = order.features.as<int32_t>();
   size_t group = 0;
   for (const QuantRun& run : part.runs) {
     for (int32_t i = 0; i < run.num_groups; ++i, ++group) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <unordered_map>
 #include <vector>
 
 #include "kernels/cpu/aligned_buffer.h"
@@ -19,12 +20,16 @@ namespace quire::kernels {
 
 // The one CPU device of a runtime. Any thread may use it.
 struct Device {
-  Device(const IsaKernels& kernels, const KernelTable& table_of_isa, int32_t num_threads)
-      : isa(kernels), table(table_of_isa), pool(num_threads) {}
+  Device(const IsaKernels& kernels, const KernelTable& table_of_isa, int32_t num_threads,
+         uint64_t memory_limit)
+      : isa(kernels), table(table_of_isa), pool(num_threads), meter(memory_limit) {}
 
   const IsaKernels& isa;
   const KernelTable& table;
   ThreadPool pool;
+  MemoryMeter meter;
+  std::mutex buffers_mutex;
+  std::unordered_map<void*, size_t> buffers;  // of `allocate`, with their bytes; guarded by buffers_mutex
   mutable std::mutex failure_mutex;
   char failure[256] = "no failure";  // guarded by failure_mutex
 };
@@ -64,11 +69,17 @@ struct Context {
 // Keeps the words for describe_failure and hands the status on.
 [[gnu::format(printf, 3, 4)]] Status fail(Device* device, Status status, const char* format, ...);
 
+// Memory that the device can still give: what is free, within its limit.
+uint64_t free_memory(const Device& device);
+
 // Runs a body that may run out of memory; nothing else throws in this backend.
 template <typename Body>
 Status guarded(Device* device, const char* what, Body body) {
   try {
     return body();
+  } catch (const OutOfMemory& refusal) {
+    return fail(device, Status::out_of_memory, "%s: %zu bytes needed, %llu free", what, refusal.needed_bytes,
+                static_cast<unsigned long long>(free_memory(*device)));
   } catch (const std::bad_alloc&) {
     return fail(device, Status::out_of_memory, "%s: out of host memory", what);
   } catch (...) {

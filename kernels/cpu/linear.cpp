@@ -110,7 +110,7 @@ struct QuantRows {
 void quantize_rows(Context* context, const RowOrder& order, int32_t num_in, const float* input,
                    const QuantRows& target) {
   const IsaKernels& isa = context->device->isa;
-  const int32_t* features = order.identity ? nullptr : order.features.data();
+  const int32_t* features = order.identity ? nullptr : order.features.as<int32_t>();
   share_work(context->device, target.rows, 2 * int64_t{num_in}, [&](int32_t, int64_t first, int64_t last) {
     for (auto row = static_cast<int32_t>(first); row < last; ++row) {
       // Walk to the row's tile: full tiles lead, so this is a division and at most a few steps.
@@ -220,10 +220,10 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
 Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx, const float* input,
                        int32_t rows, const Output& output) {
   const RowOrder& order = weight.orders[static_cast<size_t>(order_idx)];
-  const size_t rows_that_fit = context->quant_capacity / order.features.size();
+  const size_t rows_that_fit = context->quant_capacity / order.num_rows;
   if (rows_that_fit == 0) {
     return fail(context->device, Status::invalid_argument,
-                "linear: %zu rows of weights, the context has room for %zu", order.features.size(),
+                "linear: %zu rows of weights, the context has room for %zu", order.num_rows,
                 context->quant_capacity);
   }
   int32_t chunk = static_cast<int32_t>(std::min<size_t>(rows_that_fit, static_cast<size_t>(rows)));

@@ -44,7 +44,7 @@ int passes_of_run(size_t bytes) {
 Status measure_read_rate(Device* device, uint64_t working_set_bytes, double* bytes_per_second) {
   return guarded(device, "measuring reads", [&] {
     const size_t pieces = std::clamp<uint64_t>(working_set_bytes, kLeastBytes, kMostBytes) / kPieceBytes;
-    const AlignedBuffer buffer(pieces * kPieceBytes);
+    const AlignedBuffer buffer(device->meter, pieces * kPieceBytes);
     const auto* memory = buffer.as<uint8_t>();
     const int passes = passes_of_run(buffer.bytes());
     const double seconds = best_seconds([&] {
@@ -64,7 +64,8 @@ Status measure_op_rate(Device* device, double* ops_per_second) {
   return guarded(device, "measuring arithmetic", [&] {
     constexpr int64_t kRoundsOfPiece = 500;
     constexpr int64_t kPiecesOfThread = 20;
-    const AlignedBuffer activations(static_cast<size_t>(device->isa.max_tile_rows) * kBlockRows * 2);
+    const AlignedBuffer activations(device->meter,
+                                    static_cast<size_t>(device->isa.max_tile_rows) * kBlockRows * 2);
     std::atomic<int64_t> ops{0};
     const double seconds = best_seconds([&] {
       ops = 0;

@@ -49,15 +49,39 @@ void describe_failure(const Device* device, char* text, size_t size) {
   std::snprintf(text, size, "%s", device->failure);
 }
 
-Status allocate(Device* device, size_t bytes, void** memory) {
-  *memory = take_memory(bytes == 0 ? 1 : bytes);
-  if (*memory != nullptr) return Status::ok;
-  return fail(device, Status::out_of_memory, "the system has no %zu bytes of memory", bytes);
+void memory_use(const Device* device, MemoryUse* use) {
+  *use = device->meter.use();
 }
 
-void release(Device*, void* memory) {
+Status allocate(Device* device, size_t bytes, void** memory) {
+  *memory = nullptr;
+  return guarded(device, "memory", [&] {
+    const std::lock_guard<std::mutex> lock(device->buffers_mutex);
+    if (!device->meter.take(bytes)) throw OutOfMemory(bytes);
+    void* const taken = take_memory(bytes == 0 ? 1 : bytes);
+    try {
+      if (taken == nullptr) throw OutOfMemory(bytes);
+      device->buffers.emplace(taken, bytes);
+    } catch (...) {
+      device->meter.give_back(bytes);
+      give_memory(taken);
+      throw;
+    }
+    *memory = taken;
+    return Status::ok;
+  });
+}
+
+void release(Device* device, void* memory) {
+  if (memory == nullptr) return;
+  const std::lock_guard<std::mutex> lock(device->buffers_mutex);
+  const auto buffer = device->buffers.find(memory);
+  device->meter.give_back(buffer->second);
+  device->buffers.erase(buffer);
   give_memory(memory);
 }
+
+void trim(Device*) {}
 
 Status upload(Device*, void* target, const void* host, size_t bytes) {
   if (bytes != 0) std::memcpy(target, host, bytes);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/device.h"
@@ -56,23 +57,45 @@ const char* fault_of(const WeightSource& source) {
   return source.format == WeightFormat::exl2 ? fault_of_exl2(source) : fault_of_gptq(source);
 }
 
-AlignedBuffer panel_bias(const WeightSource& source, int32_t num_panels) {
-  if (source.bias == nullptr) return {};
-  AlignedBuffer bias(static_cast<size_t>(num_panels) * kPanelColumns * sizeof(float));
+// The first of several parts that cannot be prepared, or nullptr.
+const char* fault_of(const WeightSource* parts, int32_t num_parts, int32_t& part) {
+  for (part = 0; part < num_parts; ++part) {
+    if (const char* fault = fault_of(parts[part])) return fault;
+    if (parts[part].num_in != parts[0].num_in) return "parts of different input size";
+  }
+  return num_parts < 1 ? "no parts" : nullptr;
+}
+
+AlignedBuffer panel_bias(Device& device, const WeightSource& source, size_t bytes) {
+  AlignedBuffer bias(device.meter, bytes);
+  if (bytes == 0) return bias;
   for (int32_t n = 0; n < source.num_out; ++n) bias.as<float>()[n] = source.bias[stored_column(source, n)];
   return bias;
 }
 
-void add_part(Device* device, const WeightSource& source, Weight& weight) {
+RowOrder keep_order(Device& device, const std::vector<int32_t>& features, int32_t num_in) {
+  RowOrder order;
+  order.num_rows = features.size();
+  order.features = AlignedBuffer(device.meter, features.size() * sizeof(int32_t));
+  std::copy(features.begin(), features.end(), order.features.as<int32_t>());
+  order.identity = true;
+  for (size_t k = 0; k < features.size(); ++k) {
+    const auto row = static_cast<int32_t>(k);
+    order.identity = order.identity && (features[k] == row || (features[k] < 0 && row >= num_in));
+  }
+  return order;
+}
+
+void add_part(Device& device, const WeightSource& source, const PartLayout& layout, Weight& weight) {
   WeightPart part;
   part.format = source.format;
   part.num_out = source.num_out;
-  part.num_panels = (source.num_out - 1) / kPanelColumns + 1;
-  part.bias = panel_bias(source, part.num_panels);
+  part.num_panels = layout.num_panels;
+  part.bias = panel_bias(device, source, layout.bias_bytes);
   if (source.format == WeightFormat::dense) {
-    prepare_dense_part(device->pool, source, part);
+    prepare_dense_part(device, source, layout, part);
   } else {
-    prepare_quantized_part(device->pool, source, weight, part);
+    prepare_quantized_part(device, source, layout, part);
   }
   weight.num_out += source.num_out;
   weight.parts.push_back(std::move(part));
@@ -85,37 +108,66 @@ uint64_t part_bytes(const WeightPart& part) {
 
 }  // namespace
 
-Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_parts, Weight** weight) {
-  if (num_parts < 1) return fail(device, Status::invalid_argument, "prepare_weight: no parts");
-  for (int32_t i = 0; i < num_parts; ++i) {
-    const char* fault = fault_of(parts[i]);
-    if (fault == nullptr && parts[i].num_in != parts[0].num_in) fault = "parts of different input size";
-    if (fault != nullptr)
-      return fail(device, Status::invalid_argument, "prepare_weight: part %d: %s", i, fault);
-  }
+Status plan_weight(Device* device, const WeightSource* parts, int32_t num_parts, uint64_t* bytes) {
+  int32_t part = 0;
+  if (const char* fault = fault_of(parts, num_parts, part))
+    return fail(device, Status::invalid_argument, "plan_weight: part %d: %s", part, fault);
   return guarded(device, "weights", [&] {
+    *bytes = lay_out_weight(parts, num_parts).bytes();
+    return Status::ok;
+  });
+}
+
+Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_parts, Weight** weight) {
+  int32_t part = 0;
+  if (const char* fault = fault_of(parts, num_parts, part))
+    return fail(device, Status::invalid_argument, "prepare_weight: part %d: %s", part, fault);
+  return guarded(device, "weights", [&] {
+    const WeightLayout layout = lay_out_weight(parts, num_parts);
     auto made = std::make_unique<Weight>();
     made->num_in = parts[0].num_in;
-    for (int32_t i = 0; i < num_parts; ++i) add_part(device, parts[i], *made);
+    for (const std::vector<int32_t>& order : layout.orders)
+      made->orders.push_back(keep_order(*device, order, made->num_in));
+    for (int32_t i = 0; i < num_parts; ++i)
+      add_part(*device, parts[i], layout.parts[static_cast<size_t>(i)], *made);
     *weight = made.release();
+    return Status::ok;
+  });
+}
+
+namespace {
+
+const char* fault_of_table(DType dtype, int32_t rows, int32_t columns) {
+  const bool known = dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32;
+  return rows > 0 && columns > 0 && known ? nullptr : "a table has rows and columns of f16, bf16 or f32";
+}
+
+size_t table_bytes(DType dtype, int32_t rows, int32_t columns) {
+  return product({static_cast<size_t>(rows), static_cast<size_t>(columns), dtype_bytes(dtype)});
+}
+
+}  // namespace
+
+Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) {
+  if (const char* fault = fault_of_table(dtype, rows, columns))
+    return fail(device, Status::invalid_argument, "plan_table: %s", fault);
+  return guarded(device, "embedding table", [&] {
+    *bytes = table_bytes(dtype, rows, columns);
     return Status::ok;
   });
 }
 
 Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
                      Weight** weight) {
-  if (rows <= 0 || columns <= 0 || (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)) {
-    return fail(device, Status::invalid_argument, "prepare_table: %d x %d, of f16, bf16 or f32", rows,
-                columns);
-  }
+  if (const char* fault = fault_of_table(dtype, rows, columns))
+    return fail(device, Status::invalid_argument, "prepare_table: %s", fault);
   return guarded(device, "embedding table", [&] {
     auto made = std::make_unique<Weight>();
     made->is_table = true;
     made->table_dtype = dtype;
     made->table_rows = rows;
     made->num_out = columns;
-    made->table_data =
-        AlignedBuffer(static_cast<size_t>(rows) * static_cast<size_t>(columns) * dtype_bytes(dtype));
+    made->table_data = AlignedBuffer(device->meter, table_bytes(dtype, rows, columns));
     std::memcpy(made->table_data.as<void>(), data, made->table_data.bytes());
     *weight = made.release();
     return Status::ok;
@@ -129,7 +181,7 @@ void release_weight(Device*, Weight* weight) {
 uint64_t weight_bytes(const Weight* weight) {
   uint64_t bytes = weight->table_data.bytes();
   for (const WeightPart& part : weight->parts) bytes += part_bytes(part);
-  for (const RowOrder& order : weight->orders) bytes += order.features.size() * sizeof(int32_t);
+  for (const RowOrder& order : weight->orders) bytes += order.features.bytes();
   return bytes;
 }
 

@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/device.h"
 #include "kernels/cpu/weight.h"
 
 namespace quire::kernels {
@@ -24,12 +24,13 @@ void fill_panel(const WeightSource& source, int32_t panel, Element* target) {
 
 }  // namespace
 
-void prepare_dense_part(ThreadPool& pool, const WeightSource& source, WeightPart& part) {
+void prepare_dense_part(Device& device, const WeightSource& source, const PartLayout& layout,
+                        WeightPart& part) {
   part.dtype = source.dense.dtype;
   part.prescale = source.prescale;
-  part.panel_bytes = static_cast<size_t>(source.num_in) * kPanelColumns * dtype_bytes(part.dtype);
-  part.data = AlignedBuffer(part.panel_bytes * static_cast<size_t>(part.num_panels));
-  pool.share(part.num_panels, 1, [&](int32_t, int64_t first, int64_t last) {
+  part.panel_bytes = layout.panel_bytes;
+  part.data = AlignedBuffer(device.meter, layout.data_bytes);
+  device.pool.share(part.num_panels, 1, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t panel = first; panel < last; ++panel) {
       auto* target = part.data.as<uint8_t>() + static_cast<size_t>(panel) * part.panel_bytes;
       if (part.dtype == DType::f32) {

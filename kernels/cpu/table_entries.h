@@ -7,8 +7,10 @@ namespace quire::kernels::cpu_entries {
 
 // memory.cpp
 void describe_failure(const Device* device, char* text, size_t size);
+void memory_use(const Device* device, MemoryUse* use);
 Status allocate(Device* device, size_t bytes, void** memory);
 void release(Device* device, void* memory);
+void trim(Device* device);
 Status upload(Device* device, void* target, const void* host, size_t bytes);
 Status download(Device* device, void* host, const void* source, size_t bytes);
 Status fill(Device* device, void* target, uint8_t byte, size_t bytes);
@@ -20,6 +22,8 @@ Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows
                      Weight** weight);
 void release_weight(Device* device, Weight* weight);
 uint64_t weight_bytes(const Weight* weight);
+Status plan_weight(Device* device, const WeightSource* parts, int32_t num_parts, uint64_t* bytes);
+Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes);
 
 // dequantize.cpp
 Status dequantize(Device* device, const Weight* weight, float* host);
@@ -27,6 +31,7 @@ Status dequantize(Device* device, const Weight* weight, float* host);
 // context.cpp
 Status create_context(Device* device, const ContextLimits* limits, Context** context);
 void release_context(Context* context);
+Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use);
 Status synchronize(Context* context);
 Status bind_batch(Context* context, const BatchView* host, BatchView* device);
 Status begin_step(Context* context, const BatchView* batch, StepAction* action);

@@ -12,6 +12,7 @@
 
 #include "kernels/cpu/aligned_buffer.h"
 #include "kernels/cpu/isa/isa_kernels.h"
+#include "kernels/cpu/weight_layout.h"
 #include "kernels/interface/weight_source.h"
 
 namespace quire::kernels {
@@ -39,9 +40,10 @@ struct WeightPart {
 
 // Which input feature each row of the blocks reads.
 struct RowOrder {
-  std::vector<int32_t> features;  // [padded K], -1: none
-  bool identity = false;          // feature k at row k: no gathering
-  int32_t num_blocks() const { return static_cast<int32_t>(features.size()) / kBlockRows; }
+  AlignedBuffer features;  // i32 [num_rows], -1: none
+  size_t num_rows = 0;     // padded K
+  bool identity = false;   // feature k at row k: no gathering
+  int32_t num_blocks() const { return static_cast<int32_t>(num_rows) / kBlockRows; }
 };
 
 // Immutable once made; shared by all contexts of its device.
@@ -57,10 +59,12 @@ struct Weight {
   AlignedBuffer table_data;
 };
 
-// Lays out one part; throws std::bad_alloc. The pool's threads share the panels.
-class ThreadPool;
-void prepare_dense_part(ThreadPool& pool, const WeightSource& source, WeightPart& part);
-void prepare_quantized_part(ThreadPool& pool, const WeightSource& source, Weight& weight, WeightPart& part);
+// Takes what the layout says and fills it; throws std::bad_alloc. The pool's threads share the panels.
+struct Device;
+void prepare_dense_part(Device& device, const WeightSource& source, const PartLayout& layout,
+                        WeightPart& part);
+void prepare_quantized_part(Device& device, const WeightSource& source, const PartLayout& layout,
+                            WeightPart& part);
 
 // The stored column of output n.
 inline int32_t stored_column(const WeightSource& source, int32_t n) {

@@ -66,6 +66,10 @@ void describe_failure(const Device* device, char* text, size_t size) {
   say(text, size, d->failure);
 }
 
+void memory_use(const Device* device, MemoryUse* use) {
+  *use = device->meter->use();
+}
+
 Status allocate(Device* device, size_t bytes, void** memory) {
   return device->allocate(bytes, memory, "taking device memory");
 }
@@ -99,8 +103,10 @@ KernelTable make_table(bool deterministic) {
   t.activation_dtype = DType::f16;
   t.name = "cuda";
   t.describe_failure = describe_failure;
+  t.memory_use = memory_use;
   t.allocate = allocate;
   t.release = release;
+  t.trim = trim;
   t.upload = upload;
   t.download = download;
   t.fill = fill;
@@ -108,9 +114,12 @@ KernelTable make_table(bool deterministic) {
   t.prepare_table = prepare_table;
   t.release_weight = release_weight;
   t.weight_bytes = weight_bytes;
+  t.plan_weight = plan_weight;
+  t.plan_table = plan_table;
   t.dequantize = dequantize;
   t.create_context = create_context;
   t.release_context = release_context;
+  t.plan_context = plan_context;
   t.synchronize = synchronize;
   t.bind_batch = bind_batch;
   t.begin_step = begin_step;
@@ -194,6 +203,7 @@ Status open_device(int32_t index, const DeviceOptions* options, Device** device,
   }
   auto made = std::make_unique<Device>();
   made->ordinal = index;
+  made->meter = std::make_unique<MemoryMeter>(options == nullptr ? 0 : options->memory_limit_bytes);
   made->deterministic = options == nullptr || options->deterministic != 0;
   made->table = make_table(made->deterministic);
   const Status status = setup(*made);
@@ -224,7 +234,7 @@ Status device_info(const Device* device, DeviceInfo* info) {
   if (!d->enter()) return Status::device_lost;
   size_t free_bytes = 0, total_bytes = 0;
   const Status status = d->check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading free memory");
-  info->free_bytes = free_bytes;
+  info->free_bytes = device->meter->free_bytes(free_bytes);
   info->total_bytes = total_bytes;
   return status;
 }

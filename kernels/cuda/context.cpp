@@ -19,13 +19,17 @@ constexpr int32_t kCounters = 1 << 15;
 constexpr size_t kHostRowBytes = size_t{32} << 20;
 constexpr int32_t kMostRecordedTokens = 64;  // steps of more tokens are worth their launches
 
+// Takes the memory of a context, or counts alone what that would be.
 class Builder {
  public:
-  Builder(Device& device, Context& context) : device_(device), context_(context) {}
+  enum class Mode { take, count };
+  Builder(Device& device, Context& context, Mode mode) : device_(device), context_(context), mode_(mode) {}
 
   template <typename T>
   void take(T*& target, size_t count, const char* what) {
     if (status_ != Status::ok) return;
+    use_.held_bytes += count * sizeof(T);
+    if (mode_ == Mode::count) return;
     void* memory = nullptr;
     status_ = device_.allocate(count * sizeof(T), &memory, what);
     if (status_ != Status::ok) return;
@@ -35,8 +39,10 @@ class Builder {
   template <typename T>
   void pin(T*& target, size_t count, const char* what) {
     if (status_ != Status::ok) return;
+    use_.pinned_bytes += count * sizeof(T);
+    if (mode_ == Mode::count) return;
     void* memory = nullptr;
-    check(cudaHostAlloc(&memory, std::max<size_t>(count * sizeof(T), 16), cudaHostAllocDefault), what);
+    status_ = device_.pin(count * sizeof(T), &memory, what);
     if (status_ != Status::ok) return;
     context_.pinned_memory.push_back(memory);
     target = static_cast<T*>(memory);
@@ -45,10 +51,14 @@ class Builder {
     if (status_ == Status::ok) status_ = device_.check(error, what);
   }
   Status status() const { return status_; }
+  bool counts() const { return mode_ == Mode::count; }
+  const MemoryUse& use() const { return use_; }
 
  private:
   Device& device_;
   Context& context_;
+  Mode mode_;
+  MemoryUse use_;
   Status status_ = Status::ok;
 };
 
@@ -97,7 +107,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   build.take(c.sample_scans, rows, "taking memory for sampling");
   const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
   build.take(c.sample_adjusted, blocks * (vocabulary + 3), "taking memory for sampling");
-  if (build.status() != Status::ok) return;
+  if (build.status() != Status::ok || build.counts()) return;
   c.attention.counters = c.counters + kCounters;
   build.check(cudaMemsetAsync(c.counters, 0, static_cast<size_t>(kCounters) * 2 * sizeof(uint32_t), c.stream),
               "clearing counters");
@@ -106,13 +116,6 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
     build.check(cudaMemsetAsync(c.product, 0, kProductBytes, c.stream), "clearing products");
   build.check(cudaMemsetAsync(c.sample_scans, 0, rows * sizeof(RowScan), c.stream), "clearing counters");
   build.check(cudaStreamSynchronize(c.stream), "clearing counters");
-}
-
-// Raw weights need no scratch once a model's cache is made.
-void release_idle_stages(Device& device) {
-  const std::scoped_lock lock(device.stage_mutex);
-  device.num_stages -= static_cast<int32_t>(device.idle_stages.size());
-  device.idle_stages.clear();
 }
 
 bool batch_is_sound(const ContextLimits& l, const BatchView& b) {
@@ -160,17 +163,35 @@ int32_t chunk_bucket(int32_t tokens) {
   return static_cast<int32_t>((chunks + step - 1) / step * step);
 }
 
+namespace {
+
+Status check_limits(Device& device, const ContextLimits& limits) {
+  if (limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_pages_per_sequence > 0)
+    return Status::ok;
+  return device.fail(Status::invalid_argument, "a context without tokens, sequences or pages");
+}
+
+}  // namespace
+
+Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use) {
+  if (const Status s = check_limits(*device, *limits); s != Status::ok) return s;
+  Context unused;
+  unused.device = device;
+  Builder build(*device, unused, Builder::Mode::count);
+  take_buffers(build, unused, *limits);
+  *use = build.use();
+  return build.status();
+}
+
 Status create_context(Device* device, const ContextLimits* limits, Context** context) {
   *context = nullptr;
   if (!device->enter()) return Status::device_lost;
-  if (limits->max_tokens <= 0 || limits->max_sequences <= 0 || limits->max_pages_per_sequence <= 0)
-    return device->fail(Status::invalid_argument, "a context without tokens, sequences or pages");
-  release_idle_stages(*device);
+  if (const Status s = check_limits(*device, *limits); s != Status::ok) return s;
   auto made = std::make_unique<Context>();
   made->header.table = &device->table;
   made->device = device;
   made->limits = *limits;
-  Builder build(*device, *made);
+  Builder build(*device, *made, Builder::Mode::take);
   build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "making a stream");
   build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "making an event");
   for (cudaEvent_t* event : {&made->handed_sent, &made->rows_ready, &made->rows_taken})
@@ -196,7 +217,7 @@ void release_context(Context* context) {
   for (auto& [key, graph] : context->graphs)
     if (graph.executable != nullptr) static_cast<void>(cudaGraphExecDestroy(graph.executable));
   for (void* memory : context->device_memory) device.release(memory);
-  for (void* memory : context->pinned_memory) static_cast<void>(cudaFreeHost(memory));
+  for (void* memory : context->pinned_memory) device.unpin(memory);
   for (cudaEvent_t event : context->batch_sent)
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
   for (cudaEvent_t event : {context->done, context->handed_sent, context->rows_ready, context->rows_taken})

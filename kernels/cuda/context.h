@@ -96,6 +96,7 @@ int32_t chunk_bucket(int32_t tokens);
 // Table entries (context.cpp).
 Status create_context(Device* device, const ContextLimits* limits, Context** context);
 void release_context(Context* context);
+Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use);
 Status synchronize(Context* context);
 Status bind_batch(Context* context, const BatchView* host, BatchView* device);
 Status begin_step(Context* context, const BatchView* batch, StepAction* action);

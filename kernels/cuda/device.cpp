@@ -40,33 +40,35 @@ Stage::~Stage() {
     static_cast<void>(cudaStreamSynchronize(stream_));
     static_cast<void>(cudaStreamDestroy(stream_));
   }
-  for (void* memory : pinned_) static_cast<void>(cudaFreeHost(memory));
+  for (void* memory : pinned_) device_.unpin(memory);
   for (cudaEvent_t event : sent_)
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
-  static_cast<void>(cudaFree(scratch_));
+  device_.release(scratch_);
 }
 
-cudaError_t Stage::open() {
-  cudaError_t error = cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
-  for (size_t i = 0; i < pinned_.size() && error == cudaSuccess; ++i) {
-    error = cudaHostAlloc(&pinned_[i], kChunkBytes, cudaHostAllocDefault);
-    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&sent_[i], cudaEventDisableTiming);
+Status Stage::open() {
+  const char* const what = "taking pinned staging memory";
+  Status status = device_.check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), what);
+  for (size_t i = 0; i < pinned_.size() && status == Status::ok; ++i) {
+    status = device_.pin(kChunkBytes, &pinned_[i], what);
+    if (status == Status::ok)
+      status = device_.check(cudaEventCreateWithFlags(&sent_[i], cudaEventDisableTiming), what);
   }
-  return error;
+  return status;
 }
 
-cudaError_t Stage::reserve(size_t bytes) {
-  if (bytes <= scratch_bytes_) return cudaSuccess;
+Status Stage::reserve(size_t bytes) {
+  if (bytes <= scratch_bytes_) return Status::ok;
   static_cast<void>(cudaStreamSynchronize(stream_));
-  static_cast<void>(cudaFree(scratch_));
+  device_.release(scratch_);
   scratch_ = nullptr;
   scratch_bytes_ = 0;
   void* memory = nullptr;
-  const cudaError_t error = cudaMalloc(&memory, bytes);
-  if (error != cudaSuccess) return error;
+  const Status status = device_.allocate(bytes, &memory, "taking staging memory");
+  if (status != Status::ok) return status;
   scratch_ = static_cast<uint8_t*>(memory);
   scratch_bytes_ = bytes;
-  return cudaSuccess;
+  return Status::ok;
 }
 
 cudaError_t Stage::send(size_t offset, const void* host, size_t bytes) {
@@ -111,27 +113,67 @@ Status Device::check(cudaError_t error, const char* doing) {
   return sticky ? Status::device_lost : Status::invalid_argument;
 }
 
+Status Device::refuse_memory(size_t bytes, const char* what) {
+  size_t free_bytes = 0, total_bytes = 0;
+  static_cast<void>(cudaMemGetInfo(&free_bytes, &total_bytes));
+  return fail(Status::out_of_memory,
+              std::string(what) + ": " + std::to_string(bytes) + " bytes of device memory needed, " +
+                  std::to_string(meter->free_bytes(free_bytes)) + " free (cudaErrorMemoryAllocation)");
+}
+
+Status Device::keep(void* memory, size_t bytes) {
+  const std::scoped_lock lock(buffers_mutex);
+  buffers.emplace(memory, bytes);
+  return Status::ok;
+}
+
+size_t Device::forget(void* memory) {
+  const std::scoped_lock lock(buffers_mutex);
+  const auto buffer = buffers.find(memory);
+  if (buffer == buffers.end()) return 0;
+  const size_t bytes = buffer->second;
+  buffers.erase(buffer);
+  return bytes;
+}
+
 Status Device::allocate(size_t bytes, void** memory, const char* what) {
   *memory = nullptr;
   if (!enter()) return Status::device_lost;
+  if (!meter->take(bytes)) return refuse_memory(bytes, what);
   const cudaError_t error = cudaMalloc(memory, std::max<size_t>(bytes, 256));
-  if (error == cudaSuccess) {
-    num_allocations.fetch_add(1, std::memory_order_relaxed);
-    return Status::ok;
-  }
+  if (error == cudaSuccess) return keep(*memory, bytes);
+  meter->give_back(bytes);
   if (error != cudaErrorMemoryAllocation) return check(error, what);
   static_cast<void>(cudaGetLastError());
-  size_t free_bytes = 0, total_bytes = 0;
-  static_cast<void>(cudaMemGetInfo(&free_bytes, &total_bytes));
-  return fail(Status::out_of_memory, std::string(what) + ": " + std::to_string(bytes) +
-                                         " bytes of device memory needed, " + std::to_string(free_bytes) +
-                                         " free (cudaErrorMemoryAllocation)");
+  return refuse_memory(bytes, what);
 }
 
 void Device::release(void* memory) {
   if (memory == nullptr) return;
   static_cast<void>(cudaSetDevice(ordinal));
   static_cast<void>(cudaFree(memory));
+  meter->give_back(forget(memory));
+}
+
+Status Device::pin(size_t bytes, void** memory, const char* what) {
+  *memory = nullptr;
+  const Status status = check(cudaHostAlloc(memory, std::max<size_t>(bytes, 16), cudaHostAllocDefault), what);
+  if (status != Status::ok) return status;
+  meter->pin(bytes);
+  return keep(*memory, bytes);
+}
+
+void Device::unpin(void* memory) {
+  if (memory == nullptr) return;
+  static_cast<void>(cudaFreeHost(memory));
+  meter->unpin(forget(memory));
+}
+
+void trim(Device* device) {
+  static_cast<void>(cudaSetDevice(device->ordinal));
+  const std::scoped_lock lock(device->stage_mutex);
+  device->num_stages -= static_cast<int32_t>(device->idle_stages.size());
+  device->idle_stages.clear();
 }
 
 StageLease::StageLease(Device& device) : device_(device) {
@@ -144,8 +186,8 @@ StageLease::StageLease(Device& device) : device_(device) {
   }
   ++device.num_stages;
   lock.unlock();
-  stage_ = std::make_unique<Stage>();
-  status_ = device.check(stage_->open(), "taking pinned staging memory");
+  stage_ = std::make_unique<Stage>(device);
+  status_ = stage_->open();
 }
 
 StageLease::~StageLease() {

@@ -9,34 +9,38 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "kernels/cuda/matrix.h"
 #include "kernels/interface/kernel_table.h"
+#include "kernels/interface/memory_meter.h"
 
 namespace quire::kernels {
 
 class MatrixLibrary;
+struct Device;
 
 // A stream with two pinned buffers: one is filled by the CPU while the other travels. One thread at a time.
 class Stage {
  public:
   static constexpr size_t kChunkBytes = size_t{8} << 20;
 
-  Stage() = default;
+  explicit Stage(Device& device) : device_(device) {}
   Stage(const Stage&) = delete;
   Stage& operator=(const Stage&) = delete;
   ~Stage();
 
-  cudaError_t open();
+  Status open();
   // Device scratch for raw weights; what it held is gone.
-  cudaError_t reserve(size_t bytes);
+  Status reserve(size_t bytes);
   // Queues host bytes into the scratch at `offset`.
   cudaError_t send(size_t offset, const void* host, size_t bytes);
   uint8_t* scratch() const { return scratch_; }
   cudaStream_t stream() const { return stream_; }
 
  private:
+  Device& device_;
   cudaStream_t stream_ = nullptr;
   std::array<void*, 2> pinned_{};
   std::array<cudaEvent_t, 2> sent_{};
@@ -61,7 +65,10 @@ struct Device {
   std::unique_ptr<MatrixLibrary> library;  // null where cuBLASLt is not to be had
 
   std::atomic<bool> lost{false};
-  std::atomic<uint64_t> num_allocations{0};
+  std::unique_ptr<MemoryMeter> meter;
+  std::mutex buffers_mutex;
+  std::unordered_map<void*, size_t>
+      buffers;  // held, device and pinned, with their bytes; guarded by buffers_mutex
   std::mutex failure_mutex;
   std::string failure;
 
@@ -79,6 +86,14 @@ struct Device {
   Status check_launch(const char* doing) { return check(cudaGetLastError(), doing); }
   Status allocate(size_t bytes, void** memory, const char* what);
   void release(void* memory);
+  // Host memory that copies need.
+  Status pin(size_t bytes, void** memory, const char* what);
+  void unpin(void* memory);
+
+ private:
+  Status refuse_memory(size_t bytes, const char* what);
+  Status keep(void* memory, size_t bytes);
+  size_t forget(void* memory);
 };
 
 // A stage for the life of this object.
@@ -127,6 +142,9 @@ Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows
                      Weight** weight);
 void release_weight(Device* device, Weight* weight);
 uint64_t weight_bytes(const Weight* weight);
+void trim(Device* device);
+Status plan_weight(Device* device, const WeightSource* parts, int32_t num_parts, uint64_t* bytes);
+Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes);
 Status dequantize(Device* device, const Weight* weight, float* host);
 
 }  // namespace quire::kernels

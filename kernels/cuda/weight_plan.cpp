@@ -119,7 +119,10 @@ bool plan_exl2(PartPlan& plan) {
       plan.row_bits.push_back(group.bits | r << 8);
       plan.row_packed.push_back(group.first_packed_row);
     }
-    plan.group_scale.push_back(float_to_half(half_to_float(exl2.q_scale_max[i]) * source.prescale / 256.0f));
+    // A source that is only planned has no scales.
+    if (exl2.q_scale_max != nullptr)
+      plan.group_scale.push_back(
+          float_to_half(half_to_float(exl2.q_scale_max[i]) * source.prescale / 256.0f));
     next += group.num_rows;
   }
   if (next != source.num_in) return false;

@@ -11,12 +11,16 @@
 namespace quire::kernels {
 namespace {
 
+size_t padded_bytes(size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
 // A bump allocator over a stage's scratch: first sizes are counted, then bytes are sent.
 class RawBytes {
  public:
   size_t add(size_t bytes) {
     const size_t at = size_;
-    size_ += (bytes + 255) / 256 * 256;
+    size_ += padded_bytes(bytes);
     return at;
   }
   size_t size() const { return size_; }
@@ -45,21 +49,32 @@ class Preparer {
   Status group_rows(WeightGroup& group);
   Status bias(const WeightSource* parts, int32_t num_parts);
 
-  // Device memory that the weight owns.
-  Status take(size_t bytes, void** memory, const char* what) {
-    const Status status = device_.allocate(bytes, memory, what);
+  // The one piece of device memory that holds all of the weight.
+  Status take_all(size_t bytes) {
+    void* memory = nullptr;
+    const Status status = device_.allocate(bytes, &memory, "taking memory for weights");
     if (status != Status::ok) return status;
-    weight_.memory.push_back(*memory);
-    weight_.bytes += bytes;
+    weight_.memory.push_back(memory);
+    weight_.bytes = bytes;
+    next_ = static_cast<uint8_t*>(memory);
+    left_ = bytes;
     return Status::ok;
   }
 
  private:
+  // The next bytes of it, in the order of the layout.
+  Status take(size_t bytes, void** memory) {
+    const size_t padded = padded_bytes(bytes);
+    if (padded > left_) return device_.fail(Status::invalid_argument, "a weight larger than its layout");
+    *memory = next_;
+    next_ += padded;
+    left_ -= padded;
+    return Status::ok;
+  }
   template <typename T>
   Status keep(const std::vector<T>& values, const T** memory, const char* what) {
     void* target = nullptr;
-    if (const Status status = take(values.size() * sizeof(T), &target, what); status != Status::ok)
-      return status;
+    if (const Status status = take(values.size() * sizeof(T), &target); status != Status::ok) return status;
     *memory = static_cast<const T*>(target);
     return device_.check(cudaMemcpyAsync(target, values.data(), values.size() * sizeof(T),
                                          cudaMemcpyHostToDevice, stage_->stream()),
@@ -73,13 +88,14 @@ class Preparer {
   Device& device_;
   Weight& weight_;
   StageLease& stage_;
+  uint8_t* next_ = nullptr;
+  size_t left_ = 0;
 };
 
 Status Preparer::send(std::vector<Piece*> pieces) {
   RawBytes raw;
   for (Piece* piece : pieces) piece->offset = raw.add(piece->bytes);
-  if (const Status s = device_.check(stage_->reserve(raw.size()), "taking staging memory"); s != Status::ok)
-    return s;
+  if (const Status s = stage_->reserve(raw.size()); s != Status::ok) return s;
   for (Piece* piece : pieces) {
     if (piece->bytes == 0) continue;
     const Status s = device_.check(stage_->send(piece->offset, piece->host, piece->bytes), "copying weights");
@@ -144,8 +160,7 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   part.num_runs = static_cast<int32_t>(plan.runs.size());
   std::copy(plan.runs.begin(), plan.runs.end(), part.runs);
   void* strips = nullptr;
-  status =
-      take(static_cast<size_t>(plan.num_strips) * plan.strip_bytes, &strips, "taking memory for weights");
+  status = take(static_cast<size_t>(plan.num_strips) * plan.strip_bytes, &strips);
   if (status != Status::ok) return status;
   part.strips = static_cast<const uint8_t*>(strips);
 
@@ -208,32 +223,58 @@ void finish_matrix(Matrix& m, const PartPlan& plan) {
   }
 }
 
-Status build(Device& device, const WeightSource* parts, int32_t num_parts, Weight& weight) {
+// What all parts become, before any memory is taken.
+struct WeightLayout {
+  std::vector<PartPlan> plans;
+  std::vector<size_t> group_of_part;
+  std::vector<size_t> first_of_group;  // part
+  bool has_bias = false;
+  int32_t num_columns = 0;
+
+  // In pieces of whole padding, in the order in which they are taken.
+  size_t bytes() const {
+    size_t total = 0;
+    for (const PartPlan& plan : plans)
+      total += padded_bytes(static_cast<size_t>(plan.num_strips) * plan.strip_bytes);
+    for (const size_t part : first_of_group)
+      total += 2 * padded_bytes(plans[part].row_order.size() * sizeof(int32_t));
+    return total + (has_bias ? padded_bytes(static_cast<size_t>(num_columns) * sizeof(float)) : 0);
+  }
+};
+
+Status lay_out(Device& device, const WeightSource* parts, int32_t num_parts, WeightLayout& layout) {
   if (num_parts < 1 || num_parts > kMaxParts)
     return device.fail(Status::invalid_argument, "a matrix of more than three parts");
-  std::vector<PartPlan> plans(static_cast<size_t>(num_parts));
-  for (int32_t p = 0; p < num_parts; ++p) {
-    if (!plan_part(parts[p], plans[static_cast<size_t>(p)]) || parts[p].num_in != parts[0].num_in)
+  layout.plans.resize(static_cast<size_t>(num_parts));
+  for (size_t p = 0; p < layout.plans.size(); ++p) {
+    PartPlan& plan = layout.plans[p];
+    if (!plan_part(parts[p], plan) || parts[p].num_in != parts[0].num_in)
       return device.fail(Status::invalid_argument, "a matrix whose groups or shapes do not fit together");
+    size_t g = 0;
+    while (g < layout.first_of_group.size() && !shares_rows(layout.plans[layout.first_of_group[g]], plan))
+      ++g;
+    if (g == layout.first_of_group.size()) layout.first_of_group.push_back(p);
+    layout.group_of_part.push_back(g);
+    layout.has_bias = layout.has_bias || parts[p].bias != nullptr;
+    layout.num_columns += parts[p].num_out;
   }
+  return Status::ok;
+}
+
+Status build(Device& device, const WeightSource* parts, int32_t num_parts, Weight& weight) {
+  WeightLayout layout;
+  if (const Status s = lay_out(device, parts, num_parts, layout); s != Status::ok) return s;
   StageLease stage(device);
   if (stage.status() != Status::ok) return stage.status();
   Preparer preparer(device, weight, stage);
+  if (const Status s = preparer.take_all(layout.bytes()); s != Status::ok) return s;
   weight.num_rows = parts[0].num_in;
-  std::vector<const PartPlan*> first_plans;
+  weight.groups.resize(layout.first_of_group.size());
   for (int32_t p = 0; p < num_parts; ++p) {
-    const PartPlan& plan = plans[static_cast<size_t>(p)];
-    size_t g = 0;
-    while (g < weight.groups.size() && !shares_rows(*first_plans[g], plan)) ++g;
-    if (g == weight.groups.size()) {
-      weight.groups.emplace_back();
-      weight.groups.back().row_order = plan.row_order;
-      first_plans.push_back(&plan);
-    }
-    Matrix& m = weight.groups[g].matrix;
+    Matrix& m = weight.groups[layout.group_of_part[static_cast<size_t>(p)]].matrix;
     Part& part = m.parts[m.num_parts++];
     part.first_column = weight.num_columns;
-    if (const Status s = preparer.part(plan, part); s != Status::ok) return s;
+    if (const Status s = preparer.part(layout.plans[static_cast<size_t>(p)], part); s != Status::ok) return s;
     weight.part_columns.push_back(parts[p].num_out);
     weight.column_orders.emplace_back();
     if (parts[p].column_order != nullptr)
@@ -242,8 +283,10 @@ Status build(Device& device, const WeightSource* parts, int32_t num_parts, Weigh
   }
   for (size_t g = 0; g < weight.groups.size(); ++g) {
     Matrix& m = weight.groups[g].matrix;
+    const PartPlan& first = layout.plans[layout.first_of_group[g]];
+    weight.groups[g].row_order = first.row_order;
     m.paired = num_parts == 2 && m.num_parts == 2 && m.parts[0].num_columns == m.parts[1].num_columns ? 1 : 0;
-    finish_matrix(m, *first_plans[g]);
+    finish_matrix(m, first);
     m.num_columns = weight.num_columns;
     if (const Status s = preparer.group_rows(weight.groups[g]); s != Status::ok) return s;
   }
@@ -263,6 +306,20 @@ Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_par
     return status;
   }
   *weight = made.release();
+  return Status::ok;
+}
+
+Status plan_weight(Device* device, const WeightSource* parts, int32_t num_parts, uint64_t* bytes) {
+  WeightLayout layout;
+  const Status status = lay_out(*device, parts, num_parts, layout);
+  *bytes = status == Status::ok ? layout.bytes() : 0;
+  return status;
+}
+
+Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) {
+  if (rows <= 0 || columns <= 0)
+    return device->fail(Status::invalid_argument, "an embedding table without rows or columns");
+  *bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * dtype_bytes(dtype);
   return Status::ok;
 }
 

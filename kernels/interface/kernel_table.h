@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 4;
+inline constexpr uint32_t kBackendAbi = 5;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -37,6 +37,7 @@ struct DeviceInfo {
 struct DeviceOptions {
   int32_t num_threads = 0;  // CPU: 0 takes all the process may run on
   int32_t deterministic = 1;
+  uint64_t memory_limit_bytes = 0;  // of device memory; more is out_of_memory; 0: what there is
 };
 
 // Sizes everything a context needs, so that nothing is allocated later.
@@ -68,6 +69,9 @@ struct KernelTable {
   // Words for the last failure on this device: at most `size` bytes with the terminator. Any thread.
   void (*describe_failure)(const Device* device, char* text, size_t size) = nullptr;
 
+  // What all entries have taken on this device. Any thread.
+  void (*memory_use)(const Device* device, MemoryUse* use) = nullptr;
+
   // Memory. Addresses are aligned to 256 bytes; the content is undefined. release(nullptr) is a no-op.
   Status (*allocate)(Device* device, size_t bytes, void** memory) = nullptr;
   void (*release)(Device* device, void* memory) = nullptr;
@@ -75,6 +79,9 @@ struct KernelTable {
   Status (*upload)(Device* device, void* target, const void* host, size_t bytes) = nullptr;
   Status (*download)(Device* device, void* host, const void* source, size_t bytes) = nullptr;
   Status (*fill)(Device* device, void* target, uint8_t byte, size_t bytes) = nullptr;
+
+  // Gives back what is kept between calls so that many loads of weights are fast.
+  void (*trim)(Device* device) = nullptr;
 
   // Weights. A matrix may have several parts that share their input (q, k, v; gate, up): its output is
   // theirs side by side. Any thread; nothing stays taken on failure.
@@ -85,6 +92,11 @@ struct KernelTable {
                           Weight** weight) = nullptr;
   void (*release_weight)(Device* device, Weight* weight) = nullptr;
   uint64_t (*weight_bytes)(const Weight* weight) = nullptr;  // device memory taken
+  // What the two above will take, in bytes: told by what lays the matrix out. Of a source it needs all but
+  // the codes, scales and values: pointers to those may be null.
+  Status (*plan_weight)(Device* device, const WeightSource* parts, int32_t num_parts,
+                        uint64_t* bytes) = nullptr;
+  Status (*plan_table)(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) = nullptr;
   // The matrix as [K, N] f32 in host memory: rows in the order of the input features, columns in that of the
   // outputs, prescale applied, each element rounded to f16 where the format is quantized. For tests,
   // conversion and inspection.
@@ -93,6 +105,8 @@ struct KernelTable {
   // Contexts.
   Status (*create_context)(Device* device, const ContextLimits* limits, Context** context) = nullptr;
   void (*release_context)(Context* context) = nullptr;
+  // What create_context will take.
+  Status (*plan_context)(Device* device, const ContextLimits* limits, MemoryUse* use) = nullptr;
   Status (*synchronize)(Context* context) = nullptr;  // waits for all work of the context
 
   // One step: bind_batch, begin_step, the operations, end_step, then read_logits or sample, synchronize.

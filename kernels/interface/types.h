@@ -41,6 +41,13 @@ enum class [[nodiscard]] Status : int32_t{
     timeout = 5,           // the device did not finish within the context's deadline; sticky
 };
 
+// Memory of one device, or what something will take of it.
+struct MemoryUse {
+  uint64_t num_taken = 0;     // how often some was taken, since the device was opened
+  uint64_t held_bytes = 0;    // device memory
+  uint64_t pinned_bytes = 0;  // host memory that copies need
+};
+
 // What a backend owns. Each backend defines its own.
 struct Device;   // one card, or the CPU with its threads; any thread may use it
 struct Context;  // one ordered stream of work with its scratch memory; one thread at a time

@@ -11,6 +11,7 @@ DECLARATION = re.compile(r"QUIRE_API\s+([^;(]*?)\b(quire_\w+)\s*\(([^;]*)\);", r
 NULLABLE = {
     ("quire_runtime_create", "options"), ("quire_cache_create", "options"),
     ("quire_cache_required_bytes", "options"), ("quire_model_options_set_cancel", "cancel"),
+    ("quire_model_options_set_planned_cache", "cache"), ("quire_plan", "cache"),
     ("quire_job_request_set_queue", "queue"), ("quire_cache_score", "cancel"), ("quire_cache_logits", "cancel"),
 }
 # What a parameter gets that is not under test. Lengths follow their pointers.

@@ -38,6 +38,31 @@ class Inspect(command.CommandTest):
         self.assertLess(small["cache_bytes"], more["cache_bytes"])
         self.assertEqual(small["weight_bytes"], longer["weight_bytes"])
 
+
+class Plan(command.CommandTest):
+    def test_kinds_add_up_on_each_device(self):
+        plan = self.json_of("plan", "--device", "cpu,cpu", "--split", "3,5", "--context", 512)
+        self.assertEqual([device["num_layers"] for device in plan["devices"]], [3, 5])
+        self.assertEqual([layer["device"] for layer in plan["layers"]], [0] * 3 + [1] * 5)
+        kinds = ("embedding_bytes", "layer_bytes", "head_bytes", "kv_bytes", "workspace_bytes")
+        for part in (plan, *plan["devices"]):
+            self.assertEqual(part["total_bytes"], sum(part[kind] for kind in kinds))
+        for kind in (*kinds, "total_bytes"):
+            self.assertEqual(plan[kind], sum(device[kind] for device in plan["devices"]))
+
+    def test_pages_grow_with_context_and_batch(self):
+        def kv_bytes(*args):
+            return self.json_of("plan", *args)["kv_bytes"]
+
+        small = kv_bytes("--context", 256)
+        self.assertEqual(kv_bytes("--context", 512), 2 * small)
+        self.assertEqual(kv_bytes("--context", 256, "--batch", 4), 4 * small)
+        self.assertLess(kv_bytes("--context", 256, "--kv-format", "q4"), small)
+
+    def test_a_split_that_does_not_go_is_named(self):
+        self.fail_with(2, ["split"], "plan", "--device", "cpu,cpu", "--split", "3,6")
+        self.fail_with(2, ["reserve"], "plan", "--reserve", "much")
+
     def test_text(self):
         text = self.succeed("inspect").stdout
         for word in (CONFIG["architectures"][0], "model.layers.0.self_attn.q_proj", "bits/weight", "total"):

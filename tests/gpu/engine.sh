@@ -1,8 +1,9 @@
 #!/bin/bash
 # Builds the whole project with the CUDA backend on a machine with a card, and runs the engine on it: the tests of
-# the models, of draws and of a card that breaks, the same text on the CPU and on the card, and the speed of models of
-# true shapes. Results into $OUT.
-#   tests/gpu/engine.sh [build|test|generate|bench|launches ...]      all but launches by default
+# the models, of draws and of a card that breaks, the same text on the CPU and on the card, a model over several
+# devices, loading from files, and the speed of models of true shapes. Results into $OUT.
+#   tests/gpu/engine.sh [build|test|generate|split|load|bench|launches ...]      all but launches by default
+# With SECOND_DEVICE=cuda:1 a model is also split over two cards.
 # Takes from .carry-engine (tests/gpu/collect.sh engine, or built) what the machine lacks.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -51,7 +52,8 @@ build_all() {
 test_models() {
   local program
   for program in "${programs[@]}"; do
-    QUIRE_TEST_DEVICE=$device timeout 120 "$build/bin/$program" --gtest_output="xml:$out/$program.xml" >"$out/$program.log" 2>&1 ||
+    QUIRE_TEST_DEVICE=$device QUIRE_TEST_SECOND_DEVICE=${SECOND_DEVICE:-$device} timeout 120 "$build/bin/$program" \
+        --gtest_output="xml:$out/$program.xml" >"$out/$program.log" 2>&1 ||
       { failed=1; echo "$program failed with $?"; }
     grep -vE "^\[( RUN|       OK|---|===)|^$" "$out/$program.log" | tail -n 40
   done
@@ -67,6 +69,33 @@ generate() {
     done
     if cmp "$out/text-cpu.txt" "$out/text-${device%:*}.txt"; then echo "same text: $prompt"; else tail -n 5 "$out"/text-*.txt; fi
   done
+}
+
+# The same text from one device and from several, and what the hand-over costs.
+split() {
+  local prompt="Once upon a time" choice devices
+  local both=$device,${SECOND_DEVICE:-$device}
+  "$build/bin/quire" generate --device "$device" -p "$prompt" -n 64 -t 0 --quiet >"$out/text-one.txt" || failed=1
+  for choice in "$both 3,5" "cpu,$device 2,6" "$both,cpu 3,3,2"; do
+    devices=${choice% *}
+    "$build/bin/quire" generate --device "$devices" --split "${choice#* }" -p "$prompt" -n 64 -t 0 --quiet >"$out/text-split.txt" ||
+      { failed=1; echo "generate on $choice failed"; continue; }
+    if cmp "$out/text-one.txt" "$out/text-split.txt"; then echo "same text: $choice"; else echo "other text: $choice"; fi
+  done
+  for choice in "$device 16" "$both 8,8"; do
+    "$build/bin/quire" bench --device "${choice% *}" --split "${choice#* }" --batch 1 --new-tokens 128 \
+      --model synthetic:llama-3.2-1b,format=exl2,bits=4.0,head_bits=6 2>"$out/bench-split.log" | tee "$out/bench-split-${choice#* }.txt" ||
+      { failed=1; tail -n 3 "$out/bench-split.log"; }
+  done
+}
+
+# From files in the page cache.
+load() {
+  local model=/dev/shm/quire-llama-3.1-8b
+  [ -f "$model/output.safetensors" ] || python3 tests/gpu/make_exl2.py "$model" llama-3.1-8b
+  python3 tests/gpu/load_speed.py "$build/lib/libquire.so" "$model" "$device" || failed=1
+  [ -z "${SECOND_DEVICE:-}" ] || python3 tests/gpu/load_speed.py "$build/lib/libquire.so" "$model" "$device,$SECOND_DEVICE" 20,12 || failed=1
+  rm -r "$model"
 }
 
 bench() {
@@ -94,15 +123,17 @@ if len(draws) > 2:
 PY
 }
 
-for stage in ${*:-build test generate bench}; do
+for stage in ${*:-build test generate split load bench}; do
   started=$SECONDS
   case $stage in
     build) build_all || exit 1 ;;
     test) test_models ;;
     generate) generate ;;
+    split) split ;;
+    load) load ;;
     bench) bench ;;
     launches) launches ;;
-    *) echo "engine.sh [build|test|generate|bench|launches ...]" >&2; exit 2 ;;
+    *) echo "engine.sh [build|test|generate|split|load|bench|launches ...]" >&2; exit 2 ;;
   esac
   echo "-- $stage took $((SECONDS - started)) s"
 done

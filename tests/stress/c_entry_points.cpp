@@ -56,6 +56,9 @@ void free_runtime_options(CWorld& w, const Calls& call) {
 void load_tokenizer(CWorld& w, const Calls& call) {
   const OwnedModel made(call(quire_model_load, w.runtime, w.model_options));
 }
+void plan_model(CWorld& w, const Calls& call) {
+  call(quire_plan, w.runtime, w.model_options, w.cache_options, nullptr, 0);
+}
 void free_model(CWorld& w, const Calls& call) {
   call(quire_model_free, w.model);
 }
@@ -63,6 +66,9 @@ void set_model_options(CWorld& w, const Calls& call) {
   const std::string& path = tiny_model_path();
   call(quire_model_options_set_path, w.model_options, path.data(), path.size());
   call(quire_model_options_set_device, w.model_options, "cpu", 3);
+  call(quire_model_options_set_split, w.model_options, "auto", 4);
+  call(quire_model_options_set_reserve, w.model_options, "1M", 2);
+  call(quire_model_options_set_planned_cache, w.model_options, w.cache_options);
   call(quire_model_options_set_scope, w.model_options, QUIRE_MODEL_SCOPE_TOKENIZER);
   call(quire_model_options_set_progress, w.model_options, nullptr, nullptr);
   call(quire_model_options_set_cancel, w.model_options, w.cancel);
@@ -374,6 +380,7 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"set runtime options", 0, set_runtime_options},
       {"free runtime options", kFrees, free_runtime_options},
       {"load tokenizer", 0, load_tokenizer},
+      {"plan model", 0, plan_model},
       {"free model", kFrees | kOwnRoots, free_model},
       {"set model options", 0, set_model_options},
       {"free model options", kFrees, free_model_options},

@@ -70,7 +70,10 @@ QUIRE_API int32_t quire_runtime_options_free(quire_runtime_options* handle, quir
 QUIRE_API int32_t quire_runtime_options_set_num_threads(quire_runtime_options* options, int32_t num_threads,
                                                         quire_error** error);
 
-/** The device of models that name none: "cpu", the default, or "cuda:0" and so on. */
+/**
+ * The device of models that name none: "cpu", the default, or "cuda:0" and so on. Several, as in
+ * "cuda:0,cuda:1": quire_model_options_set_device.
+ */
 QUIRE_API int32_t quire_runtime_options_set_device(quire_runtime_options* options, const char* text,
                                                    size_t text_len, quire_error** error);
 
@@ -107,9 +110,35 @@ QUIRE_API int32_t quire_model_options_free(quire_model_options* handle, quire_er
 QUIRE_API int32_t quire_model_options_set_path(quire_model_options* options, const char* text,
                                                size_t text_len, quire_error** error);
 
-/** The device that holds and runs the model: "cpu", "cuda:0". Default: the device of the runtime. */
+/**
+ * The device that holds and runs the model: "cpu", "cuda:0". Several, separated by commas, share its layers,
+ * which run in the order of the list: "cuda:0,cuda:1", or "cpu,cuda:0", where the CPU takes the layers that
+ * the card cannot hold. Default: the device of the runtime.
+ */
 QUIRE_API int32_t quire_model_options_set_device(quire_model_options* options, const char* text,
                                                  size_t text_len, quire_error** error);
+
+/**
+ * How the layers go to the devices: "auto", the default, by the bytes that weights and cache take and the
+ * devices have free, or the number of layers of each device, as in "20,12".
+ */
+QUIRE_API int32_t quire_model_options_set_split(quire_model_options* options, const char* text,
+                                                size_t text_len, quire_error** error);
+
+/**
+ * Memory of the devices that the model leaves alone, in bytes: one number for all of them, or one for each,
+ * separated by commas. K, M and G behind a number stand for KiB, MiB and GiB. Default: "256M", of which the
+ * CPU takes no notice.
+ */
+QUIRE_API int32_t quire_model_options_set_reserve(quire_model_options* options, const char* text,
+                                                  size_t text_len, quire_error** error);
+
+/**
+ * The cache that the load leaves room for on its devices; its settings are copied. NULL, the default: an
+ * automatic split leaves room for 8192 tokens, and a load looks at the room for the weights alone.
+ */
+QUIRE_API int32_t quire_model_options_set_planned_cache(quire_model_options* options,
+                                                        quire_cache_options* cache, quire_error** error);
 
 /** One of QUIRE_MODEL_SCOPE_*. Default: QUIRE_MODEL_SCOPE_FULL. */
 QUIRE_API int32_t quire_model_options_set_scope(quire_model_options* options, int32_t scope,

@@ -59,11 +59,12 @@ class FailingFiles final : public FileSystem {
 
 class LoadFaults : public ::testing::Test {
  protected:
-  ErrorCode load(const FileSystem& files) const {
+  ErrorCode load(const FileSystem& files, int32_t num_helpers = 0) const {
     try {
       ModelOptions options;
       options.path = std::string(QUIRE_TEST_DATA) + "/architectures/llama3";
       options.devices = {device_};
+      options.num_helpers = num_helpers;
       Model::load(files, options);
     } catch (const Error& error) {
       return error.code();
@@ -115,6 +116,21 @@ TEST_F(LoadFaults, EveryAllocationFails) {
   EXPECT_GT(num_points, 1000);
   EXPECT_EQ(load(posix_file_system()), ErrorCode::ok);
   std::cout << num_points << " faults\n";
+}
+
+TEST_F(LoadFaults, EveryReadFailsOfSeveralThreads) {
+  ASSERT_EQ(load(posix_file_system(), 3),
+            ErrorCode::ok);  // what the first thread of a process takes for good
+  const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
+    SCOPED_TRACE(::testing::Message() << point);
+    const int64_t live_before = num_live_allocations();
+    const FailingFiles files(point);
+    const ErrorCode code = load(files, 3);
+    EXPECT_EQ(code, files.failed() ? ErrorCode::io : ErrorCode::ok);
+    EXPECT_EQ(num_live_allocations(), live_before);
+    return files.failed() && !HasFailure();
+  });
+  EXPECT_GT(num_points, 10);
 }
 
 }  // namespace

@@ -166,8 +166,7 @@ TEST(ModelCache, ABudgetIsKeptAndGivenBack) {
   ModelCacheOptions options;
   options.max_tokens = 512;
   const uint64_t bytes =
-      plan_model_cache(*model, options, model->transformer()->stages.front().device->table().activation_dtype)
-          .total_bytes();
+      plan_model_cache(*model, options, *model->transformer()->stages.front().device).cache();
   RuntimeOptions runtime_options;
   runtime_options.memory_budget_bytes = bytes + bytes / 2;
   const auto runtime = Runtime::create(runtime_options);

@@ -22,11 +22,16 @@ TransformerExecutorOptions executor_options(const RunnerOptions& options) {
   return out;
 }
 
-std::shared_ptr<Device> open_named(const std::string& name) {
+const char* test_device_name() {
+  const char* name = std::getenv("QUIRE_TEST_DEVICE");
+  return name == nullptr ? "cpu:0" : name;
+}
+
+std::shared_ptr<Device> open_named(const std::string& name, const kernels::DeviceOptions& options = {}) {
   std::string known;
   for (const BackendReport& report : find_backends()) {
     for (int32_t i = 0; i < report.num_devices; ++i) {
-      if (name == fmt::format("{}:{}", report.name, i)) return Device::open(*report.backend, i, {});
+      if (name == fmt::format("{}:{}", report.name, i)) return Device::open(*report.backend, i, options);
     }
     known += fmt::format("; {}: {} devices {}", report.name, report.num_devices, report.why);
   }
@@ -36,8 +41,11 @@ std::shared_ptr<Device> open_named(const std::string& name) {
 }  // namespace
 
 std::shared_ptr<Device> open_test_device() {
-  const char* name = std::getenv("QUIRE_TEST_DEVICE");
-  return open_named(name == nullptr ? "cpu:0" : name);
+  return open_named(test_device_name());
+}
+
+std::shared_ptr<Device> open_device_like_test_device(const kernels::DeviceOptions& options) {
+  return open_named(test_device_name(), options);
 }
 
 std::shared_ptr<Device> open_second_test_device() {

@@ -12,6 +12,8 @@ namespace quire::testing {
 
 // What QUIRE_TEST_DEVICE names ("cuda:0"), the CPU where it is not set. Throws where there is no such device.
 std::shared_ptr<Device> open_test_device();
+// The same device opened again, with options of its own.
+std::shared_ptr<Device> open_device_like_test_device(const kernels::DeviceOptions& options);
 // Another device of the same backend: what QUIRE_TEST_SECOND_DEVICE names, or the first once more.
 std::shared_ptr<Device> open_second_test_device();
 

@@ -34,73 +34,73 @@ typedef _gostring_ swig_type_4;
 typedef long long swig_type_5;
 typedef _gostring_ swig_type_6;
 typedef _gostring_ swig_type_7;
-typedef long long swig_type_8;
-typedef long long swig_type_9;
-typedef _gostring_ swig_type_10;
-typedef _gostring_ swig_type_11;
-typedef long long swig_type_12;
-typedef long long swig_type_13;
+typedef _gostring_ swig_type_8;
+typedef _gostring_ swig_type_9;
+typedef long long swig_type_10;
+typedef long long swig_type_11;
+typedef _gostring_ swig_type_12;
+typedef _gostring_ swig_type_13;
 typedef long long swig_type_14;
 typedef long long swig_type_15;
-typedef _goslice_ swig_type_16;
+typedef long long swig_type_16;
 typedef long long swig_type_17;
 typedef _goslice_ swig_type_18;
 typedef long long swig_type_19;
 typedef _goslice_ swig_type_20;
 typedef long long swig_type_21;
-typedef long long swig_type_22;
+typedef _goslice_ swig_type_22;
 typedef long long swig_type_23;
 typedef long long swig_type_24;
 typedef long long swig_type_25;
 typedef long long swig_type_26;
-typedef _gostring_ swig_type_27;
-typedef _goslice_ swig_type_28;
-typedef long long swig_type_29;
-typedef _goslice_ swig_type_30;
-typedef _goslice_ swig_type_31;
-typedef long long swig_type_32;
-typedef _goslice_ swig_type_33;
-typedef _gostring_ swig_type_34;
-typedef long long swig_type_35;
-typedef _goslice_ swig_type_36;
-typedef long long swig_type_37;
-typedef _goslice_ swig_type_38;
+typedef long long swig_type_27;
+typedef long long swig_type_28;
+typedef _goslice_ swig_type_29;
+typedef long long swig_type_30;
+typedef _gostring_ swig_type_31;
+typedef _goslice_ swig_type_32;
+typedef long long swig_type_33;
+typedef _goslice_ swig_type_34;
+typedef _goslice_ swig_type_35;
+typedef long long swig_type_36;
+typedef _goslice_ swig_type_37;
+typedef _gostring_ swig_type_38;
 typedef long long swig_type_39;
-typedef long long swig_type_40;
+typedef _goslice_ swig_type_40;
 typedef long long swig_type_41;
-typedef long long swig_type_42;
+typedef _goslice_ swig_type_42;
 typedef long long swig_type_43;
 typedef long long swig_type_44;
-typedef _goslice_ swig_type_45;
+typedef long long swig_type_45;
 typedef long long swig_type_46;
-typedef _goslice_ swig_type_47;
+typedef long long swig_type_47;
 typedef long long swig_type_48;
 typedef _goslice_ swig_type_49;
 typedef long long swig_type_50;
-typedef long long swig_type_51;
+typedef _goslice_ swig_type_51;
 typedef long long swig_type_52;
-typedef long long swig_type_53;
-typedef _gostring_ swig_type_54;
-typedef _goslice_ swig_type_55;
+typedef _goslice_ swig_type_53;
+typedef long long swig_type_54;
+typedef long long swig_type_55;
 typedef long long swig_type_56;
 typedef long long swig_type_57;
-typedef long long swig_type_58;
-typedef long long swig_type_59;
+typedef _gostring_ swig_type_58;
+typedef _goslice_ swig_type_59;
 typedef long long swig_type_60;
 typedef long long swig_type_61;
 typedef long long swig_type_62;
-typedef _goslice_ swig_type_63;
+typedef long long swig_type_63;
 typedef long long swig_type_64;
 typedef long long swig_type_65;
-typedef _goslice_ swig_type_66;
-typedef long long swig_type_67;
-typedef _goslice_ swig_type_68;
+typedef long long swig_type_66;
+typedef _goslice_ swig_type_67;
+typedef long long swig_type_68;
 typedef long long swig_type_69;
 typedef _goslice_ swig_type_70;
 typedef long long swig_type_71;
-typedef long long swig_type_72;
+typedef _goslice_ swig_type_72;
 typedef long long swig_type_73;
-typedef long long swig_type_74;
+typedef _goslice_ swig_type_74;
 typedef long long swig_type_75;
 typedef long long swig_type_76;
 typedef long long swig_type_77;
@@ -121,56 +121,60 @@ typedef long long swig_type_91;
 typedef long long swig_type_92;
 typedef long long swig_type_93;
 typedef long long swig_type_94;
-typedef _goslice_ swig_type_95;
+typedef long long swig_type_95;
 typedef long long swig_type_96;
-typedef _gostring_ swig_type_97;
-typedef _goslice_ swig_type_98;
+typedef long long swig_type_97;
+typedef long long swig_type_98;
 typedef _goslice_ swig_type_99;
-typedef _gostring_ swig_type_100;
-typedef long long swig_type_101;
+typedef long long swig_type_100;
+typedef _gostring_ swig_type_101;
 typedef _goslice_ swig_type_102;
-typedef long long swig_type_103;
+typedef _goslice_ swig_type_103;
 typedef _gostring_ swig_type_104;
 typedef long long swig_type_105;
-typedef long long swig_type_106;
+typedef _goslice_ swig_type_106;
 typedef long long swig_type_107;
-typedef long long swig_type_108;
+typedef _gostring_ swig_type_108;
 typedef long long swig_type_109;
 typedef long long swig_type_110;
 typedef long long swig_type_111;
-typedef _goslice_ swig_type_112;
+typedef long long swig_type_112;
 typedef long long swig_type_113;
-typedef _goslice_ swig_type_114;
+typedef long long swig_type_114;
 typedef long long swig_type_115;
-typedef long long swig_type_116;
+typedef _goslice_ swig_type_116;
 typedef long long swig_type_117;
-typedef long long swig_type_118;
+typedef _goslice_ swig_type_118;
 typedef long long swig_type_119;
 typedef long long swig_type_120;
 typedef long long swig_type_121;
 typedef long long swig_type_122;
-typedef _goslice_ swig_type_123;
+typedef long long swig_type_123;
 typedef long long swig_type_124;
-typedef _goslice_ swig_type_125;
+typedef long long swig_type_125;
 typedef long long swig_type_126;
 typedef _goslice_ swig_type_127;
 typedef long long swig_type_128;
-typedef long long swig_type_129;
+typedef _goslice_ swig_type_129;
 typedef long long swig_type_130;
-typedef _gostring_ swig_type_131;
+typedef _goslice_ swig_type_131;
 typedef long long swig_type_132;
-typedef _goslice_ swig_type_133;
+typedef long long swig_type_133;
 typedef long long swig_type_134;
-typedef _goslice_ swig_type_135;
+typedef _gostring_ swig_type_135;
 typedef long long swig_type_136;
 typedef _goslice_ swig_type_137;
 typedef long long swig_type_138;
 typedef _goslice_ swig_type_139;
 typedef long long swig_type_140;
-typedef long long swig_type_141;
-typedef _gostring_ swig_type_142;
-typedef long long swig_type_143;
-typedef _goslice_ swig_type_144;
+typedef _goslice_ swig_type_141;
+typedef long long swig_type_142;
+typedef _goslice_ swig_type_143;
+typedef long long swig_type_144;
+typedef long long swig_type_145;
+typedef _gostring_ swig_type_146;
+typedef long long swig_type_147;
+typedef _goslice_ swig_type_148;
 extern void _wrap_Swig_free_native_580aa55c83830d02(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_580aa55c83830d02(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_580aa55c83830d02(void);
@@ -190,126 +194,130 @@ extern uintptr_t _wrap_quire_model_options_create_native_580aa55c83830d02(swig_v
 extern int _wrap_quire_model_options_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_options_set_path_native_580aa55c83830d02(uintptr_t arg1, swig_type_6 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_device_native_580aa55c83830d02(uintptr_t arg1, swig_type_7 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_split_native_580aa55c83830d02(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_reserve_native_580aa55c83830d02(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_planned_cache_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_scope_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_cancel_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_options_create_native_580aa55c83830d02(swig_voidp arg1);
 extern int _wrap_quire_cache_options_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_max_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_page_tokens_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_batch_size_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_580aa55c83830d02(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_580aa55c83830d02(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_queue_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_kv_format_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_quota_native_580aa55c83830d02(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_580aa55c83830d02(uintptr_t arg1, swig_type_10 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_580aa55c83830d02(uintptr_t arg1, swig_type_11 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_580aa55c83830d02(uintptr_t arg1, swig_type_12 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_580aa55c83830d02(uintptr_t arg1, swig_type_13 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_options_set_max_pinned_pages_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_overtakes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_runtime_create_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_runtime_num_devices_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_15 _wrap_quire_runtime_device_name_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_16 arg3, swig_voidp arg4);
-extern swig_type_17 _wrap_quire_runtime_device_description_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_18 arg3, swig_voidp arg4);
-extern swig_type_19 _wrap_quire_runtime_device_refusal_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_20 arg3, swig_voidp arg4);
-extern swig_type_21 _wrap_quire_runtime_device_memory_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_22 _wrap_quire_runtime_device_free_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_23 _wrap_quire_runtime_measure_read_rate_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_24 arg3, swig_voidp arg4);
-extern swig_type_25 _wrap_quire_runtime_measure_op_rate_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_17 _wrap_quire_runtime_device_name_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_18 arg3, swig_voidp arg4);
+extern swig_type_19 _wrap_quire_runtime_device_description_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_20 arg3, swig_voidp arg4);
+extern swig_type_21 _wrap_quire_runtime_device_refusal_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_22 arg3, swig_voidp arg4);
+extern swig_type_23 _wrap_quire_runtime_device_memory_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_24 _wrap_quire_runtime_device_free_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_25 _wrap_quire_runtime_measure_read_rate_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_26 arg3, swig_voidp arg4);
+extern swig_type_27 _wrap_quire_runtime_measure_op_rate_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_model_load_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_26 _wrap_quire_model_encode_native_580aa55c83830d02(uintptr_t arg1, swig_type_27 arg2, int arg3, int arg4, swig_type_28 arg5, swig_voidp arg6);
-extern swig_type_29 _wrap_quire_model_decode_native_580aa55c83830d02(uintptr_t arg1, swig_type_30 arg2, int arg3, swig_type_31 arg4, swig_voidp arg5);
-extern swig_type_32 _wrap_quire_model_token_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_33 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_580aa55c83830d02(uintptr_t arg1, swig_type_34 arg2, swig_voidp arg3);
+extern swig_type_28 _wrap_quire_plan_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_type_29 arg4, swig_voidp arg5);
+extern swig_type_30 _wrap_quire_model_encode_native_580aa55c83830d02(uintptr_t arg1, swig_type_31 arg2, int arg3, int arg4, swig_type_32 arg5, swig_voidp arg6);
+extern swig_type_33 _wrap_quire_model_decode_native_580aa55c83830d02(uintptr_t arg1, swig_type_34 arg2, int arg3, swig_type_35 arg4, swig_voidp arg5);
+extern swig_type_36 _wrap_quire_model_token_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_37 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_580aa55c83830d02(uintptr_t arg1, swig_type_38 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_is_special_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_special_token_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_35 _wrap_quire_model_eos_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_36 arg2, swig_voidp arg3);
+extern swig_type_39 _wrap_quire_model_eos_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_40 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tokenizer_size_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_vocab_size_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_37 _wrap_quire_model_architecture_native_580aa55c83830d02(uintptr_t arg1, swig_type_38 arg2, swig_voidp arg3);
+extern swig_type_41 _wrap_quire_model_architecture_native_580aa55c83830d02(uintptr_t arg1, swig_type_42 arg2, swig_voidp arg3);
 extern int _wrap_quire_model_num_layers_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_hidden_size_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_heads_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_kv_heads_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_39 _wrap_quire_model_max_context_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_43 _wrap_quire_model_max_context_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern double _wrap_quire_model_bits_per_weight_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_40 _wrap_quire_model_weight_bytes_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_41 _wrap_quire_model_step_bytes_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_42 _wrap_quire_model_token_ops_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_43 _wrap_quire_model_logit_ops_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_44 _wrap_quire_model_weight_bytes_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_45 _wrap_quire_model_step_bytes_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_46 _wrap_quire_model_token_ops_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_47 _wrap_quire_model_logit_ops_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_model_num_tensors_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_44 _wrap_quire_model_tensor_name_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_45 arg3, swig_voidp arg4);
-extern swig_type_46 _wrap_quire_model_tensor_format_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_47 arg3, swig_voidp arg4);
-extern swig_type_48 _wrap_quire_model_tensor_shape_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
-extern swig_type_50 _wrap_quire_model_tensor_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_48 _wrap_quire_model_tensor_name_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
+extern swig_type_50 _wrap_quire_model_tensor_format_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_51 arg3, swig_voidp arg4);
+extern swig_type_52 _wrap_quire_model_tensor_shape_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
+extern swig_type_54 _wrap_quire_model_tensor_bytes_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_tensor_layer_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_create_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_close_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_51 _wrap_quire_cache_required_bytes_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_52 _wrap_quire_cache_max_seq_len_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_55 _wrap_quire_cache_required_bytes_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_56 _wrap_quire_cache_max_seq_len_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_vocab_size_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cache_stats_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_53 _wrap_quire_cache_metrics_native_580aa55c83830d02(uintptr_t arg1, swig_type_54 arg2, swig_type_55 arg3, swig_voidp arg4);
-extern swig_type_56 _wrap_quire_cache_query_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_type_57 arg3, swig_voidp arg4);
-extern swig_type_58 _wrap_quire_cache_pin_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_type_59 arg3, swig_type_60 arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_unpin_native_580aa55c83830d02(uintptr_t arg1, swig_type_61 arg2, swig_voidp arg3);
-extern swig_type_62 _wrap_quire_cache_score_native_580aa55c83830d02(uintptr_t arg1, swig_type_63 arg2, swig_type_64 arg3, swig_type_65 arg4, uintptr_t arg5, swig_type_66 arg6, swig_voidp arg7);
-extern swig_type_67 _wrap_quire_cache_logits_native_580aa55c83830d02(uintptr_t arg1, swig_type_68 arg2, swig_type_69 arg3, uintptr_t arg4, swig_type_70 arg5, swig_voidp arg6);
-extern swig_type_71 _wrap_quire_stats_page_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_72 _wrap_quire_stats_pages_total_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_73 _wrap_quire_stats_pages_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_74 _wrap_quire_stats_pages_cached_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_75 _wrap_quire_stats_pages_referenced_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_76 _wrap_quire_stats_pages_pinned_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_77 _wrap_quire_stats_pages_evicted_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_78 _wrap_quire_stats_pages_deduplicated_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_79 _wrap_quire_stats_jobs_queued_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_80 _wrap_quire_stats_jobs_running_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_81 _wrap_quire_stats_jobs_submitted_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_82 _wrap_quire_stats_jobs_finished_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_83 _wrap_quire_stats_jobs_failed_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_84 _wrap_quire_stats_jobs_cancelled_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_85 _wrap_quire_stats_preemptions_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_86 _wrap_quire_stats_steps_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_87 _wrap_quire_stats_prompt_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_88 _wrap_quire_stats_cached_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_89 _wrap_quire_stats_new_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_90 _wrap_quire_stats_draft_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_91 _wrap_quire_stats_accepted_draft_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_histogram_count_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_57 _wrap_quire_cache_metrics_native_580aa55c83830d02(uintptr_t arg1, swig_type_58 arg2, swig_type_59 arg3, swig_voidp arg4);
+extern swig_type_60 _wrap_quire_cache_query_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_type_61 arg3, swig_voidp arg4);
+extern swig_type_62 _wrap_quire_cache_pin_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_type_63 arg3, swig_type_64 arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_unpin_native_580aa55c83830d02(uintptr_t arg1, swig_type_65 arg2, swig_voidp arg3);
+extern swig_type_66 _wrap_quire_cache_score_native_580aa55c83830d02(uintptr_t arg1, swig_type_67 arg2, swig_type_68 arg3, swig_type_69 arg4, uintptr_t arg5, swig_type_70 arg6, swig_voidp arg7);
+extern swig_type_71 _wrap_quire_cache_logits_native_580aa55c83830d02(uintptr_t arg1, swig_type_72 arg2, swig_type_73 arg3, uintptr_t arg4, swig_type_74 arg5, swig_voidp arg6);
+extern swig_type_75 _wrap_quire_stats_page_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_76 _wrap_quire_stats_pages_total_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_77 _wrap_quire_stats_pages_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_78 _wrap_quire_stats_pages_cached_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_79 _wrap_quire_stats_pages_referenced_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_80 _wrap_quire_stats_pages_pinned_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_stats_pages_evicted_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_82 _wrap_quire_stats_pages_deduplicated_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_83 _wrap_quire_stats_jobs_queued_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_84 _wrap_quire_stats_jobs_running_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_85 _wrap_quire_stats_jobs_submitted_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_86 _wrap_quire_stats_jobs_finished_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_87 _wrap_quire_stats_jobs_failed_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_88 _wrap_quire_stats_jobs_cancelled_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_89 _wrap_quire_stats_preemptions_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_90 _wrap_quire_stats_steps_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_91 _wrap_quire_stats_prompt_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_cached_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_93 _wrap_quire_stats_new_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_draft_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_95 _wrap_quire_stats_accepted_draft_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_histogram_count_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_sum_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern double _wrap_quire_stats_histogram_quantile_native_580aa55c83830d02(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_93 _wrap_quire_stats_num_namespaces_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_namespace_name_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_95 arg3, swig_voidp arg4);
+extern swig_type_97 _wrap_quire_stats_num_namespaces_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_98 _wrap_quire_stats_namespace_name_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_type_99 arg3, swig_voidp arg4);
 extern uintptr_t _wrap_quire_stats_namespace_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_96 _wrap_quire_stats_device_bytes_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_100 _wrap_quire_stats_device_bytes_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_stats_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_job_request_create_native_580aa55c83830d02(swig_voidp arg1);
 extern int _wrap_quire_job_request_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_kind_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_580aa55c83830d02(uintptr_t arg1, swig_type_97 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_98 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_580aa55c83830d02(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_99 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_580aa55c83830d02(uintptr_t arg1, swig_type_100 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_580aa55c83830d02(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_ignore_eos_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_580aa55c83830d02(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_580aa55c83830d02(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_range_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_decay_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_580aa55c83830d02(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_banned_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_k_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_p_native_580aa55c83830d02(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -320,22 +328,22 @@ extern int _wrap_quire_job_request_set_top_log_probs_native_580aa55c83830d02(uin
 extern int _wrap_quire_job_request_set_raw_logits_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_580aa55c83830d02(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_580aa55c83830d02(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_prefill_events_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_580aa55c83830d02(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_580aa55c83830d02(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_110 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_580aa55c83830d02(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_poll_native_580aa55c83830d02(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_wait_native_580aa55c83830d02(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_poll_native_580aa55c83830d02(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_wait_native_580aa55c83830d02(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_cancel_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
@@ -343,47 +351,47 @@ extern int _wrap_quire_job_resume_native_580aa55c83830d02(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_580aa55c83830d02(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_580aa55c83830d02(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_110 _wrap_quire_job_id_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_114 _wrap_quire_job_id_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_111 _wrap_quire_job_stop_text_native_580aa55c83830d02(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern swig_type_115 _wrap_quire_job_stop_text_native_580aa55c83830d02(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_113 _wrap_quire_job_explain_native_580aa55c83830d02(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
-extern swig_type_115 _wrap_quire_job_prompt_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_116 _wrap_quire_job_cached_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_117 _wrap_quire_job_new_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_118 _wrap_quire_job_preemptions_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_119 _wrap_quire_job_time_queued_ns_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_120 _wrap_quire_job_time_prefill_ns_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_121 _wrap_quire_job_time_generate_ns_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_122 _wrap_quire_job_scores_native_580aa55c83830d02(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
-extern swig_type_124 _wrap_quire_job_raw_logits_native_580aa55c83830d02(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
-extern swig_type_126 _wrap_quire_job_embedding_native_580aa55c83830d02(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
+extern swig_type_117 _wrap_quire_job_explain_native_580aa55c83830d02(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
+extern swig_type_119 _wrap_quire_job_prompt_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_120 _wrap_quire_job_cached_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_121 _wrap_quire_job_new_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_122 _wrap_quire_job_preemptions_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_123 _wrap_quire_job_time_queued_ns_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_124 _wrap_quire_job_time_prefill_ns_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_125 _wrap_quire_job_time_generate_ns_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_126 _wrap_quire_job_scores_native_580aa55c83830d02(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
+extern swig_type_128 _wrap_quire_job_raw_logits_native_580aa55c83830d02(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
+extern swig_type_130 _wrap_quire_job_embedding_native_580aa55c83830d02(uintptr_t arg1, swig_type_131 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_queue_wait_native_580aa55c83830d02(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_wait_native_580aa55c83830d02(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_129 _wrap_quire_event_user_data_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_130 _wrap_quire_event_job_id_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_131 _wrap_quire_event_text_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_132 _wrap_quire_event_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
-extern swig_type_134 _wrap_quire_event_log_probs_native_580aa55c83830d02(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
-extern swig_type_136 _wrap_quire_event_top_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
-extern swig_type_138 _wrap_quire_event_top_log_probs_native_580aa55c83830d02(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
-extern swig_type_140 _wrap_quire_event_prefill_done_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_141 _wrap_quire_event_prefill_total_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_133 _wrap_quire_event_user_data_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_134 _wrap_quire_event_job_id_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_135 _wrap_quire_event_text_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_136 _wrap_quire_event_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_137 arg2, swig_voidp arg3);
+extern swig_type_138 _wrap_quire_event_log_probs_native_580aa55c83830d02(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern swig_type_140 _wrap_quire_event_top_tokens_native_580aa55c83830d02(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern swig_type_142 _wrap_quire_event_top_log_probs_native_580aa55c83830d02(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
+extern swig_type_144 _wrap_quire_event_prefill_done_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_145 _wrap_quire_event_prefill_total_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_142 _wrap_quire_event_error_message_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_146 _wrap_quire_event_error_message_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_580aa55c83830d02(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cancel_is_triggered_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cancel_free_native_580aa55c83830d02(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_143 _wrap_quire_diagnose_native_580aa55c83830d02(int arg1, swig_type_144 arg2, swig_voidp arg3);
+extern swig_type_147 _wrap_quire_diagnose_native_580aa55c83830d02(int arg1, swig_type_148 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -694,6 +702,45 @@ _swig_i_1 = arg2
 	return swig_r
 }
 
+func Quire_model_options_set_split(arg1 ModelOptionsHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_model_options_set_reserve(arg1 ModelOptionsHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_model_options_set_planned_cache(arg1 ModelOptionsHandle, arg2 CacheOptionsHandle, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_model_options_set_scope(arg1 ModelOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -739,7 +786,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_8(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_10(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -779,7 +826,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_9(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_11(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -823,7 +870,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -838,7 +885,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_13)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -871,7 +918,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_12(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -881,7 +928,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_15(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -891,7 +938,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_16(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -931,7 +978,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -945,7 +992,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -959,7 +1006,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_22)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -993,7 +1040,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_measure_read_rate_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_24(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_measure_read_rate_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_26(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1033,6 +1080,23 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_plan(arg1 RuntimeHandle, arg2 ModelOptionsHandle, arg3 CacheOptionsHandle, arg4 []byte, arg5 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	var _swig_i_2 uintptr
+_swig_i_2 = uintptr(arg3)
+	_swig_i_3 := arg4
+	_swig_i_4 := arg5
+	swig_r = (int64)(C._wrap_quire_plan_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_29)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg4
+	}
+	return swig_r
+}
+
 func Quire_model_encode(arg1 ModelHandle, arg2 string, arg3 int32, arg4 int32, arg5 []int32, arg6 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
@@ -1043,7 +1107,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_27)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_32)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1061,7 +1125,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_30)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1078,7 +1142,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_33)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1092,7 +1156,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1125,7 +1189,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_36)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1156,7 +1220,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_42)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1269,7 +1333,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1283,7 +1347,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_47)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1297,7 +1361,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1403,7 +1467,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_54)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_55)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_58)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_59)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1421,7 +1485,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_query_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_57(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_61(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1434,7 +1498,7 @@ _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_59(_swig_i_2), C.swig_type_60(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_63(_swig_i_2), C.swig_type_64(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1444,7 +1508,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_61(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_65(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1459,7 +1523,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_63)(unsafe.Pointer(&_swig_i_1)), C.swig_type_64(_swig_i_2), C.swig_type_65(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_66)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_67)(unsafe.Pointer(&_swig_i_1)), C.swig_type_68(_swig_i_2), C.swig_type_69(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1479,7 +1543,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_68)(unsafe.Pointer(&_swig_i_1)), C.swig_type_69(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_1)), C.swig_type_73(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_74)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1732,7 +1796,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_95)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_99)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1813,7 +1877,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_97)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_101)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1826,7 +1890,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_98)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1879,7 +1943,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_99)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1893,7 +1957,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1925,7 +1989,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_101(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_105(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1996,7 +2060,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2109,7 +2173,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_103(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_107(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2161,7 +2225,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2184,7 +2248,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_105(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2194,7 +2258,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_106(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_110(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2204,7 +2268,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_107(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_111(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2262,7 +2326,7 @@ func Quire_job_poll(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret Ev
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_poll_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_108(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_poll_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_112(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2274,7 +2338,7 @@ func Quire_job_wait(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret in
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_wait_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2389,7 +2453,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2411,7 +2475,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2487,7 +2551,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_123)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2500,7 +2564,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2513,7 +2577,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2537,7 +2601,7 @@ func Quire_queue_wait(arg1 QueueHandle, arg2 int64, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_128(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), C.swig_type_132(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 EventHandle
 swig_r_1 = EventHandle(swig_r)
 	return swig_r_1
@@ -2628,7 +2692,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2641,7 +2705,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2654,7 +2718,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_137)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2667,7 +2731,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_580aa55c83830d02(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2774,7 +2838,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_580aa55c83830d02(C.int(_swig_i_0), *(*C.swig_type_144)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_580aa55c83830d02(C.int(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -470,6 +470,61 @@ int _wrap_quire_model_options_set_device_native_580aa55c83830d02(quire_model_opt
 }
 
 
+int _wrap_quire_model_options_set_split_native_580aa55c83830d02(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_split(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_model_options_set_reserve_native_580aa55c83830d02(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_reserve(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_model_options_set_planned_cache_native_580aa55c83830d02(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  quire_cache_options *arg2 = (quire_cache_options *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_cache_options *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_planned_cache(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_model_options_set_scope_native_580aa55c83830d02(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
@@ -1005,6 +1060,29 @@ int _wrap_quire_model_free_native_580aa55c83830d02(quire_model *_swig_go_0, quir
   
   result = (int32_t)quire_model_free(arg1,arg2);
   _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  quire_model_options *arg2 = (quire_model_options *) 0 ;
+  quire_cache_options *arg3 = (quire_cache_options *) 0 ;
+  char *arg4 = (char *) 0 ;
+  size_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_model_options *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_cache_options *)(uintptr_t)_swig_go_2; 
+  arg4 = (char *)_swig_go_3.array; arg5 = (size_t)_swig_go_3.len; 
+  arg6 = (quire_error **)_swig_go_4; 
+  
+  result = (int64_t)quire_plan(arg1,arg2,arg3,arg4,arg5,arg6);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 

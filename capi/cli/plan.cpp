@@ -1,0 +1,109 @@
+// quire plan: the memory that a model and its cache take, by kind and device. Reads no weights.
+#include "capi/cli/commands.h"
+#include "capi/cli/failure.h"
+#include "capi/cli/terminal.h"
+
+namespace quire::cli {
+namespace {
+
+struct PlanOptions {
+  ModelChoice model;
+  int64_t context = 8192;
+  int32_t batch = 1;
+  std::string kv_format = "f16";
+};
+
+Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
+  const std::string path = resolve_model_path(options.model);
+  const ModelOptions model = choose_model(options.model, path);
+  const CacheOptions cache(call(quire_cache_options_create));
+  call(quire_cache_options_set_max_seq_len, cache.get(), options.context);
+  call(quire_cache_options_set_max_tokens, cache.get(), options.context * options.batch);
+  call(quire_cache_options_set_max_batch_size, cache.get(), options.batch);
+  call(quire_cache_options_set_kv_format, cache.get(), kv_format_of(options.kv_format));
+  Json json;
+  json["model"] = path;
+  json["context"] = options.context;
+  json["batch"] = options.batch;
+  json["kv_format"] = options.kv_format;
+  json.update(Json::parse(text_of(quire_plan, runtime, model.get(), cache.get())));
+  return json;
+}
+
+constexpr std::pair<const char*, const char*> kKinds[] = {
+    {"embedding", "embedding_bytes"}, {"layers", "layer_bytes"},        {"head", "head_bytes"},
+    {"kv pages", "kv_bytes"},         {"workspace", "workspace_bytes"}, {"total", "total_bytes"}};
+
+std::string bytes_text(const Json& json, const char* field) {
+  return format_bytes(static_cast<double>(json.at(field).get<int64_t>()));
+}
+
+// A row for each kind of memory, a column for each device.
+void print_plan(const Json& plan) {
+  std::vector<std::string> header = {""};
+  std::vector<std::string> num_layers = {"number of layers"};
+  std::vector<std::string> usable = {"free beside reserve"};
+  for (const Json& device : plan.at("devices")) {
+    header.push_back(device.at("name").get<std::string>());
+    num_layers.push_back(std::to_string(device.at("num_layers").get<int64_t>()));
+    usable.push_back(bytes_text(device, "usable_bytes"));
+  }
+  Table table(header);
+  table.add(num_layers);
+  for (const auto& [name, field] : kKinds) {
+    std::vector<std::string> row = {name};
+    for (const Json& device : plan.at("devices")) row.push_back(bytes_text(device, field));
+    table.add(row);
+  }
+  table.add(usable);
+  print(table.text());
+  print_line("\ntotal " + bytes_text(plan, "total_bytes") + ", and " + bytes_text(plan, "staging_bytes") +
+             " of host memory for copies");
+}
+
+int plan(const PlanOptions& options, Interrupt& /*interrupt*/) {
+  const Runtime runtime = open_runtime(options.model);
+  Json json;
+  try {
+    json = plan_of(runtime.get(), options);
+  } catch (const LibraryError& error) {
+    if (error.code() != QUIRE_ERROR_INVALID_ARGUMENT) throw Failure(kExitNoModel, error.what());
+    throw;
+  }
+  if (options.model.json) {
+    print_json(json);
+  } else {
+    print_plan(json);
+  }
+  return kExitOk;
+}
+
+constexpr const char* kNotes =
+    R"(Reads headers, never weights; the devices are asked for their free memory and nothing is taken of it.
+
+Examples:
+  quire plan --model DIR --context 8192 --batch 16 --kv-format q8
+  quire plan --model synthetic:llama-3.1-70b,bits=4.0 --device cuda:0,cuda:1
+)";
+
+}  // namespace
+
+Command add_plan(CLI::App& root) {
+  auto options = std::make_shared<PlanOptions>();
+  CLI::App* app =
+      root.add_subcommand("plan", "Show the memory that a model and its cache take on each device");
+  app->footer(kNotes);
+  add_runtime_options(*app, options->model);
+  app->add_option("--context", options->context, "Tokens of one job")
+      ->type_name("N")
+      ->check(in_range(1, kMaxTokens))
+      ->capture_default_str();
+  app->add_option("--batch", options->batch, "Jobs at the same time")
+      ->type_name("B")
+      ->check(in_range(1, 4096))
+      ->capture_default_str();
+  add_kv_format_option(*app, options->kv_format);
+  return {app, [options](Interrupt& interrupt) { return plan(*options, interrupt); }};
+}
+
+}  // namespace quire::cli

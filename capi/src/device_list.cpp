@@ -1,0 +1,87 @@
+#include "capi/src/device_list.h"
+
+#include <charconv>
+#include <limits>
+
+#include "core/base/checked_math.h"
+#include "core/base/error.h"
+
+namespace quire::capi {
+namespace {
+
+// The pieces between commas; one empty piece for an empty text.
+std::vector<std::string_view> pieces_of(std::string_view text) {
+  std::vector<std::string_view> pieces;
+  for (;;) {
+    const size_t comma = text.find(',');
+    pieces.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return pieces;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+template <typename Number>
+bool read_whole(std::string_view text, Number& number) {
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+  return !text.empty() && read.ec == std::errc() && read.ptr == text.data() + text.size();
+}
+
+uint64_t unit_of(char suffix) {
+  switch (suffix) {
+    case 'K':
+      return uint64_t{1} << 10;
+    case 'M':
+      return uint64_t{1} << 20;
+    case 'G':
+      return uint64_t{1} << 30;
+    default:
+      return 1;
+  }
+}
+
+uint64_t parse_bytes(std::string_view text) {
+  const uint64_t unit = text.empty() ? 1 : unit_of(text.back());
+  uint64_t number = 0;
+  const bool sound = read_whole(unit == 1 ? text : text.substr(0, text.size() - 1), number);
+  if (!sound || number > uint64_t{std::numeric_limits<int64_t>::max()} / unit) {
+    throw Error(ErrorCode::invalid_argument, "reserve: \"{}\" is no number of bytes such as 256M",
+                printable(text));
+  }
+  return number * unit;
+}
+
+}  // namespace
+
+std::vector<std::string> parse_devices(std::string_view text) {
+  std::vector<std::string> names;
+  for (const std::string_view piece : pieces_of(text)) {
+    if (piece.empty()) {
+      throw Error(ErrorCode::invalid_argument, "device: a name is missing in \"{}\"", printable(text));
+    }
+    names.emplace_back(piece);
+  }
+  return names;
+}
+
+std::vector<int32_t> parse_split(std::string_view text) {
+  if (text == "auto") return {};
+  std::vector<int32_t> layers;
+  for (const std::string_view piece : pieces_of(text)) {
+    int32_t count = 0;
+    if (!read_whole(piece, count) || count < 0) {
+      throw Error(ErrorCode::invalid_argument,
+                  "split: \"{}\" is neither auto nor a number of layers for each device, such as 20,12",
+                  printable(text));
+    }
+    layers.push_back(count);
+  }
+  return layers;
+}
+
+std::vector<uint64_t> parse_reserve(std::string_view text) {
+  std::vector<uint64_t> bytes;
+  for (const std::string_view piece : pieces_of(text)) bytes.push_back(parse_bytes(piece));
+  return bytes;
+}
+
+}  // namespace quire::capi

@@ -1,0 +1,12 @@
+// What the options of a model ask for, in the engine's words.
+#pragma once
+
+#include "capi/src/runtime_object.h"
+#include "core/engine/model_plan.h"
+
+namespace quire::capi {
+
+// Opens the devices. Throws where a device cannot be had or the reserve does not go with them.
+ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settings);
+
+}  // namespace quire::capi

@@ -1,0 +1,111 @@
+#include "core/engine/model_plan.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/models/transformer_builder.h"
+
+namespace quire {
+namespace {
+
+bool is_host(const Device& device) {
+  return device.backend_name() == "cpu";
+}
+
+uint64_t usable_bytes(const ModelDevice& device) {
+  const uint64_t free_bytes = device.device->info().free_bytes;
+  return free_bytes - std::min(free_bytes, device.reserve_bytes);
+}
+
+std::vector<std::shared_ptr<Device>> devices_of(const ModelPlanOptions& options) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const ModelDevice& device : options.devices) devices.push_back(device.device);
+  return devices;
+}
+
+void refuse_twins(const ModelPlanOptions& options) {
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (options.devices[i].device != options.devices[j].device) continue;
+      throw Error(ErrorCode::invalid_argument,
+                  "device: {} is named twice; say how many layers go to each with split",
+                  options.devices[i].name);
+    }
+  }
+}
+
+ModelCacheOptions cache_of(const ModelPlanOptions& options) {
+  if (options.cache) return *options.cache;
+  ModelCacheOptions cache;
+  cache.max_tokens = kPlannedTokens;
+  return cache;
+}
+
+// Devices of one backend lay matrices out alike: one outline for each backend.
+std::vector<DeviceRoom> rooms_for(const FileSystem& files, const ModelPlanOptions& options) {
+  const Device& first = *options.devices.front().device;
+  const bool crosses = std::any_of(options.devices.begin(), options.devices.end(),
+                                   [&](const ModelDevice& d) { return !d.device->shares_backend(first); });
+  std::vector<DeviceRoom> rooms;
+  for (const ModelDevice& device : options.devices) {
+    DeviceRoom room;
+    room.name = device.name;
+    room.free_bytes = device.device->info().free_bytes;
+    room.reserve_bytes = device.reserve_bytes;
+    room.is_host = is_host(*device.device);
+    const auto twin =
+        std::find_if(options.devices.begin(), options.devices.begin() + static_cast<ptrdiff_t>(rooms.size()),
+                     [&](const ModelDevice& other) { return other.device->shares_backend(*device.device); });
+    const auto twin_idx = static_cast<size_t>(twin - options.devices.begin());
+    if (twin_idx < rooms.size()) {
+      room.demand = rooms[twin_idx].demand;
+    } else {
+      const OutlinedModel outline = outline_model(files, options.path, {device.device}, {});
+      room.demand = demand_of(*outline.transformer, crosses, transformer_shape(*outline.config),
+                              executor_options(*outline.config, cache_of(options)));
+    }
+    rooms.push_back(std::move(room));
+  }
+  return rooms;
+}
+
+Placement choose_placement(const FileSystem& files, const ModelPlanOptions& options, int32_t num_layers) {
+  if (!options.split.empty()) {
+    if (options.split.size() != options.devices.size()) {
+      throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices", options.split.size(),
+                  options.devices.size());
+    }
+    return place_by_counts(options.split, num_layers);
+  }
+  if (options.devices.size() == 1) return place_on_one_device(num_layers);
+  refuse_twins(options);
+  return split_automatically(rooms_for(files, options));
+}
+
+}  // namespace
+
+ModelPlan plan_model(const FileSystem& files, const ModelPlanOptions& options) {
+  if (options.devices.empty()) throw Error(ErrorCode::invalid_argument, "device: there is none");
+  const Placement placement = choose_placement(files, options, read_config(files, options.path)->num_layers);
+  const OutlinedModel outline = outline_model(files, options.path, devices_of(options), placement);
+  ModelPlan plan;
+  plan.memory =
+      plan_memory(*outline.transformer, placement, options.devices.size(), transformer_shape(*outline.config),
+                  executor_options(*outline.config, cache_of(options)));
+  for (const ModelDevice& device : options.devices) plan.usable_bytes.push_back(usable_bytes(device));
+  return plan;
+}
+
+void require_room(const ModelPlan& plan, const ModelPlanOptions& options) {
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    const MemoryBytes& share = plan.memory.devices[i];
+    const uint64_t needed = options.cache ? share.total() : share.weights();
+    if (is_host(*options.devices[i].device) || needed <= plan.usable_bytes[i]) continue;
+    throw Error(ErrorCode::out_of_memory,
+                "{}{} needs {} bytes on {}, which has {} free beside the reserve; name more devices{}",
+                options.path, options.cache ? " with its cache" : "", needed, options.devices[i].name,
+                plan.usable_bytes[i], options.cache ? " or make the cache smaller" : "");
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,82 @@
+#include "core/models/memory_plan.h"
+
+#include <numeric>
+
+namespace quire {
+namespace {
+
+TransformerMemoryPlan stage_memory(const Device& device, const StageSizes& sizes) {
+  return plan_transformer_memory(sizes.shape, sizes.kv, sizes.limits, device.table().activation_dtype);
+}
+
+uint64_t head_bytes(const Transformer& transformer) {
+  return transformer.head.projection.bytes() + transformer.head.norm.bytes();
+}
+
+}  // namespace
+
+MemoryBytes& MemoryBytes::operator+=(const MemoryBytes& other) {
+  embedding += other.embedding;
+  layers += other.layers;
+  head += other.head;
+  kv += other.kv;
+  workspace += other.workspace;
+  staging += other.staging;
+  return *this;
+}
+
+MemoryBytes plan_stage(const Device& device, const StageSizes& sizes) {
+  const TransformerMemoryPlan memory = stage_memory(device, sizes);
+  kernels::MemoryUse context;
+  device.check(device.table().plan_context(device.handle(), &sizes.context, &context), "planning a context");
+  MemoryBytes bytes;
+  bytes.kv = memory.kv_bytes;
+  bytes.workspace = memory.activation_bytes + context.held_bytes;
+  bytes.staging = context.pinned_bytes;
+  return bytes;
+}
+
+MemoryBytes MemoryPlan::total() const {
+  return std::accumulate(devices.begin(), devices.end(), MemoryBytes(),
+                         [](MemoryBytes sum, const MemoryBytes& device) { return sum += device; });
+}
+
+MemoryPlan plan_memory(const Transformer& transformer, const Placement& placement, size_t num_devices,
+                       const TransformerShape& shape, const TransformerExecutorOptions& options) {
+  MemoryPlan plan;
+  plan.placement = placement;
+  plan.devices.resize(num_devices);
+  const std::vector<LayerRun> runs = layer_runs(placement);
+  for (size_t i = 0; i < transformer.stages.size(); ++i) {
+    const TransformerStage& stage = transformer.stages[i];
+    MemoryBytes bytes =
+        plan_stage(*stage.device, stage_sizes(place_of_stage(transformer, i), shape, options));
+    bytes.layers = stage.rotary.inv_freq.bytes();
+    for (const TransformerLayer& layer : stage.layers) {
+      bytes.layers += layer.bytes();
+      plan.layer_bytes.push_back(layer.bytes() + bytes.kv / stage.layers.size());
+    }
+    plan.devices[static_cast<size_t>(runs[i].device)] += bytes;
+  }
+  plan.devices[static_cast<size_t>(runs.front().device)].embedding += transformer.embedding.table.bytes();
+  plan.devices[static_cast<size_t>(runs.back().device)].head += head_bytes(transformer);
+  return plan;
+}
+
+DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends, const TransformerShape& shape,
+                       const TransformerExecutorOptions& options) {
+  const TransformerStage& all = transformer.stages.front();
+  const MemoryBytes middle =
+      plan_stage(*all.device, stage_sizes({1, false, crosses_backends}, shape, options));
+  const bool draws = all.device->has(kernels::kCapabilityDeviceSampling);
+  const MemoryBytes last =
+      plan_stage(*all.device, stage_sizes({1, true, crosses_backends, draws}, shape, options));
+  DeviceDemand demand;
+  demand.stage_bytes = all.rotary.inv_freq.bytes() + middle.workspace;
+  demand.embedding_bytes = transformer.embedding.table.bytes();
+  demand.head_bytes = head_bytes(transformer) + (last.workspace - middle.workspace);
+  for (const TransformerLayer& layer : all.layers) demand.layer_bytes.push_back(layer.bytes() + middle.kv);
+  return demand;
+}
+
+}  // namespace quire

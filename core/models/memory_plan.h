@@ -1,0 +1,49 @@
+// Bytes that a model and a cache on it take, by kind and by device, before any of them is taken.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/models/placement.h"
+#include "core/models/split.h"
+#include "core/models/stage_sizes.h"
+#include "core/models/transformer.h"
+
+namespace quire {
+
+// The kinds of memory on one device. Told by the functions that lay out what is then taken, of transformers
+// that are planned or prepared alike.
+struct MemoryBytes {
+  uint64_t embedding = 0;
+  uint64_t layers = 0;     // weights
+  uint64_t head = 0;       // with the last norm
+  uint64_t kv = 0;         // pages
+  uint64_t workspace = 0;  // activations, logits, scratch of the backend
+  uint64_t staging = 0;    // host memory that copies need; not part of the sums
+
+  uint64_t weights() const { return embedding + layers + head; }
+  uint64_t cache() const { return kv + workspace; }
+  uint64_t total() const { return weights() + cache(); }
+  MemoryBytes& operator+=(const MemoryBytes& other);
+};
+
+// Of the pages, activations and context of one stage.
+MemoryBytes plan_stage(const Device& device, const StageSizes& sizes);
+
+struct MemoryPlan {
+  Placement placement;
+  std::vector<uint64_t> layer_bytes;  // weights and pages of each layer
+  std::vector<MemoryBytes> devices;   // as the model's
+
+  MemoryBytes total() const;
+};
+
+// The placement is the transformer's.
+MemoryPlan plan_memory(const Transformer& transformer, const Placement& placement, size_t num_devices,
+                       const TransformerShape& shape, const TransformerExecutorOptions& options);
+
+// What a split has to know of one device, from a transformer that has all its layers there.
+DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends, const TransformerShape& shape,
+                       const TransformerExecutorOptions& options);
+
+}  // namespace quire

@@ -1,0 +1,121 @@
+#include "core/models/split.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+using Rooms = gsl::span<const DeviceRoom>;
+
+int32_t num_layers(Rooms devices) {
+  return gsl::narrow<int32_t>(devices.front().demand.layer_bytes.size());
+}
+
+bool holds(const DeviceRoom& device, int32_t first, int32_t end) {
+  return device.demand.bytes_of(first, end) <= device.usable_bytes();
+}
+
+// Counts of layers that each device takes when they are filled one after another from `first` on.
+std::vector<int32_t> fill_forwards(Rooms devices, int32_t first) {
+  std::vector<int32_t> counts;
+  for (const DeviceRoom& device : devices) {
+    int32_t end = first;
+    while (end < num_layers(devices) && holds(device, first, end + 1)) ++end;
+    counts.push_back(end - first);
+    first = end;
+  }
+  return counts;
+}
+
+// The same from the last layer back, down to `first`.
+std::vector<int32_t> fill_backwards(Rooms devices, int32_t first) {
+  std::vector<int32_t> counts(devices.size(), 0);
+  int32_t end = devices.empty() ? first : num_layers(devices);
+  for (size_t i = devices.size(); i-- > 0;) {
+    int32_t begin = end;
+    while (begin > first && holds(devices[i], begin - 1, end)) --begin;
+    counts[i] = end - begin;
+    end = begin;
+  }
+  return counts;
+}
+
+int32_t sum(const std::vector<int32_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), 0);
+}
+
+Placement place(const std::vector<int32_t>& counts) {
+  return place_by_counts(counts, sum(counts));
+}
+
+// All layers on devices that are not the host, or nothing.
+std::optional<Placement> split_without_host(Rooms devices) {
+  std::vector<DeviceRoom> others;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].is_host) continue;
+    others.push_back(devices[i]);
+    places.push_back(i);
+  }
+  if (others.empty()) return std::nullopt;
+  const std::vector<int32_t> filled = fill_forwards(others, 0);
+  if (sum(filled) < num_layers(devices)) return std::nullopt;
+  std::vector<int32_t> counts(devices.size(), 0);
+  for (size_t i = 0; i < others.size(); ++i) counts[places[i]] = filled[i];
+  return place(counts);
+}
+
+std::optional<Placement> split_around_host(Rooms devices, size_t host) {
+  std::vector<int32_t> counts = fill_forwards(devices.first(host), 0);
+  if (host == 0) counts.clear();
+  const int32_t first = sum(counts);
+  const std::vector<int32_t> behind = fill_backwards(devices.subspan(host + 1), first);
+  const int32_t between = num_layers(devices) - first - sum(behind);
+  if (!holds(devices[host], first, first + between)) return std::nullopt;
+  counts.push_back(between);
+  counts.insert(counts.end(), behind.begin(), behind.end());
+  return place(counts);
+}
+
+[[noreturn]] void refuse(Rooms devices) {
+  std::string rooms;
+  uint64_t usable = 0;
+  for (const DeviceRoom& device : devices) {
+    usable += device.usable_bytes();
+    rooms += fmt::format("{}{} has {} bytes free, {} of them in reserve", rooms.empty() ? "" : ", ",
+                         device.name, device.free_bytes, device.reserve_bytes);
+  }
+  throw Error(ErrorCode::out_of_memory,
+              "the model needs {} bytes on one device, {} can be had: {}; name more devices, the cpu too, or "
+              "make the cache smaller",
+              devices.front().demand.bytes_of(0, num_layers(devices)), usable, rooms);
+}
+
+}  // namespace
+
+uint64_t DeviceDemand::bytes_of(int32_t first, int32_t end) const {
+  if (first >= end) return 0;
+  const auto begin = layer_bytes.begin();
+  uint64_t bytes = std::accumulate(begin + first, begin + end, stage_bytes);
+  if (first == 0) bytes += embedding_bytes;
+  if (static_cast<size_t>(end) == layer_bytes.size()) bytes += head_bytes;
+  return bytes;
+}
+
+Placement split_automatically(Rooms devices) {
+  if (devices.empty()) throw Error(ErrorCode::invalid_argument, "split: there is no device");
+  if (std::optional<Placement> split = split_without_host(devices)) return std::move(*split);
+  const auto is_host = [](const DeviceRoom& device) { return device.is_host; };
+  const auto host = std::find_if(devices.begin(), devices.end(), is_host);
+  if (host == devices.end()) refuse(devices);
+  const auto place_of_host = static_cast<size_t>(host - devices.begin());
+  std::optional<Placement> split = split_around_host(devices, place_of_host);
+  if (!split) refuse(devices);
+  return std::move(*split);
+}
+
+}  // namespace quire

@@ -1,0 +1,119 @@
+#include "kernels/cpu/weight_layout.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/cpu/aligned_buffer.h"
+
+namespace quire::kernels {
+namespace {
+
+void pad_to_block(PartLayout& layout, size_t group_start) {
+  std::vector<int32_t>& rows = layout.stored_rows;
+  while ((rows.size() - group_start) % kBlockRows != 0) rows.push_back(-1);
+}
+
+// The group whose rows begin at group_start ends.
+void end_group(PartLayout& layout, size_t group_start, int32_t bits) {
+  pad_to_block(layout, group_start);
+  const auto blocks = static_cast<int32_t>((layout.stored_rows.size() - group_start) / kBlockRows);
+  layout.group_blocks.push_back(blocks);
+  layout.panel_bytes +=
+      static_cast<size_t>(blocks) * static_cast<size_t>(bits) * kPanelColumns * sizeof(uint32_t);
+  if (layout.runs.empty() || layout.runs.back().bits != bits) layout.runs.push_back({bits, 0});
+  ++layout.runs.back().num_groups;
+  ++layout.num_groups;
+}
+
+void arrange_exl2(const WeightSource& source, PartLayout& layout) {
+  for (int32_t g = 0; g < source.exl2.num_groups; ++g) {
+    const Exl2Group& group = source.exl2.groups[g];
+    const size_t start = layout.stored_rows.size();
+    for (int32_t i = 0; i < group.num_rows; ++i) layout.stored_rows.push_back(group.first_row + i);
+    end_group(layout, start, group.bits);
+  }
+}
+
+// Rows of a group are brought together, in their stored order.
+void arrange_gptq(const WeightSource& source, PartLayout& layout) {
+  const GptqSource& gptq = source.gptq;
+  std::vector<int32_t> order(static_cast<size_t>(source.num_in));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int32_t a, int32_t b) { return gptq.group_of_row[a] < gptq.group_of_row[b]; });
+  size_t next = 0;
+  for (int32_t g = 0; g < gptq.num_groups; ++g) {
+    const size_t start = layout.stored_rows.size();
+    for (; next < order.size() && gptq.group_of_row[order[next]] == g; ++next) {
+      layout.stored_rows.push_back(order[next]);
+    }
+    end_group(layout, start, 4);
+  }
+}
+
+// Adds the order of these rows to the weight's, or finds it there.
+int32_t find_order(const WeightSource& source, const std::vector<int32_t>& stored_rows,
+                   std::vector<std::vector<int32_t>>& orders) {
+  std::vector<int32_t> features = stored_rows;
+  if (source.row_order != nullptr) {
+    for (int32_t& row : features) row = row < 0 ? row : source.row_order[row];
+  }
+  const auto found = std::find(orders.begin(), orders.end(), features);
+  const auto index = static_cast<int32_t>(found - orders.begin());
+  if (found == orders.end()) orders.push_back(std::move(features));
+  return index;
+}
+
+PartLayout lay_out_quantized(const WeightSource& source, std::vector<std::vector<int32_t>>& orders) {
+  const bool exl2 = source.format == WeightFormat::exl2;
+  PartLayout layout;
+  layout.num_panels = (source.num_out - 1) / kPanelColumns + 1;
+  if (exl2) {
+    arrange_exl2(source, layout);
+  } else {
+    arrange_gptq(source, layout);
+  }
+  layout.order_idx = find_order(source, layout.stored_rows, orders);
+  const auto panels = static_cast<size_t>(layout.num_panels);
+  const auto groups = static_cast<size_t>(layout.num_groups);
+  layout.nibble_bytes = product({panels, groups, kPanelColumns / 2});
+  if (exl2) {
+    layout.scale_table_bytes = product({groups, 16, sizeof(float)});
+  } else {
+    layout.scale_bytes = product({panels, groups, kPanelColumns, sizeof(uint16_t)});
+  }
+  return layout;
+}
+
+PartLayout lay_out_dense(const WeightSource& source) {
+  PartLayout layout;
+  layout.num_panels = (source.num_out - 1) / kPanelColumns + 1;
+  layout.panel_bytes =
+      product({static_cast<size_t>(source.num_in), kPanelColumns, dtype_bytes(source.dense.dtype)});
+  return layout;
+}
+
+}  // namespace
+
+WeightLayout lay_out_weight(const WeightSource* parts, int32_t num_parts) {
+  WeightLayout weight;
+  for (int32_t i = 0; i < num_parts; ++i) {
+    const WeightSource& source = parts[i];
+    PartLayout layout = source.format == WeightFormat::dense ? lay_out_dense(source)
+                                                             : lay_out_quantized(source, weight.orders);
+    const auto panels = static_cast<size_t>(layout.num_panels);
+    layout.data_bytes = product({panels, layout.panel_bytes});
+    if (source.bias != nullptr) layout.bias_bytes = product({panels, kPanelColumns, sizeof(float)});
+    weight.parts.push_back(std::move(layout));
+  }
+  return weight;
+}
+
+uint64_t WeightLayout::bytes() const {
+  uint64_t total = 0;
+  for (const PartLayout& part : parts) total += part.bytes();
+  for (const std::vector<int32_t>& order : orders) total += order.size() * sizeof(int32_t);
+  return total;
+}
+
+}  // namespace quire::kernels

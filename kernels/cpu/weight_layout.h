@@ -1,0 +1,44 @@
+// What a matrix takes, settled before any of it is taken: by those who plan and those who prepare.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/isa/isa_kernels.h"
+#include "kernels/interface/weight_source.h"
+
+namespace quire::kernels {
+
+struct PartLayout {
+  int32_t num_panels = 0;
+  size_t panel_bytes = 0;
+  size_t data_bytes = 0;
+  size_t bias_bytes = 0;
+
+  // Of quantized parts. Stored row of each row of the blocks; -1: padding.
+  std::vector<int32_t> stored_rows;
+  std::vector<int32_t> group_blocks;  // [groups]
+  std::vector<QuantRun> runs;
+  int32_t order_idx = 0;
+  int32_t num_groups = 0;
+  size_t nibble_bytes = 0;
+  size_t scale_table_bytes = 0;
+  size_t scale_bytes = 0;
+
+  uint64_t bytes() const {
+    return uint64_t{data_bytes} + bias_bytes + nibble_bytes + scale_table_bytes + scale_bytes;
+  }
+};
+
+struct WeightLayout {
+  std::vector<PartLayout> parts;
+  // Input feature of each row of the blocks, -1: none. Parts that agree share one.
+  std::vector<std::vector<int32_t>> orders;
+
+  uint64_t bytes() const;
+};
+
+// Of sound sources, whose codes, scales and values are not looked at. Throws std::bad_alloc.
+WeightLayout lay_out_weight(const WeightSource* parts, int32_t num_parts);
+
+}  // namespace quire::kernels

@@ -1,0 +1,154 @@
+// Devices and split as options, and the plan of memory: what callers see of a model over several devices.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/capi/capi_fixture.h"
+
+namespace quire::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Choice {
+  std::string path = QUIRE_EMBEDDED_MODEL;
+  std::string device = {};
+  std::string split = {};
+  std::string reserve = {};
+};
+
+OwnedModelOptions options_for(const Choice& choice) {
+  OwnedModelOptions options(quire_model_options_create(nullptr));
+  const auto set = [&](auto* setter, const std::string& text) {
+    if (text.empty()) return;
+    EXPECT_EQ(setter(options.get(), text.data(), text.size(), nullptr), 1) << text;
+  };
+  set(quire_model_options_set_path, choice.path);
+  set(quire_model_options_set_device, choice.device);
+  set(quire_model_options_set_split, choice.split);
+  set(quire_model_options_set_reserve, choice.reserve);
+  return options;
+}
+
+OwnedCacheOptions small_cache() {
+  OwnedCacheOptions options(quire_cache_options_create(nullptr));
+  quire_cache_options_set_max_tokens(options.get(), 500, nullptr);
+  quire_cache_options_set_max_chunk_tokens(options.get(), 32, nullptr);
+  quire_cache_options_set_max_batch_size(options.get(), 4, nullptr);
+  return options;
+}
+
+Json plan_of(quire_runtime* runtime, const Choice& choice) {
+  const OwnedModelOptions model = options_for(choice);
+  const OwnedCacheOptions cache = small_cache();
+  std::string text(size_t{1} << 16, '\0');
+  Report report;
+  const int64_t size = quire_plan(runtime, model.get(), cache.get(), text.data(), text.size(), report.out());
+  EXPECT_GT(size, 0) << report.message();
+  if (size <= 0) return {};
+  return Json::parse(text.substr(0, static_cast<size_t>(size)));
+}
+
+// The text that the model continues greedily on these devices.
+std::string story_on(quire_runtime* runtime, const Choice& choice) {
+  const OwnedModelOptions options = options_for(choice);
+  Report report;
+  const OwnedModel model(quire_model_load(runtime, options.get(), report.out()));
+  EXPECT_TRUE(model) << report.message();
+  if (!model) return {};
+  const OwnedCache cache = make_cache(model.get());
+  const OwnedRequest request = make_request("Once upon a time there was", 24);
+  const OwnedJob job(quire_job_submit(cache.get(), request.get(), report.out()));
+  EXPECT_TRUE(job) << report.message();
+  return collect(job.get()).text;
+}
+
+int32_t code_of_load(quire_runtime* runtime, const Choice& choice, std::string* message) {
+  const OwnedModelOptions options = options_for(choice);
+  Report report;
+  const OwnedModel model(quire_model_load(runtime, options.get(), report.out()));
+  EXPECT_FALSE(model);
+  *message = report.message();
+  return report.code();
+}
+
+TEST(Split, OverDevicesTellsTheSameStory) {
+  const OwnedRuntime runtime = make_runtime();
+  const std::string alone = story_on(runtime.get(), {});
+  EXPECT_FALSE(alone.empty());
+  EXPECT_EQ(story_on(runtime.get(), {.device = "cpu,cpu", .split = "3,5"}), alone);
+  EXPECT_EQ(story_on(runtime.get(), {.device = "cpu,cpu,cpu", .split = "1,0,7"}), alone);
+}
+
+TEST(Split, IsRefusedByNameWhereItDoesNotGo) {
+  const OwnedRuntime runtime = make_runtime();
+  const std::pair<Choice, std::string> refused[] = {
+      {{.device = "cpu,cpu", .split = "3,6"}, "split: 9 layers are dealt out, the model has 8"},
+      {{.device = "cpu,cpu", .split = "8"}, "split: 1 numbers for 2 devices"},
+      {{.device = "cpu,cpu"}, "device: cpu is named twice"},
+      {{.device = "cpu,cpu", .split = "4,4", .reserve = "1,2,3"}, "reserve: 3 numbers for 2 devices"},
+      {{.device = "cpu,"}, "device: a name is missing"},
+  };
+  for (const auto& [choice, words] : refused) {
+    std::string message;
+    EXPECT_EQ(code_of_load(runtime.get(), choice, &message), QUIRE_ERROR_INVALID_ARGUMENT) << message;
+    EXPECT_NE(message.find(words), std::string::npos) << message;
+  }
+  std::string message;
+  EXPECT_EQ(code_of_load(runtime.get(), {.device = "cpu,nowhere"}, &message), QUIRE_ERROR_NOT_FOUND);
+}
+
+TEST(Split, TextsOfOptionsAreRead) {
+  const OwnedModelOptions options(quire_model_options_create(nullptr));
+  const auto set = [&](auto* setter, const std::string& text) {
+    return setter(options.get(), text.data(), text.size(), nullptr);
+  };
+  for (const char* text : {"auto", "1", "20,12", "0,0"})
+    EXPECT_EQ(set(quire_model_options_set_split, text), 1);
+  for (const char* text : {"", "x", "1,", "-1", "1.5", "99999999999"})
+    EXPECT_EQ(set(quire_model_options_set_split, text), 0) << text;
+  for (const char* text : {"0", "1024", "256M", "1G,512K"})
+    EXPECT_EQ(set(quire_model_options_set_reserve, text), 1) << text;
+  for (const char* text : {"", "M", "1T", "-1", "1 G", "99999999999G", "1,,2"})
+    EXPECT_EQ(set(quire_model_options_set_reserve, text), 0) << text;
+}
+
+TEST(Plan, IsWhatModelAndCacheReport) {
+  for (const auto& [device, split] : {std::pair<std::string, std::string>{"", ""}, {"cpu,cpu", "2,6"}}) {
+    const OwnedRuntime runtime = make_runtime();
+    const Choice choice{.device = device, .split = split};
+    const Json plan = plan_of(runtime.get(), choice);
+    const OwnedModelOptions options = options_for(choice);
+    const OwnedModel model(quire_model_load(runtime.get(), options.get(), nullptr));
+    const OwnedCacheOptions cache_options = small_cache();
+    const OwnedCache cache(quire_cache_create(model.get(), cache_options.get(), nullptr));
+    const OwnedStats stats(quire_cache_stats(cache.get(), nullptr));
+    const auto bytes = [&](const char* name) { return plan.at(name).get<int64_t>(); };
+    EXPECT_EQ(bytes("embedding_bytes") + bytes("layer_bytes") + bytes("head_bytes"),
+              quire_model_weight_bytes(model.get(), nullptr));
+    EXPECT_EQ(bytes("kv_bytes") + bytes("workspace_bytes"), quire_stats_device_bytes(stats.get(), nullptr));
+    EXPECT_EQ(bytes("total_bytes"), bytes("embedding_bytes") + bytes("layer_bytes") + bytes("head_bytes") +
+                                        bytes("kv_bytes") + bytes("workspace_bytes"));
+    EXPECT_EQ(plan.at("layers").size(), 8U);
+    EXPECT_EQ(plan.at("layers")[2].at("device"), split.empty() ? 0 : 1);
+  }
+}
+
+TEST(Plan, OfAShapeNeedsNoModel) {
+  const OwnedRuntime runtime = make_runtime();
+  const Json plan = plan_of(runtime.get(), {.path = "synthetic:llama-3.1-8b,format=exl2,bits=4.0"});
+  const auto gigabytes = plan.at("total_bytes").get<double>() / 1e9;
+  EXPECT_GT(gigabytes, 4.5);
+  EXPECT_LT(gigabytes, 7.0);
+  EXPECT_EQ(plan.at("layers").size(), 32U);
+}
+
+TEST(Plan, SaysWhatIsMissing) {
+  const OwnedRuntime runtime = make_runtime();
+  const OwnedModelOptions options = options_for({.path = "/nonexistent/model"});
+  Report report;
+  EXPECT_EQ(quire_plan(runtime.get(), options.get(), nullptr, nullptr, 0, report.out()), -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND) << report.message();
+}
+
+}  // namespace
+}  // namespace quire::testing

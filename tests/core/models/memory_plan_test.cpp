@@ -1,0 +1,186 @@
+// What is planned is what is then taken, to the byte, on any split; and what does not fit is refused with the
+// bytes, after which less goes well in the same process.
+#include "core/models/memory_plan.h"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/engine/model_plan.h"
+#include "tests/core/models/transformer_runner.h"
+
+namespace quire::testing {
+namespace {
+
+std::shared_ptr<Device> device_with_limit(uint64_t limit_bytes) {
+  kernels::DeviceOptions options;
+  options.num_threads = 2;
+  options.memory_limit_bytes = limit_bytes;
+  return open_device_like_test_device(options);
+}
+
+ModelPlanOptions plan_options(const std::string& path, std::vector<std::shared_ptr<Device>> devices) {
+  ModelPlanOptions options;
+  options.path = path;
+  for (size_t i = 0; i < devices.size(); ++i) options.devices.push_back({std::to_string(i), devices[i]});
+  options.cache.emplace();
+  options.cache->max_tokens = 300;
+  options.cache->page_tokens = 16;
+  options.cache->max_chunk_tokens = 64;
+  options.cache->max_batch_size = 4;
+  return options;
+}
+
+std::shared_ptr<const Model> load(const ModelPlanOptions& options, const Placement& placement) {
+  ModelOptions model;
+  model.path = options.path;
+  for (const ModelDevice& device : options.devices) model.devices.push_back(device.device);
+  model.placement = placement;
+  return Model::load(posix_file_system(), model);
+}
+
+std::vector<std::string> small_models() {
+  std::vector<std::string> paths = {QUIRE_EMBEDDED_MODEL};
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(QUIRE_TEST_DATA) + "/architectures"))
+    if (entry.is_directory()) paths.push_back(entry.path().string());
+  return paths;
+}
+
+// Held on each device once the model is loaded and a cache is made on it.
+void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
+  const auto model = load(options, plan.memory.placement);
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    EXPECT_EQ(options.devices[i].device->memory_use().held_bytes, plan.memory.devices[i].weights()) << i;
+    EXPECT_EQ(options.devices[i].device->memory_use().pinned_bytes, 0U) << i;
+  }
+  EXPECT_EQ(model->weight_bytes(), plan.memory.total().weights());
+  const TransformerExecutorOptions sizes = executor_options(model->config(), *options.cache);
+  const TransformerExecutor executor(model->transformer(), model->shape(), sizes);
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    EXPECT_EQ(options.devices[i].device->memory_use().held_bytes, plan.memory.devices[i].total()) << i;
+    EXPECT_EQ(options.devices[i].device->memory_use().pinned_bytes, plan.memory.devices[i].staging) << i;
+  }
+}
+
+TEST(MemoryPlan, IsWhatIsTakenOfEveryArchitecture) {
+  for (const std::string& path : small_models()) {
+    SCOPED_TRACE(path);
+    const ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
+    expect_as_planned(options, plan_model(posix_file_system(), options));
+  }
+}
+
+TEST(MemoryPlan, IsWhatIsTakenOfEveryCacheFormat) {
+  using kernels::KvFormat;
+  for (const KvFormat format : {KvFormat::f16, KvFormat::fp8, KvFormat::q8, KvFormat::q4}) {
+    ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
+    options.cache->key_format = format;
+    options.cache->value_format = KvFormat::q4;
+    expect_as_planned(options, plan_model(posix_file_system(), options));
+  }
+}
+
+TEST(MemoryPlan, IsWhatIsTakenOnEachOfSeveralDevices) {
+  for (const std::vector<int32_t>& split : {std::vector<int32_t>{8, 0, 0}, {3, 4, 1}, {0, 1, 7}}) {
+    ModelPlanOptions options = plan_options(
+        QUIRE_EMBEDDED_MODEL, {device_with_limit(0), device_with_limit(0), device_with_limit(0)});
+    options.split = split;
+    expect_as_planned(options, plan_model(posix_file_system(), options));
+  }
+}
+
+TEST(MemoryPlan, OfASyntheticModelIsWhatIsTaken) {
+  // The smallest of the shapes takes a gigabyte: its plan alone is looked at, and makes nothing.
+  for (const char* format : {"exl2", "gptq", "f16"}) {
+    const auto device = device_with_limit(0);
+    const ModelPlanOptions options =
+        plan_options(std::string("synthetic:llama-3.2-1b,format=") + format, {device});
+    const ModelPlan plan = plan_model(posix_file_system(), options);
+    EXPECT_EQ(plan.memory.layer_bytes.size(), 16U);
+    EXPECT_GT(plan.memory.total().weights(), uint64_t{900} << 20);
+    EXPECT_EQ(device->memory_use().held_bytes, 0U);
+  }
+}
+
+TEST(MemoryPlan, CountsPagesAndWeightsOfLayers) {
+  const ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
+  const MemoryPlan memory = plan_model(posix_file_system(), options).memory;
+  uint64_t layers = 0;
+  for (const uint64_t bytes : memory.layer_bytes) layers += bytes;
+  const uint64_t shared_by_layers = memory.total().layers + memory.total().kv - layers;
+  EXPECT_LT(shared_by_layers, 1024U);  // the rotary frequencies
+}
+
+// With devices that hold two thirds of the layers each they go to both; what is planned fits.
+TEST(MemoryPlan, AnAutomaticSplitKeepsWithinEachDevice) {
+  const MemoryBytes whole =
+      plan_model(posix_file_system(), plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)}))
+          .memory.total();
+  const uint64_t limit = whole.workspace + (whole.total() - whole.workspace) * 2 / 3;
+  ModelPlanOptions options =
+      plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(limit), device_with_limit(limit)});
+  const ModelPlan plan = plan_model(posix_file_system(), options);
+  EXPECT_EQ(layer_runs(plan.memory.placement).size(), 2U);
+  expect_as_planned(options, plan);
+}
+
+TEST(MemoryPlan, WhatDoesNotFitIsRefusedAndLessGoesWell) {
+  ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
+  const MemoryBytes needed = plan_model(posix_file_system(), options).memory.total();
+  const auto device = device_with_limit(needed.total() - 1);
+  options.devices.front().device = device;
+  const auto model = load(options, place_on_one_device(8));
+  const auto make_cache = [&](int64_t tokens) {
+    ModelCacheOptions cache = *options.cache;
+    cache.max_tokens = tokens;
+    return TransformerExecutor(model->transformer(), model->shape(),
+                               executor_options(model->config(), cache));
+  };
+  const uint64_t held = device->memory_use().held_bytes;
+  try {
+    (void)make_cache(300);
+    FAIL() << "a cache of one byte more than there is";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    const std::string message = error.what();
+    EXPECT_NE(message.find("needed"), std::string::npos) << message;
+    EXPECT_NE(message.find("free"), std::string::npos) << message;
+  }
+  EXPECT_EQ(device->memory_use().held_bytes, held);
+  EXPECT_NO_THROW((void)make_cache(200));
+}
+
+TEST(MemoryPlan, ALoadThatDoesNotFitGivesEverythingBack) {
+  ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
+  const uint64_t weights = plan_model(posix_file_system(), options).memory.total().weights();
+  const auto device = device_with_limit(weights - 1);
+  options.devices.front().device = device;
+  EXPECT_THROW((void)load(options, place_on_one_device(8)), Error);
+  EXPECT_EQ(device->memory_use().held_bytes, 0U);
+  options.path = std::string(QUIRE_TEST_DATA) + "/architectures/llama3";
+  EXPECT_NO_THROW((void)load(options, {}));
+}
+
+// A running cache takes no memory of its device.
+TEST(MemoryUse, StaysAsItIsBetweenCreationAndClose) {
+  const auto model = load_model(QUIRE_EMBEDDED_MODEL);
+  RunnerOptions options;
+  options.wants_hidden = true;
+  TransformerRunner runner(model, options);
+  const Device& device = *model->transformer()->stages.front().device;
+  const kernels::MemoryUse before = device.memory_use();
+  TokenIds ids;
+  for (int32_t i = 0; i < 300; ++i) ids.push_back(i * 17 % 6000);
+  for (const int32_t chunk : {1, 5, 64, 300}) {
+    (void)runner.logits(ids, chunk);
+    (void)runner.hidden(1);
+  }
+  EXPECT_EQ(device.memory_use().num_taken, before.num_taken);
+  EXPECT_EQ(device.memory_use().held_bytes, before.held_bytes);
+  EXPECT_EQ(device.memory_use().pinned_bytes, before.pinned_bytes);
+}
+
+}  // namespace
+}  // namespace quire::testing
