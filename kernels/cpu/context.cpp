@@ -15,6 +15,7 @@ constexpr size_t kQuantRows = 128;
 constexpr size_t kWorstPadding = kBlockRows;
 // Segments in work at a time for each thread when a long sequence is split.
 constexpr size_t kSplitSlotsPerThread = 2;
+constexpr size_t kTileRows = kAttentionRows;
 
 size_t round_up_to(size_t value, size_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -38,15 +39,15 @@ struct AttentionSizes {
   size_t threads = 0;
   size_t slots = 0;
   size_t total() const {
-    const size_t piece = 3 * matrix + kAttentionRows * kAttentionRows + 2 * state;
+    const size_t piece = 3 * matrix + kTileRows * kTileRows + 2 * state;
     return threads * piece + (slots + 1) * state;
   }
 };
 
 AttentionSizes attention_sizes(const ContextLimits& limits, int32_t num_threads) {
   AttentionSizes sizes;
-  sizes.matrix = kAttentionRows * round_up_to(static_cast<size_t>(limits.head_dim), 16);
-  sizes.state = sizes.matrix + 2 * kAttentionRows;
+  sizes.matrix = kTileRows * round_up_to(static_cast<size_t>(limits.head_dim), 16);
+  sizes.state = sizes.matrix + 2 * kTileRows;
   sizes.threads = static_cast<size_t>(num_threads);
   sizes.slots = kSplitSlotsPerThread * sizes.threads;
   return sizes;
@@ -91,9 +92,8 @@ void deal_out_attention_scratch(Context& context, const AttentionSizes& sizes) {
   };
   context.attention.resize(sizes.threads);
   for (AttentionScratch& scratch : context.attention) {
-    scratch = {take(sizes.matrix), take(sizes.matrix),
-               take(sizes.matrix), take(kAttentionRows * kAttentionRows),
-               take_state(),       take_state()};
+    scratch = {take(sizes.matrix),          take(sizes.matrix), take(sizes.matrix),
+               take(kTileRows * kTileRows), take_state(),       take_state()};
   }
   for (size_t i = 0; i < sizes.slots; ++i) context.split_parts.push_back(take_state());
   context.split_total = take_state();

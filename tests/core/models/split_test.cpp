@@ -98,26 +98,6 @@ TEST_F(Split, IsRefusedWhereItDoesNotFitTheModel) {
   }
 }
 
-// Layers are read by several threads in any order.
-TEST_F(Split, IsTheSameHoweverManyThreadsLoadIt) {
-  for (const int32_t num_helpers : {1, 3, 20}) {
-    ModelOptions options;
-    options.path = QUIRE_EMBEDDED_MODEL;
-    options.devices = {first_, second_};
-    options.placement = {{0, 0, 0, 1, 1, 1, 1, 1}};
-    options.num_helpers = num_helpers;
-    uint64_t last = 0;
-    uint64_t total = 0;
-    options.monitor.progress = [&](const LoadProgress& progress) {
-      EXPECT_GE(progress.done_bytes, last);
-      last = progress.done_bytes;
-      total = progress.total_bytes;
-    };
-    expect_identical(logits_of(Model::load(posix_file_system(), options), 40), on_one_);
-    EXPECT_EQ(last, total);
-  }
-}
-
 // Memory that runs out at any place of either device: nothing stays taken, and a load with enough goes well.
 TEST(SplitMemory, RunsOutOnEitherDeviceAndAllIsGivenBack) {
   PosingBackend first(kernels::cpu_backend());
