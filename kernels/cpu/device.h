@@ -22,12 +22,12 @@ namespace quire::kernels {
 struct Device {
   Device(const IsaKernels& kernels, const KernelTable& table_of_isa, int32_t num_threads,
          uint64_t memory_limit)
-      : isa(kernels), table(table_of_isa), meter(memory_limit), pool(num_threads) {}
+      : pool(num_threads), isa(kernels), table(table_of_isa), meter(memory_limit) {}
 
+  ThreadPool pool;  // first: the largest alignment
   const IsaKernels& isa;
   const KernelTable& table;
   MemoryMeter meter;
-  ThreadPool pool;
   std::mutex buffers_mutex;
   std::unordered_map<void*, size_t> buffers;  // of `allocate`, with their bytes; guarded by buffers_mutex
   mutable std::mutex failure_mutex;
