@@ -6,7 +6,7 @@
 namespace quire::capi {
 
 struct QueueObject final : Object {
-  explicit QueueObject(std::shared_ptr<RuntimeShare> runtime)
+  explicit QueueObject(const std::shared_ptr<RuntimeShare>& runtime)
       : share{runtime, std::make_shared<EventQueue>(runtime->runtime()->clock())},
         counted(runtime->census(), HandleType::queue) {}
   void close() noexcept override { share.events->close(); }

@@ -18,7 +18,6 @@ ErrorCode code_of(kernels::Status status) {
     case kernels::Status::invalid_argument:
       return ErrorCode::internal;
     case kernels::Status::device_lost:
-      return ErrorCode::device_lost;
     case kernels::Status::timeout:
       return ErrorCode::device_lost;
   }
@@ -111,26 +110,26 @@ void DeviceBuffer::download(gsl::span<std::byte> host, size_t offset) const {
       "copying from the device");
 }
 
-PreparedWeight::PreparedWeight(std::shared_ptr<Device> device, kernels::Weight* weight)
+PreparedWeight::PreparedWeight(const std::shared_ptr<Device>& device, kernels::Weight* weight)
     : weight_(weight, [device](kernels::Weight* w) { device->table().release_weight(device->handle(), w); }),
       bytes_(device->table().weight_bytes(weight)) {}
 
-PreparedWeight PreparedWeight::matrix(std::shared_ptr<Device> device, gsl::span<const WeightSource> parts,
-                                      std::string_view what) {
+PreparedWeight PreparedWeight::matrix(const std::shared_ptr<Device>& device,
+                                      gsl::span<const WeightSource> parts, std::string_view what) {
   kernels::Weight* weight = nullptr;
   device->check(device->table().prepare_weight(device->handle(), parts.data(),
                                                gsl::narrow<int32_t>(parts.size()), &weight),
                 what);
-  PreparedWeight prepared(std::move(device), weight);
+  PreparedWeight prepared(device, weight);
   for (const WeightSource& part : parts) prepared.num_products_ += int64_t{part.num_in} * part.num_out;
   return prepared;
 }
 
-PreparedWeight PreparedWeight::table(std::shared_ptr<Device> device, kernels::DType dtype, const void* data,
-                                     int32_t rows, int32_t columns, std::string_view what) {
+PreparedWeight PreparedWeight::table(const std::shared_ptr<Device>& device, kernels::DType dtype,
+                                     const void* data, int32_t rows, int32_t columns, std::string_view what) {
   kernels::Weight* weight = nullptr;
   device->check(device->table().prepare_table(device->handle(), dtype, data, rows, columns, &weight), what);
-  return PreparedWeight(std::move(device), weight);
+  return PreparedWeight(device, weight);
 }
 
 PreparedWeight PreparedWeight::planned_matrix(const Device& device, gsl::span<const WeightSource> parts,

@@ -83,9 +83,9 @@ class DeviceBuffer {
 class PreparedWeight {
  public:
   PreparedWeight() = default;
-  static PreparedWeight matrix(std::shared_ptr<Device> device, gsl::span<const WeightSource> parts,
+  static PreparedWeight matrix(const std::shared_ptr<Device>& device, gsl::span<const WeightSource> parts,
                                std::string_view what);
-  static PreparedWeight table(std::shared_ptr<Device> device, kernels::DType dtype, const void* data,
+  static PreparedWeight table(const std::shared_ptr<Device>& device, kernels::DType dtype, const void* data,
                               int32_t rows, int32_t columns, std::string_view what);
   // Ones that say how large they would be and take nothing. Sources need no codes, scales and values.
   static PreparedWeight planned_matrix(const Device& device, gsl::span<const WeightSource> parts,
@@ -99,7 +99,7 @@ class PreparedWeight {
   int64_t num_products() const { return num_products_; }
 
  private:
-  PreparedWeight(std::shared_ptr<Device> device, kernels::Weight* weight);
+  PreparedWeight(const std::shared_ptr<Device>& device, kernels::Weight* weight);
 
   std::shared_ptr<kernels::Weight> weight_;
   uint64_t bytes_ = 0;

@@ -50,7 +50,7 @@ Regex load_pattern(const JsonView& json) {
   refuse_unknown_keys(json, {"String", "Regex"});
   if (const auto regex = json.find("Regex")) return Regex(regex->as_string(), regex->where());
   const JsonView literal = json.at("String");
-  const std::string text = literal.as_string();
+  const std::string& text = literal.as_string();
   if (text.empty())
     throw Error(ErrorCode::unsupported, "{}: an empty pattern is not supported", literal.where());
   return Regex(escape_regex(text), literal.where());
@@ -83,7 +83,7 @@ std::unique_ptr<Normalizer> load_normalizer_step(const JsonView& json) {
 }
 
 SplitBehavior load_behavior(const JsonView& json) {
-  const std::string name = json.as_string();
+  const std::string& name = json.as_string();
   if (name == "Isolated") return SplitBehavior::isolated;
   if (name == "Removed") return SplitBehavior::removed;
   if (name == "MergedWithPrevious") return SplitBehavior::merged_with_previous;

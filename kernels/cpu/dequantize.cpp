@@ -80,7 +80,7 @@ void write_quantized_panel(const WeightPart& part, const RowOrder& order, size_t
       const ColumnTerms terms = terms_of_group(part, panel, group, run.bits);
       for (int32_t block = 0; block < part.group_blocks[group]; ++block) {
         write_block(words, run.bits, terms, features, target);
-        words += kPanelColumns * run.bits;
+        words += ptrdiff_t{kPanelColumns} * run.bits;
         features += kBlockRows;
       }
     }

@@ -94,7 +94,7 @@ struct QuantRows {
   QuantTile tile(int32_t row) const {
     return {codes_of(row), scales_of(row), sums_of(row), tile_rows_at(row, rows, max_tile_rows)};
   }
-  int8_t* codes_of(int32_t row) const { return codes + 2 * kBlockRows * blocks_before(row); }
+  int8_t* codes_of(int32_t row) const { return codes + size_t{2} * kBlockRows * blocks_before(row); }
   float* scales_of(int32_t row) const {
     const int32_t num_spans = (num_blocks - 1) / kSpanBlocks + 1;
     return scales + static_cast<size_t>(row) * static_cast<size_t>(num_spans);

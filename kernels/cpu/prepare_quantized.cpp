@@ -50,10 +50,10 @@ void fill_exl2_codes(const WeightSource& source, const PanelColumns& columns, ui
       const int32_t rows = std::min(kBlockRows, group.num_rows - row);
       for (int32_t i = 0; i < rows; ++i) {
         read_codes(source, source.exl2.q_weight, group.first_packed_row, (row + i) * group.bits, group.bits,
-                   columns, codes + i * kPanelColumns);
+                   columns, codes + ptrdiff_t{i} * kPanelColumns);
       }
       pack_block(group.bits, codes, target);
-      target += kPanelColumns * group.bits;
+      target += ptrdiff_t{kPanelColumns} * group.bits;
     }
   }
 }
@@ -68,7 +68,7 @@ void fill_gptq_codes(const WeightSource& source, const PartLayout& layout, const
       read_codes(source, source.gptq.q_weight, 0, 4 * stored, 4, columns, codes + i * kPanelColumns);
     }
     pack_block(4, codes, target);
-    target += kPanelColumns * 4;
+    target += ptrdiff_t{kPanelColumns} * 4;
   }
 }
 
