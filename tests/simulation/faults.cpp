@@ -22,7 +22,11 @@ void FaultInjector::disarm() {
 void FaultInjector::fail_step(ErrorCode code) {
   const AllocationFaultsOff off;
   record_.step_failed = true;
-  if (code == ErrorCode::device_lost) throw Error(code, "injected: the device is gone");
+  if (code == ErrorCode::device_lost) {
+    record_.device_lost = true;
+    ++num_struck_;
+    throw Error(code, "injected: the device is gone");
+  }
   const bool second = random_() % 2 == 0;
   if (code == ErrorCode::out_of_memory) {
     if (second) throw std::bad_alloc();
@@ -43,6 +47,8 @@ void FaultInjector::before_step(const Batch& batch) {
   std::optional<ErrorCode> code;
   {
     const AllocationFaultsOff off;
+    // A device that is lost stays so, also where the step ended for another reason before it showed.
+    const bool lost_unseen = fails_logits_ == ErrorCode::device_lost;
     fails_logits_.reset();
     const bool cursed =
         std::find(batch.token_ids.begin(), batch.token_ids.end(), special_.curse) != batch.token_ids.end();
@@ -51,11 +57,7 @@ void FaultInjector::before_step(const Batch& batch) {
       code = random_() % 2 == 0 ? ErrorCode::out_of_memory : ErrorCode::internal;
       ++num_struck_;
     }
-    if (std::exchange(device_armed_, false)) {
-      code = ErrorCode::device_lost;
-      record_.device_lost = true;
-      ++num_struck_;
-    }
+    if (std::exchange(device_armed_, false) || lost_unseen) code = ErrorCode::device_lost;
     if (code) note_culprit(batch, *code);
   }
   if (!code) return;
