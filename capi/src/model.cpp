@@ -43,7 +43,7 @@ quire::LoadMonitor make_monitor(const ModelSettings& settings) {
 int32_t num_load_helpers(const std::vector<quire::ModelDevice>& devices) {
   constexpr int32_t kMostThreads = 8;
   const bool all_host = std::all_of(devices.begin(), devices.end(), [](const quire::ModelDevice& device) {
-    return device.device->backend_name() == "cpu";
+    return device.device->is_host();
   });
   if (all_host) return devices.front().device->info().num_units > 1 ? 1 : 0;
   return std::clamp(static_cast<int32_t>(std::thread::hardware_concurrency()), 1, kMostThreads) - 1;
@@ -52,7 +52,7 @@ int32_t num_load_helpers(const std::vector<quire::ModelDevice>& devices) {
 // One device that is the CPU, without a budget, is believed to hold what it is given.
 bool needs_plan(const quire::Runtime& runtime, const quire::ModelPlanOptions& options) {
   return runtime.memory_budget_bytes() > 0 || options.devices.size() > 1 ||
-         options.devices.front().device->backend_name() != "cpu" || !options.split.empty();
+         !options.devices.front().device->is_host() || !options.split.empty();
 }
 
 // Chooses devices and threads; nothing is taken of the devices yet.

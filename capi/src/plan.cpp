@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kDefaultReserve = uint64_t{256} << 20;
 
 uint64_t reserve_of(const ModelSettings& settings, size_t device_idx, const Device& device) {
-  if (settings.reserve.empty()) return device.backend_name() == "cpu" ? 0 : kDefaultReserve;
+  if (settings.reserve.empty()) return device.is_host() ? 0 : kDefaultReserve;
   return settings.reserve.size() == 1 ? settings.reserve.front() : settings.reserve[device_idx];
 }
 

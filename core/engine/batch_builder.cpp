@@ -26,9 +26,8 @@ void append(const PlannedSequence& planned, const ReservedSequence& reserved, Ba
     batch.positions.push_back(position);
     batch.sequence_of_token.push_back(sequence_idx);
   }
-  const int32_t end = reserved.start + reserved.num_tokens;
   batch.sequence_starts.push_back(batch.num_tokens());
-  batch.kv_lengths.push_back(end);
+  batch.kv_lengths.push_back(reserved.end());
   const size_t row = batch.page_table.size();
   batch.page_table.resize(row + static_cast<size_t>(batch.page_table_stride), 0);
   for (size_t i = 0; i < reserved.pages.size(); ++i) batch.page_table[row + i] = reserved.pages[i].value;

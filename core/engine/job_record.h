@@ -77,6 +77,10 @@ struct JobRecord {
   int32_t num_new_tokens() const {
     return static_cast<int32_t>(tokens.size()) - num_candidates - num_prompt_tokens;
   }
+  // With those that the step in progress has drawn.
+  int32_t num_drawn_tokens() const { return num_new_tokens() + static_cast<int32_t>(step.new_tokens.size()); }
+  // Whether nothing that is known of the job lies behind the first num_tokens tokens.
+  bool ends_at(int32_t num_tokens) const { return num_tokens == static_cast<int32_t>(tokens.size()); }
   bool wants_log_probs() const { return request.want_log_probs || request.num_top_log_probs > 0; }
   // The earliest deadline that can still be missed.
   TimePoint deadline() const {

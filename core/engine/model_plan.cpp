@@ -8,13 +8,14 @@
 namespace quire {
 namespace {
 
-bool is_host(const Device& device) {
-  return device.backend_name() == "cpu";
-}
-
-uint64_t usable_bytes(const ModelDevice& device) {
-  const uint64_t free_bytes = device.device->info().free_bytes;
-  return free_bytes - std::min(free_bytes, device.reserve_bytes);
+// Without what the model would take of it.
+DeviceRoom room_of(const ModelDevice& device) {
+  DeviceRoom room;
+  room.name = device.name;
+  room.free_bytes = device.device->info().free_bytes;
+  room.reserve_bytes = device.reserve_bytes;
+  room.is_host = device.device->is_host();
+  return room;
 }
 
 std::vector<std::shared_ptr<Device>> devices_of(const ModelPlanOptions& options) {
@@ -48,11 +49,7 @@ std::vector<DeviceRoom> rooms_for(const FileSystem& files, const ModelPlanOption
                                    [&](const ModelDevice& d) { return !d.device->shares_backend(first); });
   std::vector<DeviceRoom> rooms;
   for (const ModelDevice& device : options.devices) {
-    DeviceRoom room;
-    room.name = device.name;
-    room.free_bytes = device.device->info().free_bytes;
-    room.reserve_bytes = device.reserve_bytes;
-    room.is_host = is_host(*device.device);
+    DeviceRoom room = room_of(device);
     const auto twin =
         std::find_if(options.devices.begin(), options.devices.begin() + static_cast<ptrdiff_t>(rooms.size()),
                      [&](const ModelDevice& other) { return other.device->shares_backend(*device.device); });
@@ -92,7 +89,8 @@ ModelPlan plan_model(const FileSystem& files, const ModelPlanOptions& options) {
   plan.memory =
       plan_memory(*outline.transformer, placement, options.devices.size(), transformer_shape(*outline.config),
                   executor_options(*outline.config, cache_of(options)));
-  for (const ModelDevice& device : options.devices) plan.usable_bytes.push_back(usable_bytes(device));
+  for (const ModelDevice& device : options.devices)
+    plan.usable_bytes.push_back(room_of(device).usable_bytes());
   return plan;
 }
 
@@ -100,7 +98,7 @@ void require_room(const ModelPlan& plan, const ModelPlanOptions& options) {
   for (size_t i = 0; i < options.devices.size(); ++i) {
     const MemoryBytes& share = plan.memory.devices[i];
     const uint64_t needed = options.cache ? share.total() : share.weights();
-    if (is_host(*options.devices[i].device) || needed <= plan.usable_bytes[i]) continue;
+    if (options.devices[i].device->is_host() || needed <= plan.usable_bytes[i]) continue;
     throw Error(ErrorCode::out_of_memory,
                 "{}{} needs {} bytes on {}, which has {} free beside the reserve; name more devices{}",
                 options.path, options.cache ? " with its cache" : "", needed, options.devices[i].name,

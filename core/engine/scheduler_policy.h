@@ -114,10 +114,9 @@ struct PolicyOutput {
 // - Where pages run out the lowest job that ranks below the one in need is preempted; the lowest of all
 //   preempts itself, even where it holds no page. A waiting job preempts a running one only if its priority,
 //   without age, is higher, or if the running one rests: it is paused, or its reader is behind.
-// - A job that its namespace has no page left for gets one by the same rule among the jobs of that namespace:
-// a
-//   lower one is preempted, or it waits for lower ones that take part in this step, or, as the lowest,
-//   preempts itself. A namespace never holds more pages than it may.
+// - A job that its namespace has no page left for gets one by the same rule among the jobs of that
+//   namespace: a lower one is preempted, or it waits for lower ones that take part in this step, or, as the
+//   lowest, preempts itself. A namespace never holds more pages than it may.
 // - A prompt whose next page another prompt of this step is computing waits for that page.
 // - A waiting job that does not fit may be overtaken max_overtakes times.
 void plan_step(const PolicyInput& input, PolicyOutput& output);

@@ -17,10 +17,6 @@ const kernels::SampleOutcome* find_outcome(const DeviceDraws& draws, const Logit
   return &logits.outcomes[static_cast<size_t>(drawn - draws.rows.begin())];
 }
 
-bool reaches_end(const JobRecord& job, const ReservedSequence& reserved) {
-  return reserved.start + reserved.num_tokens == static_cast<int32_t>(job.tokens.size());
-}
-
 }  // namespace
 
 void StepLoop::plan_draws(const Reservation& reservation) {
@@ -39,7 +35,7 @@ void StepLoop::plan_draws(const Reservation& reservation) {
 // behind a chunk of a prompt is only asked whether it is finite, which any draw tells.
 void StepLoop::plan_draw(const JobRecord& job, const ReservedSequence& reserved, int32_t row) {
   if (job.request.kind == JobKind::score || job.num_candidates > 0) return;
-  if (job.request.kind == JobKind::generate && reaches_end(job, reserved)) {
+  if (job.request.kind == JobKind::generate && job.ends_at(reserved.end())) {
     add_device_draw(draw_request(job), row, limits_.max_draw_edits, batch_.draws);
   } else {
     kernels::SampleRow check;
@@ -51,8 +47,7 @@ void StepLoop::plan_draw(const JobRecord& job, const ReservedSequence& reserved,
 // Of the token behind all that the job has; the logits are not there yet.
 SampleRequest StepLoop::draw_request(const JobRecord& job) {
   SampleRequest request{{}, &job.sampler};
-  const auto num_new = job.num_new_tokens() + static_cast<int32_t>(job.step.new_tokens.size());
-  if (num_new < job.request.min_new_tokens) request.banned = job.stop_tokens;
+  if (job.num_drawn_tokens() < job.request.min_new_tokens) request.banned = job.stop_tokens;
   request.want_log_prob = job.wants_log_probs();
   request.num_top_log_probs = job.request.num_top_log_probs;
   return request;
@@ -67,7 +62,7 @@ SampledToken StepLoop::sample(const JobRecord& job, const Logits& logits, int32_
     request.logits = token_logits(logits, row);
     sampled = sampler_.sample(request);
   }
-  const auto num_new = job.num_new_tokens() + static_cast<int32_t>(job.step.new_tokens.size());
+  const int32_t num_new = job.num_drawn_tokens();
   if (sampled.fault == SampleFault::non_finite) {
     throw Error(ErrorCode::numeric, "the logits for new token {} are not finite", num_new);
   }

@@ -31,7 +31,7 @@ void finish_embedding(const JobRecord& job, std::vector<float>& out) {
 // Rows are added one by one in order of their positions, so that the sum is the same to the last bit however
 // the prompt was cut into chunks. Who lost its pages starts anew.
 void StepLoop::pool_states(JobRecord& job, const ReservedSequence& reserved, int32_t first_row) {
-  const bool reaches_end = reserved.start + reserved.num_tokens == static_cast<int32_t>(job.tokens.size());
+  const bool reaches_end = job.ends_at(reserved.end());
   if (job.request.pooling == Pooling::last) {
     if (reaches_end) add_states(job, first_row + reserved.num_tokens - 1, 1);
   } else {

@@ -168,15 +168,14 @@ void StepLoop::verify(const Reservation& reservation, const Logits& logits) {
 
 void StepLoop::verify_job(JobRecord& job, const ReservedSequence& reserved, const Logits& logits, int32_t row,
                           AcceptedSequence& accepted) {
-  const bool reaches_end = reserved.start + reserved.num_tokens == static_cast<int32_t>(job.tokens.size());
+  const bool reaches_end = job.ends_at(reserved.end());
   if (job.request.kind == JobKind::score) {
     verify_score(job, reserved, logits, row);
   } else if (reaches_end && job.request.kind == JobKind::generate) {
     verify_tokens(job, reserved, logits, row, accepted);
     return;
   } else if (!is_finite(logits, row + reserved.num_logit_rows - 1)) {
-    throw Error(ErrorCode::numeric, "the logits behind token {} are not finite",
-                reserved.start + reserved.num_tokens);
+    throw Error(ErrorCode::numeric, "the logits behind token {} are not finite", reserved.end());
   }
   if (reaches_end) job.step.finish = FinishReason::completed;
 }
@@ -246,7 +245,7 @@ void StepLoop::take_token(JobRecord& job, const SampledToken& sampled) {
     step.finish = FinishReason::stop_string;
     return;
   }
-  const auto num_new = job.num_new_tokens() + static_cast<int32_t>(step.new_tokens.size());
+  const int32_t num_new = job.num_drawn_tokens();
   if (num_new >= job.request.max_new_tokens) {
     step.finish = FinishReason::max_new_tokens;
   } else if (job.num_prompt_tokens + num_new >= job.max_tokens) {
@@ -309,7 +308,7 @@ void StepLoop::count_tokens(JobRecord& job, const ReservedSequence& reserved, in
   const bool prefills = !job.first_token || reserved.num_tokens > 1 + job.num_candidates;
   JobProgress& progress = job.channel->progress;
   progress.company = batch_.num_sequences();
-  if (prefills) progress.computed_tokens = reserved.start + reserved.num_tokens;
+  if (prefills) progress.computed_tokens = reserved.end();
   // The prompt alone counts; after a preemption only what was never computed before is new.
   if (!job.first_token && job.result.preemptions == 0) job.result.cached_tokens += reserved.num_found_tokens;
   progress.cached_tokens = job.result.cached_tokens;

@@ -35,6 +35,8 @@ struct ReservedSequence {
   int32_t num_logit_rows = 0;
   int32_t num_found_tokens = 0;   // by prefix reuse, in this step
   gsl::span<const PageId> pages;  // valid until commit; the rest until the next reserve
+
+  int32_t end() const { return start + num_tokens; }  // tokens in the cache behind the step
 };
 
 struct KvCacheOptions {

@@ -33,6 +33,8 @@ class Device {
   kernels::DeviceInfo info() const;
   bool has(kernels::Capability capability) const { return (table_->capabilities & capability) != 0; }
   std::string_view backend_name() const { return backend_.name; }
+  // Whether its memory is the host's.
+  bool is_host() const { return backend_name() == "cpu"; }
   // Whether contexts of the two can take rows from each other.
   bool shares_backend(const Device& other) const { return &backend_ == &other.backend_; }
 

@@ -21,6 +21,11 @@ constexpr size_t kCompared = 100;   // windows at each end that count
 constexpr int32_t kFirstToken = 3;  // behind the special ones
 constexpr int32_t kLastToken = 120;
 
+[[noreturn]] void stop(const std::string& words) {
+  std::fprintf(stderr, "endurance_bench: %s\n", words.c_str());
+  std::exit(1);
+}
+
 double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -42,9 +47,7 @@ class Endurance {
     for (int64_t ended = 0; ended < kWindow;) {
       const OwnedEvent event(quire_queue_wait(queue_.get(), QUIRE_WAIT_FOREVER, nullptr));
       if (quire_event_type(event.get(), nullptr) == QUIRE_EVENT_ERROR) {
-        std::fprintf(stderr, "endurance_bench: %s\n",
-                     quire_event_error_message(event.get(), nullptr, nullptr));
-        std::exit(1);
+        stop(quire_event_error_message(event.get(), nullptr, nullptr));
       }
       if (quire_event_finish_reason(event.get(), nullptr) == QUIRE_FINISH_NONE) continue;
       submit(quire_event_user_data(event.get(), nullptr));
@@ -79,9 +82,7 @@ class Endurance {
     quire_job_request_set_user_data(request_.get(), place, nullptr);
     Report report;
     jobs_[place] = OwnedJob(quire_job_submit(cache_.get(), request_.get(), report.out()));
-    if (jobs_[place]) return;
-    std::fprintf(stderr, "endurance_bench: %s\n", report.message().c_str());
-    std::exit(1);
+    if (!jobs_[place]) stop(report.message());
   }
 
   OwnedRuntime runtime_ = make_runtime();

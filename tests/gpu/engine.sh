@@ -14,13 +14,8 @@ carry=$root/.carry-engine
 device=${DEVICE:-cuda:0}
 mkdir -p "$out"
 [ -d "$carry/built" ] && build=$carry/built
-# cuBLASLt may come with PyTorch alone.
-torch_libraries=$(python3 - 2>/dev/null <<'PY'
-import glob, os, sysconfig
-print(":".join(sorted({os.path.dirname(p) for p in glob.glob(sysconfig.get_paths()["purelib"] + "/nvidia/**/libcublasLt.so*", recursive=True)})))
-PY
-)
-export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$build/lib:$torch_libraries:/usr/local/cuda/lib64"
+source tests/gpu/libraries.sh
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$build/lib:$cuda_libraries"
 export QUIRE_BACKEND_DIR=$build/lib
 export QUIRE_MODEL=$root/packaging/model/story-15m-exl2-4.0bpw
 failed=0

@@ -8,13 +8,8 @@ out=${OUT:-$root/build/gpu-results}
 build=${BUILD:-$root/build/gpu}
 mkdir -p "$out"
 stages=${*:-build test sanitize bench}
-# cuBLASLt may come with PyTorch alone.
-torch_libraries=$(python3 - 2>/dev/null <<'PY'
-import glob, os, sysconfig
-print(":".join(sorted({os.path.dirname(p) for p in glob.glob(sysconfig.get_paths()["purelib"] + "/nvidia/**/libcublasLt.so*", recursive=True)})))
-PY
-)
-export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$torch_libraries:/usr/local/cuda/lib64"
+source tests/gpu/libraries.sh
+export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$cuda_libraries"
 failed=0
 for stage in $stages; do
   started=$SECONDS
