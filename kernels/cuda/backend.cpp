@@ -95,6 +95,19 @@ Status fill(Device* device, void* target, uint8_t byte, size_t bytes) {
   return device->check(error, "filling device memory");
 }
 
+// An operation that fails while a step is recorded ends the recording: left open, it would take in and refuse
+// what comes after the step.
+template <auto operation>
+struct Recordable;
+template <typename... Arguments, Status (*operation)(Context*, Arguments...)>
+struct Recordable<operation> {
+  static Status run(Context* context, Arguments... arguments) {
+    const Status status = operation(context, arguments...);
+    if (status != Status::ok) discard_recording(*context);
+    return status;
+  }
+};
+
 KernelTable make_table(bool deterministic) {
   KernelTable t;
   t.capabilities = kCapabilityDeviceSampling | kCapabilityStepReplay | kCapabilityKvFp8 |
@@ -127,19 +140,19 @@ KernelTable make_table(bool deterministic) {
   t.read_rows = read_rows;
   t.write_rows = write_rows;
   t.receive_rows = receive_rows;
-  t.embed = embed;
-  t.norm = norm;
-  t.linear = linear;
-  t.rope_angles = rope_angles;
-  t.append_kv = append_kv;
-  t.attention = attention;
-  t.activation = activation;
-  t.scale_logits = scale_logits;
+  t.embed = Recordable<&embed>::run;
+  t.norm = Recordable<&norm>::run;
+  t.linear = Recordable<&linear>::run;
+  t.rope_angles = Recordable<&rope_angles>::run;
+  t.append_kv = Recordable<&append_kv>::run;
+  t.attention = Recordable<&attention>::run;
+  t.activation = Recordable<&activation>::run;
+  t.scale_logits = Recordable<&scale_logits>::run;
   t.copy_page = copy_page;
   t.sample = sample;
-  t.attention_block = attention_block;
-  t.mlp_block = mlp_block;
-  t.head = head;
+  t.attention_block = Recordable<&attention_block>::run;
+  t.mlp_block = Recordable<&mlp_block>::run;
+  t.head = Recordable<&head>::run;
   t.measure_read_rate = measure_read_rate;
   t.measure_op_rate = measure_op_rate;
   return t;

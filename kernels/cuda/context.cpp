@@ -309,6 +309,15 @@ Status end_step(Context* context) {
   return c.device->check(cudaGraphLaunch(graph.executable, c.stream), "replaying a step");
 }
 
+void discard_recording(Context& c) {
+  if (c.recording == nullptr) return;
+  c.recording = nullptr;
+  cudaGraph_t recorded = nullptr;
+  static_cast<void>(cudaStreamEndCapture(c.stream, &recorded));
+  if (recorded != nullptr) static_cast<void>(cudaGraphDestroy(recorded));
+  static_cast<void>(cudaGetLastError());  // of a recording that the failure has made invalid
+}
+
 Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host) {
   Context& c = *context;
   const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);

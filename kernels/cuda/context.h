@@ -101,6 +101,9 @@ Status synchronize(Context* context);
 Status bind_batch(Context* context, const BatchView* host, BatchView* device);
 Status begin_step(Context* context, const BatchView* batch, StepAction* action);
 Status end_step(Context* context);
+// Ends the recording of a step and throws it away: the stream takes work again. What has failed keeps its
+// words.
+void discard_recording(Context& context);
 Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host);
 Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows);
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,

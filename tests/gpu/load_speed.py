@@ -41,8 +41,19 @@ started = time.monotonic()
 length = call("quire_plan", runtime, options, cache_options, text, ctypes.c_size_t(len(text)), result=ctypes.c_int64)
 planned = time.monotonic() - started
 plan = json.loads(text.raw[:length])
-free_bytes = [call("quire_runtime_device_free_bytes", runtime, i, result=ctypes.c_int64)
-              for i in range(call("quire_runtime_num_devices", runtime, result=ctypes.c_int32))]
+
+
+def free_bytes():
+    return [call("quire_runtime_device_free_bytes", runtime, i, result=ctypes.c_int64)
+            for i in range(call("quire_runtime_num_devices", runtime, result=ctypes.c_int32))]
+
+
+# By the driver: (cpu, cards).
+def taken_since(before):
+    return [then - now for then, now in zip(before, free_bytes())]
+
+
+opened = free_bytes()
 for attempt in range(3):
     started = time.monotonic()
     model = call("quire_model_load", runtime, options)
@@ -50,8 +61,17 @@ for attempt in range(3):
     print(f"load {attempt}: {size / 1e9:.2f} GB in {seconds:.2f} s, {size / seconds / 1e9:.2f} GB/s")
     if attempt < 2:
         call("quire_model_free", model, result=ctypes.c_int32)
+        print(f"left behind by the load: {taken_since(opened)}")
+loaded = free_bytes()
 cache = call("quire_cache_create", model, cache_options)
-taken = [before - call("quire_runtime_device_free_bytes", runtime, i, result=ctypes.c_int64)
-         for i, before in enumerate(free_bytes)]
-print(f"plan in {planned:.2f} s: {[(d['name'], d['num_layers'], d['total_bytes']) for d in plan['devices']]}, "
-      f"taken (cpu, cards): {taken}")
+print(f"plan in {planned:.2f} s: {[(d['name'], d['num_layers'], d['total_bytes']) for d in plan['devices']]}; "
+      f"weights {[sum(d[kind + '_bytes'] for kind in ('embedding', 'layer', 'head')) for d in plan['devices']]}")
+print(f"taken (cpu, cards): {taken_since(opened)}, by the cache {taken_since(loaded)}")
+request = call("quire_job_request_create")
+prompt = (ctypes.c_int32 * 600)(*range(600))
+call("quire_job_request_set_prompt_tokens", request, prompt, ctypes.c_size_t(len(prompt)), result=ctypes.c_int32)
+call("quire_job_request_set_max_new_tokens", request, ctypes.c_int32(16), result=ctypes.c_int32)
+working = free_bytes()
+job = call("quire_job_submit", cache, request)
+call("quire_job_wait", job, ctypes.c_int64(60_000_000_000), result=ctypes.c_int32)
+print(f"taken by a first job of 600 tokens and 16 more: {taken_since(working)}")

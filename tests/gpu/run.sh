@@ -11,6 +11,36 @@ stages=${*:-build test sanitize bench}
 source tests/gpu/libraries.sh
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$cuda_libraries"
 failed=0
+
+# sanitize_one TOOL SHARD: the tests of one shard. What runs out of memory on purpose is no finding.
+sanitize_one() {
+  GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$2 timeout "$sanitize_seconds" \
+    compute-sanitizer --tool "$1" --error-exitcode 9 "$build/bin/kernels_cuda_test" --gtest_filter="$sanitize_filter" \
+    >"$out/$1/$2.log" 2>&1 || echo "shard $2: $?" >>"$out/$1/failed"
+}
+
+# sanitize_all TOOL: all tests, in processes that share the card; one line for all, and what was found.
+sanitize_all() {
+  local num_tests num_passed
+  mkdir -p "$out/$1"
+  rm -f "$out/$1"/*
+  num_tests=$("$build/bin/kernels_cuda_test" --gtest_list_tests --gtest_filter="$sanitize_filter" | grep -c "^ ")
+  seq 0 $((shards - 1)) | xargs -P "$(nproc)" -I{} bash -c "sanitize_one $1 {}"
+  num_passed=$(cat "$out/$1"/*.log | grep -c "^\[       OK")
+  cat "$out/$1"/*.log >"$out/$1.log"
+  if [ ! -e "$out/$1/failed" ] && [ "$num_passed" = "$num_tests" ]; then
+    echo "$1: clean, $num_passed tests"
+    return 0
+  fi
+  echo "$1: NOT clean, $num_passed of $num_tests tests passed"
+  cat "$out/$1/failed" 2>/dev/null
+  grep -hE "^=+ (Error|Warning|Invalid|Uninitialized)|^\[  FAILED" "$out/$1.log" | sort | uniq -c | sort -rn | head -n 20
+  return 1
+}
+shards=${SHARDS:-64} sanitize_seconds=${SANITIZE_SECONDS:-240} sanitize_filter=${SANITIZE_FILTER:-'*-*OutOfMemory*'}
+export -f sanitize_one
+export out build shards sanitize_seconds sanitize_filter
+
 for stage in $stages; do
   started=$SECONDS
   case $stage in
@@ -24,13 +54,7 @@ for stage in $stages; do
       tail -n 60 "$out/test.log"
       ;;
     sanitize)
-      for tool in memcheck racecheck initcheck; do
-        filter='*'
-        [ $tool = racecheck ] && filter=${RACECHECK_FILTER:-'*Products*:*Every*:*Mixes*:BlockTest.Replayed*:SamplingTest.EditsTake*:SamplingTest.FaultsAre*:SamplingTest.GreedyTakes*'}
-        timeout 240 compute-sanitizer --tool $tool --error-exitcode 9 "$build/bin/kernels_cuda_test" --gtest_brief=1 \
-          --gtest_filter="$filter-*OutOfMemory*" >"$out/$tool.log" 2>&1 || { failed=1; echo "$tool: not clean"; }
-        grep -E "ERROR SUMMARY|RACECHECK SUMMARY|FAILED TEST|FAILED  \]" "$out/$tool.log" | head -n 5
-      done
+      for tool in ${TOOLS:-memcheck racecheck initcheck}; do sanitize_all $tool || failed=1; done
       ;;
     bench | quick)
       quick=; [ $stage = quick ] && quick=quick

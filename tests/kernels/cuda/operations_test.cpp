@@ -137,6 +137,12 @@ class SamplingTest : public OperationsTest {
     row.wants_log_prob = 1;
     return draw(to_device(logits), static_cast<int32_t>(logits.size()), {row}, edits)[0];
   }
+  // Each row from the same logits, in one launch: racecheck takes its time for each.
+  std::vector<SampleOutcome> draw_all(const std::vector<float>& logits, const std::vector<SampleRow>& rows) {
+    std::vector<float> repeated;
+    for (size_t r = 0; r < rows.size(); ++r) repeated.insert(repeated.end(), logits.begin(), logits.end());
+    return draw(to_device(repeated), static_cast<int32_t>(logits.size()), rows);
+  }
   static uint64_t bits_of(double uniform) { return static_cast<uint64_t>(uniform * 0x1p64); }
 };
 
@@ -201,19 +207,25 @@ TEST_F(SamplingTest, CutsKeepWhatTheyShould) {
     before[i] = sum / total;
     sum += std::exp(static_cast<double>(logits[i]));
   }
-  for (int i = 0; i < 20; ++i) {
-    SampleRow row;
-    row.temperature = 1.0f;
-    row.random_bits = bits_of(i / 20.0);
-    row.top_k = 7;
-    EXPECT_LT(rank[static_cast<size_t>(draw(logits, row).token)], 7U);
-    row.top_k = 0;
-    row.top_p = 0.3f;
-    EXPECT_LT(before[static_cast<size_t>(draw(logits, row).token)], 0.3 + 1e-6);
-    row.top_p = 1.0f;
-    row.min_p = 0.2f;
-    EXPECT_GE(logits[static_cast<size_t>(draw(logits, row).token)],
-              logits[order[0]] + std::log(0.2f) - 1e-5f);
+  constexpr size_t kDraws = 20;
+  std::vector<SampleRow> rows(3 * kDraws);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].temperature = 1.0f;
+    rows[i].random_bits = bits_of(static_cast<double>(i % kDraws) / kDraws);
+    if (i < kDraws) {
+      rows[i].top_k = 7;
+    } else if (i < 2 * kDraws) {
+      rows[i].top_p = 0.3f;
+    } else {
+      rows[i].min_p = 0.2f;
+    }
+  }
+  const std::vector<SampleOutcome> drawn = draw_all(logits, rows);
+  for (size_t i = 0; i < kDraws; ++i) {
+    const auto token = [&](size_t kind) { return static_cast<size_t>(drawn[kind * kDraws + i].token); };
+    EXPECT_LT(rank[token(0)], 7U);
+    EXPECT_LT(before[token(1)], 0.3 + 1e-6);
+    EXPECT_GE(logits[token(2)], logits[order[0]] + std::log(0.2f) - 1e-5f);
   }
 }
 
@@ -221,17 +233,20 @@ TEST_F(SamplingTest, ADrawFollowsTheDistributionInOrderOfId) {
   const auto logits = random_floats(700, random_, 1.0f);
   double total = 0.0;
   for (const float v : logits) total += std::exp(static_cast<double>(v) / 0.8);
-  for (int i = 0; i < 12; ++i) {
-    SampleRow row;
-    row.temperature = 0.8f;
-    const double uniform = (i + 0.5) / 12.0;
-    row.random_bits = bits_of(uniform);
-    const auto token = static_cast<size_t>(draw(logits, row).token);
+  std::vector<SampleRow> rows(12);
+  const auto uniform = [&](size_t i) { return (static_cast<double>(i) + 0.5) / 12.0; };
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].temperature = 0.8f;
+    rows[i].random_bits = bits_of(uniform(i));
+  }
+  const std::vector<SampleOutcome> drawn = draw_all(logits, rows);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto token = static_cast<size_t>(drawn[i].token);
     double below = 0.0;
     for (size_t t = 0; t < token; ++t) below += std::exp(static_cast<double>(logits[t]) / 0.8) / total;
     const double above = below + std::exp(static_cast<double>(logits[token]) / 0.8) / total;
-    EXPECT_LE(below, uniform + 1e-6);
-    EXPECT_GE(above, uniform - 1e-6);
+    EXPECT_LE(below, uniform(i) + 1e-6);
+    EXPECT_GE(above, uniform(i) - 1e-6);
   }
 }
 
@@ -322,9 +337,8 @@ class BlockTest : public OperationsTest {
     space_.logits = poisoned<float>(64 * kVocabulary);
   }
 
-  // One step of `counts[s]` tokens that follow `past[s]`; logits of every last token. Fused or of primitives.
-  std::vector<float> step(const std::vector<int32_t>& past, const std::vector<int32_t>& counts, bool fused,
-                          bool* replayed = nullptr) {
+  // A batch of `counts[s]` tokens that follow `past[s]`, with logits of every last token.
+  BatchView bind(const std::vector<int32_t>& past, const std::vector<int32_t>& counts) {
     std::vector<int32_t> ids, positions, sequence_of, starts{0}, lengths, pages, rows;
     BatchView host;
     for (size_t s = 0; s < past.size(); ++s) {
@@ -353,6 +367,13 @@ class BlockTest : public OperationsTest {
     host.logit_rows = rows.data();
     BatchView batch;
     EXPECT_EQ(table_->bind_batch(context_, &host, &batch), Status::ok) << failure();
+    return batch;
+  }
+
+  // One step of it; the logits. Fused or of primitives.
+  std::vector<float> step(const std::vector<int32_t>& past, const std::vector<int32_t>& counts, bool fused,
+                          bool* replayed = nullptr) {
+    const BatchView batch = bind(past, counts);
     StepAction action = StepAction::run;
     EXPECT_EQ(table_->begin_step(context_, &batch, &action), Status::ok) << failure();
     if (replayed != nullptr) *replayed = action == StepAction::replayed;
@@ -360,7 +381,7 @@ class BlockTest : public OperationsTest {
       issue(batch, fused);
       EXPECT_EQ(table_->end_step(context_), Status::ok) << failure();
     }
-    std::vector<float> logits(rows.size() * kVocabulary);
+    std::vector<float> logits(past.size() * kVocabulary);
     EXPECT_EQ(table_->read_rows(context_, space_.logits, batch.num_logit_rows, kVocabulary, logits.data()),
               Status::ok)
         << failure();
@@ -368,13 +389,17 @@ class BlockTest : public OperationsTest {
     return logits;
   }
 
-  void issue(const BatchView& batch, bool fused) {
+  void embed(const BatchView& batch) {
     EmbedParams embed;
     embed.table = embedding_;
     embed.token_ids = batch.token_ids;
     embed.num_tokens = batch.num_tokens;
     embed.hidden = space_.hidden;
     EXPECT_EQ(table_->embed(context_, &embed), Status::ok) << failure();
+  }
+
+  void issue(const BatchView& batch, bool fused) {
+    embed(batch);
     RopeAnglesParams angles;
     angles.inv_freq = frequencies_;
     angles.rotary_dim = kDim;
@@ -464,6 +489,29 @@ TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
   EXPECT_TRUE(replayed);
   const auto alone = step({31, 21}, {1, 1}, true);
   EXPECT_EQ(std::memcmp(alone.data(), later.data(), alone.size() * sizeof(float)), 0);
+}
+
+TEST_F(BlockTest, AnOperationThatFailsWhileAStepIsRecordedHarmsNoLaterStep) {
+  make_model(true);
+  step({0, 0}, {30, 20}, true);
+  const auto expected = step({30, 20}, {1, 1}, true);
+  for (int i = 0; i < 2; ++i) {
+    const BatchView batch = bind({30, 20}, {1, 1});
+    StepAction action = StepAction::replayed;
+    ASSERT_EQ(table_->begin_step(context_, &batch, &action), Status::ok) << failure();
+    ASSERT_EQ(action, StepAction::run);  // the second of its kind: it is recorded
+    embed(batch);
+    LinearParams product;
+    product.weight = embedding_;
+    product.rows = batch.num_tokens;
+    EXPECT_EQ(table_->linear(context_, &product), Status::invalid_argument);
+    EXPECT_EQ(failure(), "a product with something that is no matrix");
+  }
+  bool replayed = true;
+  EXPECT_EQ(step({30, 20}, {1, 1}, true, &replayed), expected);
+  EXPECT_FALSE(replayed);
+  EXPECT_EQ(step({30, 20}, {1, 1}, true, &replayed), expected);
+  EXPECT_TRUE(replayed);
 }
 
 TEST_F(BlockTest, CompanyAndChunksDoNotShow) {
