@@ -313,7 +313,7 @@ void add_synthetic_options(CLI::App& app, SyntheticChoice& choice) {
           ->check(CLI::IsMember({"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b"}));
   app.add_option("--format", choice.format, "Their format")
       ->needs(shape)
-      ->check(CLI::IsMember({"exl2", "gptq", "f16"}))
+      ->check(CLI::IsMember({"exl2", "gptq", "fp8", "f16"}))
       ->capture_default_str();
   app.add_option("--bits", choice.bits, "Of exl2: bits per weight, on average")
       ->needs(shape)

@@ -26,7 +26,8 @@ const uint32_t* words(const HostTensor& tensor) {
 }
 
 void describe_matrix(const DenseMatrix& matrix, WeightSource& source) {
-  source.dense = {matrix.weight.dtype(), matrix.weight.data()};
+  source.dense = {matrix.weight.dtype(), matrix.weight.data(), data_or_null(matrix.scales), matrix.scale_out,
+                  matrix.scale_in};
 }
 
 void describe_matrix(const Exl2Matrix& matrix, WeightSource& source) {
@@ -48,7 +49,7 @@ void describe_matrix(const GptqMatrix& matrix, WeightSource& source) {
 }
 
 uint64_t matrix_bytes(const DenseMatrix& matrix) {
-  return matrix.weight.size_bytes();
+  return matrix.weight.size_bytes() + matrix.scales.size() * sizeof(float);
 }
 uint64_t matrix_bytes(const Exl2Matrix& matrix) {
   return matrix.q_weight.size_bytes() + matrix.q_scale.size_bytes() + matrix.q_scale_max.size_bytes();

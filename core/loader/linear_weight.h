@@ -13,7 +13,11 @@
 namespace quire {
 
 struct DenseMatrix {
-  HostTensor weight;  // [num_out, num_in] f16, bf16 or f32
+  HostTensor weight;  // [num_out, num_in] f16, bf16, f32 or f8_e4m3
+  // f8_e4m3: one for each scale_out outputs by scale_in inputs, in rows of outputs.
+  std::vector<float> scales;
+  int32_t scale_out = 0;
+  int32_t scale_in = 0;
 };
 
 struct Exl2Matrix {

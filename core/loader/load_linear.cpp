@@ -4,6 +4,7 @@
 
 #include "core/base/error.h"
 #include "core/loader/exl2_tensors.h"
+#include "core/loader/fp8_tensors.h"
 #include "core/loader/gptq_tensors.h"
 
 namespace quire {
@@ -25,16 +26,22 @@ constexpr std::string_view suffix_of(WeightFormat format) {
 
 LinearWeight load_dense(WeightReader& reader, const LinearRequest& request) {
   const std::string name = request.key + ".weight";
-  DenseMatrix matrix{reader.read_values(name, {request.num_out, request.num_in})};
-  const DType dtype = matrix.weight.dtype();
-  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32) {
-    throw Error(ErrorCode::unsupported, "{}: the type {} is not one of F16, BF16 and F32",
-                describe(reader.directory().at(name)), dtype_name(dtype));
-  }
+  const WeightDirectory::Entry& stored = reader.directory().at(name);
   LinearWeight weight;
   weight.num_in = request.num_in;
   weight.num_out = request.num_out;
   weight.padded_out = request.num_out;
+  if (stored.tensor->type->dtype == DType::f8_e4m3) {
+    weight.matrix = load_fp8(reader, request);
+    return weight;
+  }
+  DenseMatrix matrix;
+  matrix.weight = reader.read_values(name, {request.num_out, request.num_in});
+  const DType dtype = matrix.weight.dtype();
+  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32) {
+    throw Error(ErrorCode::unsupported, "{}: the type {} is not one of F16, BF16, F32 and F8_E4M3",
+                describe(stored), dtype_name(dtype));
+  }
   weight.matrix = std::move(matrix);
   return weight;
 }
@@ -70,6 +77,14 @@ std::optional<WeightFormat> find_weight_format(const WeightDirectory& directory,
     found = format;
   }
   return found;
+}
+
+HostTensor load_table(WeightReader& reader, const std::string& name, int32_t rows, int32_t columns) {
+  HostTensor table = reader.read_values(name, {rows, columns});
+  const DType dtype = table.dtype();
+  if (dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32) return table;
+  throw Error(ErrorCode::unsupported, "{}: the type {} of a table is not one of F16, BF16 and F32",
+              describe(reader.directory().at(name)), dtype_name(dtype));
 }
 
 LinearWeight load_linear(WeightReader& reader, const LinearRequest& request) {

@@ -11,9 +11,11 @@
 namespace quire {
 namespace {
 
-// Tensors that describe how others are packed.
-constexpr std::array<std::string_view, 9> kPackingSuffixes = {
-    "q_scale", "q_scale_max", "q_groups", "q_invperm", "q_perm", "q_group_map", "qzeros", "scales", "g_idx"};
+// Tensors that describe how others are packed, and activations.
+constexpr std::array<std::string_view, 15> kPackingSuffixes = {
+    "q_scale",          "q_scale_max", "q_groups",       "q_invperm", "q_perm",
+    "q_group_map",      "qzeros",      "scales",         "g_idx",     "weight_scale",
+    "weight_scale_inv", "input_scale", "input_scale_ub", "k_scale",   "v_scale"};
 
 struct SplitName {
   std::string_view key;
@@ -60,6 +62,7 @@ void add(WeightShare& share, uint64_t weights, uint64_t bytes) {
 template <typename Key>
 std::vector<WeightShare> values(std::map<Key, WeightShare>& shares) {
   std::vector<WeightShare> out;
+  out.reserve(shares.size());
   for (auto& [key, share] : shares) out.push_back(std::move(share));
   return out;
 }

@@ -68,6 +68,8 @@ void apply_setting(SyntheticSpec& spec, std::string_view setting) {
     spec.format = SyntheticFormat::exl2;
   else if (name == "format" && value == "gptq")
     spec.format = SyntheticFormat::gptq;
+  else if (name == "format" && value == "fp8")
+    spec.format = SyntheticFormat::fp8;
   else if (name == "format" && value == "f16")
     spec.format = SyntheticFormat::f16;
   else if (name == "bits")
@@ -77,7 +79,7 @@ void apply_setting(SyntheticSpec& spec, std::string_view setting) {
   else if (name == "seed")
     spec.seed = static_cast<uint64_t>(number_of(value, 0.0, 1e15));
   else
-    refuse(setting, "format=exl2|gptq|f16, bits=2..8, head_bits=2..8 or seed=N");
+    refuse(setting, "format=exl2|gptq|fp8|f16, bits=2..8, head_bits=2..8 or seed=N");
 }
 
 // xoshiro-like quality is not needed; speed is: a model of 70B takes 35 GB of it.
@@ -155,13 +157,12 @@ class SyntheticWeights final : public WeightProvider {
         return exl2(request);
       case SyntheticFormat::gptq:
         return gptq(request);
+      case SyntheticFormat::fp8:
+        return is_head(request) ? dense(request) : fp8(request);  // as published models are
       case SyntheticFormat::f16:
         break;
     }
-    LinearWeight out = empty_linear(request);
-    out.matrix = DenseMatrix{normal_halves(
-        request.num_out, request.num_in, 1.0f / std::sqrt(static_cast<float>(request.num_in)), request.key)};
-    return out;
+    return dense(request);
   }
 
   std::vector<float> vector(const std::string&, int32_t count) override {
@@ -211,6 +212,36 @@ class SyntheticWeights final : public WeightProvider {
     return out;
   }
 
+  static bool is_head(const LinearRequest& request) { return request.key == "lm_head"; }
+
+  LinearWeight dense(const LinearRequest& request) {
+    LinearWeight out = empty_linear(request);
+    DenseMatrix matrix;
+    matrix.weight = normal_halves(request.num_out, request.num_in,
+                                  1.0f / std::sqrt(static_cast<float>(request.num_in)), request.key);
+    out.matrix = std::move(matrix);
+    return out;
+  }
+
+  // Uniform codes, whose root mean square is 107, with a scale for each block of 128 by 128.
+  LinearWeight fp8(const LinearRequest& request) {
+    LinearWeight out = empty_linear(request);
+    DenseMatrix matrix;
+    matrix.weight = values(DType::f8_e4m3, request.num_out, request.num_in, request.key);
+    matrix.scale_out = std::min(kGroupRows, request.num_out);
+    matrix.scale_in = std::min(kGroupRows, request.num_in);
+    if (has_values_) {
+      random_.fill(matrix.weight.bytes());
+      for (uint8_t& code : matrix.weight.elements<uint8_t>())
+        code = static_cast<uint8_t>(code ^ (kernels::is_e4m3_nan(code) ? 1U : 0U));
+      const auto num_blocks = ceil_div(static_cast<uint64_t>(request.num_out), kGroupRows) *
+                              ceil_div(static_cast<uint64_t>(request.num_in), kGroupRows);
+      matrix.scales.assign(num_blocks, 1.0f / (107.0f * std::sqrt(static_cast<float>(request.num_in))));
+    }
+    out.matrix = std::move(matrix);
+    return out;
+  }
+
   // Rows of each width are whole groups, widest first; the last width takes what is left.
   std::vector<kernels::Exl2Group> groups_for(int32_t rows, double bits) const {
     std::vector<kernels::Exl2Group> groups;
@@ -240,11 +271,10 @@ class SyntheticWeights final : public WeightProvider {
   }
 
   LinearWeight exl2(const LinearRequest& request) {
-    const bool is_head = request.key == "lm_head";
     LinearWeight out = empty_linear(request);
     Exl2Matrix matrix;
-    matrix.groups =
-        is_head ? groups_for(request.num_in, spec_.head_bits) : groups_for(request.num_in, spec_.bits);
+    matrix.groups = is_head(request) ? groups_for(request.num_in, spec_.head_bits)
+                                     : groups_for(request.num_in, spec_.bits);
     const kernels::Exl2Group& last = matrix.groups.back();
     const int64_t packed_rows = last.first_packed_row + last.num_rows * last.bits / 32;
     const auto num_groups = static_cast<int64_t>(matrix.groups.size());

@@ -13,7 +13,7 @@ namespace quire {
 // A path that begins with this names a synthetic model instead of a directory.
 constexpr std::string_view kSyntheticPrefix = "synthetic:";
 
-enum class SyntheticFormat : uint8_t { exl2, gptq, f16 };
+enum class SyntheticFormat : uint8_t { exl2, gptq, fp8, f16 };
 
 struct SyntheticSpec {
   std::string shape;  // "llama-3.2-1b", "llama-3.1-8b" or "llama-3.1-70b"

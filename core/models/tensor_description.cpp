@@ -26,6 +26,15 @@ int32_t layer_of(std::string_view key, std::string_view layer_prefix) {
   return read.ec == std::errc() ? number : -1;
 }
 
+bool is_fp8(const Parts& parts) {
+  const auto weight = parts.find("weight");
+  return weight != parts.end() && weight->second.tensor->type->dtype == DType::f8_e4m3;
+}
+
+bool is_quantized(const Parts& parts) {
+  return parts.contains("q_weight") || parts.contains("qweight") || is_fp8(parts);
+}
+
 // Inputs and outputs of a quantized matrix, by the tensors that tell them.
 std::vector<int64_t> quantized_shape(const Parts& parts) {
   const auto extent = [&](std::string_view suffix, size_t axis) -> int64_t {
@@ -33,6 +42,7 @@ std::vector<int64_t> quantized_shape(const Parts& parts) {
     if (found == parts.end() || found->second.tensor->shape.size() <= axis) return 0;
     return found->second.tensor->shape[axis];
   };
+  if (is_fp8(parts)) return parts.find("weight")->second.tensor->shape;
   if (parts.contains("q_weight")) return {extent("q_weight", 1), extent("q_invperm", 0)};
   return {extent("qweight", 1), extent("qweight", 0) * 8};
 }
@@ -40,7 +50,7 @@ std::vector<int64_t> quantized_shape(const Parts& parts) {
 TensorDescription describe_matrix(const std::string& key, const Parts& parts, std::string_view layer_prefix) {
   TensorDescription out;
   out.name = key;
-  out.format = parts.contains("q_weight") ? "exl2" : "gptq";
+  out.format = parts.contains("q_weight") ? "exl2" : parts.contains("qweight") ? "gptq" : "fp8";
   out.shape = quantized_shape(parts);
   out.layer = layer_of(key, layer_prefix);
   for (const auto& [suffix, entry] : parts)
@@ -72,7 +82,7 @@ std::vector<TensorDescription> describe_tensors(const WeightDirectory& directory
   }
   std::vector<TensorDescription> out;
   for (const auto& [key, parts] : by_key) {
-    if (parts.contains("q_weight") || parts.contains("qweight")) {
+    if (is_quantized(parts)) {
       out.push_back(describe_matrix(key, parts, layer_prefix));
       continue;
     }

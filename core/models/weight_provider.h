@@ -39,7 +39,7 @@ class StoredWeights final : public WeightProvider {
     return reader_.read_floats(name, {count});
   }
   HostTensor table(const std::string& name, int32_t rows, int32_t columns) override {
-    return reader_.read_values(name, {rows, columns});
+    return load_table(reader_, name, rows, columns);
   }
 
  private:

@@ -37,6 +37,8 @@ std::string_view dtype_name(DType dtype) {
       return "I32";
     case DType::i64:
       return "I64";
+    case DType::f8_e4m3:
+      return "F8_E4M3";
   }
   return "?";
 }

@@ -15,7 +15,9 @@ struct Target {
   int32_t columns;
 };
 
+// Of f8_e4m3 without its scale.
 float dense_value(DType dtype, const void* data, size_t index) {
+  if (dtype == DType::f8_e4m3) return e4m3_to_float(static_cast<const uint8_t*>(data)[index]);
   if (dtype == DType::f32) return static_cast<const float*>(data)[index];
   const uint16_t bits = static_cast<const uint16_t*>(data)[index];
   return dtype == DType::f16 ? half_to_float(bits) : bfloat16_to_float(bits);
@@ -23,11 +25,14 @@ float dense_value(DType dtype, const void* data, size_t index) {
 
 void write_dense_panel(const WeightPart& part, int32_t num_in, size_t panel, const Target& target) {
   const uint8_t* data = part.data.as<uint8_t>() + panel * part.panel_bytes;
+  const float* scales =
+      part.dtype == DType::f8_e4m3 ? part.panel_scales(static_cast<int64_t>(panel)) : nullptr;
   for (size_t k = 0; k < static_cast<size_t>(num_in); ++k) {
     for (int32_t lane = 0; lane < target.columns; ++lane) {
       const auto n = static_cast<size_t>(lane);
-      target.host[k * target.row_floats + target.first_column + n] =
-          dense_value(part.dtype, data, k * kPanelColumns + n) * part.prescale;
+      float value = dense_value(part.dtype, data, k * kPanelColumns + n);
+      if (scales != nullptr) value *= scales[k / static_cast<size_t>(part.scale_rows) * kPanelColumns + n];
+      target.host[k * target.row_floats + target.first_column + n] = value * part.prescale;
     }
   }
 }

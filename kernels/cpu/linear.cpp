@@ -56,6 +56,8 @@ void dense_unit(const IsaKernels& isa, const Weight& weight, const WeightPart& p
   panels.num_in = weight.num_in;
   panels.num_panels = num_panels;
   panels.last_columns = columns_of_last(part, first_panel + num_panels - 1);
+  panels.scales = part.panel_scales(first_panel);
+  panels.scale_rows = part.scale_rows;
   const auto stride = static_cast<size_t>(weight.num_in);
   isa.dense_panels(panels, input + static_cast<size_t>(row) * stride, stride, rows,
                    panel_output(output, part, first_panel, first_column, row));

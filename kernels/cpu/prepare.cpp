@@ -36,6 +36,16 @@ const char* fault_of_gptq(const WeightSource& source) {
   return source.num_in % 8 == 0 ? nullptr : "the input features are no multiple of 8";
 }
 
+const char* fault_of_dense(const WeightSource& source) {
+  const DenseSource& dense = source.dense;
+  if (dense.dtype == DType::f16 || dense.dtype == DType::bf16 || dense.dtype == DType::f32) return nullptr;
+  if (dense.dtype != DType::f8_e4m3) return "dense weights are f16, bf16, f32 or f8_e4m3";
+  if (source.row_order != nullptr) return "f8_e4m3 weights with an order of rows";
+  const bool fit = dense.scale_out >= 1 && dense.scale_out <= source.num_out && dense.scale_in >= 1 &&
+                   dense.scale_in <= source.num_in;
+  return fit ? nullptr : "f8_e4m3 weights whose scales do not fit";
+}
+
 const char* fault_of_order(const int32_t* order, int32_t count, int32_t limit) {
   for (int32_t i = 0; order != nullptr && i < count; ++i) {
     if (order[i] < 0 || order[i] >= limit) return "an order leaves its matrix";
@@ -48,9 +58,7 @@ const char* fault_of(const WeightSource& source) {
   if (const char* fault = fault_of_order(source.row_order, source.num_in, source.num_in)) return fault;
   if (const char* fault = fault_of_order(source.column_order, source.num_out, source.num_out)) return fault;
   if (source.format == WeightFormat::dense) {
-    const DType dtype = source.dense.dtype;
-    const bool known = dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32;
-    return known ? nullptr : "dense weights are f16, bf16 or f32";
+    return fault_of_dense(source);
   }
   if (source.padded_out < source.num_out || source.padded_out % 8 != 0)
     return "the stored columns do not fit";

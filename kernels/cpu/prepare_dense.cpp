@@ -22,6 +22,19 @@ void fill_panel(const WeightSource& source, int32_t panel, Element* target) {
   }
 }
 
+// Each column's scales beside each other's: [groups of rows][16].
+void fill_scales(const WeightSource& source, int32_t panel, int32_t num_groups, float* target) {
+  const DenseSource& dense = source.dense;
+  for (int32_t lane = 0; lane < kPanelColumns; ++lane) {
+    const int32_t n = panel * kPanelColumns + lane;
+    if (n >= source.num_out) return;
+    const auto row = static_cast<size_t>(stored_column(source, n) / dense.scale_out);
+    const float* scales = dense.scales + row * static_cast<size_t>(num_groups);
+    for (size_t g = 0; g < static_cast<size_t>(num_groups); ++g)
+      target[g * kPanelColumns + static_cast<size_t>(lane)] = scales[g];
+  }
+}
+
 }  // namespace
 
 void prepare_dense_part(Device& device, const WeightSource& source, const PartLayout& layout,
@@ -30,11 +43,17 @@ void prepare_dense_part(Device& device, const WeightSource& source, const PartLa
   part.prescale = source.prescale;
   part.panel_bytes = layout.panel_bytes;
   part.data = AlignedBuffer(device.meter, layout.data_bytes);
+  part.num_groups = layout.num_groups;
+  part.scale_rows = source.dense.scale_in;
+  part.scales = AlignedBuffer(device.meter, layout.scale_bytes);
   device.pool.share(part.num_panels, 1, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t panel = first; panel < last; ++panel) {
       auto* target = part.data.as<uint8_t>() + static_cast<size_t>(panel) * part.panel_bytes;
       if (part.dtype == DType::f32) {
         fill_panel(source, static_cast<int32_t>(panel), reinterpret_cast<uint32_t*>(target));
+      } else if (part.dtype == DType::f8_e4m3) {
+        fill_panel(source, static_cast<int32_t>(panel), target);
+        fill_scales(source, static_cast<int32_t>(panel), part.num_groups, part.panel_scales(panel));
       } else {
         fill_panel(source, static_cast<int32_t>(panel), reinterpret_cast<uint16_t*>(target));
       }

@@ -4,7 +4,8 @@
 // panels reads memory in one stream. Every part (q, k, v) begins a panel of its own.
 //
 // Quantized: blocks of 32 rows, groups of blocks. Groups that do not fill their last block are padded with
-// rows of code 0 whose input index is -1, read as 0. Dense: [K][16] of the stored type.
+// rows of code 0 whose input index is -1, read as 0. Dense: [K][16] of the stored type; f8_e4m3 with the
+// scales of its columns beside it.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +29,20 @@ struct WeightPart {
   size_t panel_bytes = 0;
   DType dtype = DType::f16;  // dense
 
-  int32_t order_idx = 0;  // quantized: which of Weight::orders its rows have
-  int32_t num_groups = 0;
+  int32_t order_idx = 0;   // quantized: which of Weight::orders its rows have
+  int32_t num_groups = 0;  // f8_e4m3: of scale_rows rows each
+  int32_t scale_rows = 0;
   std::vector<QuantRun> runs;
   std::vector<int32_t> group_blocks;  // [groups]
   AlignedBuffer nibbles;              // [panels, groups, 8] scale index or zero, column 2i in the low half
   AlignedBuffer scale_table;          // exl2: f32 [groups, 16]
-  AlignedBuffer scales;               // gptq: f16 [panels, groups, 16]
+  AlignedBuffer scales;               // gptq: f16 [panels, groups, 16]; f8_e4m3: the same of f32
   int32_t zero_offset = 0;
+
+  // f8_e4m3: [num_groups, 16]
+  float* panel_scales(int64_t panel) const {
+    return scales.as<float>() + static_cast<size_t>(panel) * static_cast<size_t>(num_groups) * kPanelColumns;
+  }
 };
 
 // Which input feature each row of the blocks reads.

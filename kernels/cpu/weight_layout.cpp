@@ -90,6 +90,11 @@ PartLayout lay_out_dense(const WeightSource& source) {
   layout.num_panels = (source.num_out - 1) / kPanelColumns + 1;
   layout.panel_bytes =
       product({static_cast<size_t>(source.num_in), kPanelColumns, dtype_bytes(source.dense.dtype)});
+  if (source.dense.dtype == DType::f8_e4m3) {
+    layout.num_groups = (source.num_in - 1) / source.dense.scale_in + 1;
+    layout.scale_bytes = product({static_cast<size_t>(layout.num_panels),
+                                  static_cast<size_t>(layout.num_groups), kPanelColumns, sizeof(float)});
+  }
   return layout;
 }
 

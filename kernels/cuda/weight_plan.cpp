@@ -95,6 +95,15 @@ bool place_segments(PartPlan& plan, const StepGroups& groups) {
   return byte <= std::numeric_limits<uint32_t>::max() && plan.runs.size() <= static_cast<size_t>(kMaxRuns);
 }
 
+bool is_sound_dense(const WeightSource& source) {
+  const DenseSource& dense = source.dense;
+  if (dense.dtype != DType::f8_e4m3)
+    return dense.dtype == DType::f16 || dense.dtype == DType::bf16 || dense.dtype == DType::f32;
+  return source.row_order == nullptr && dense.scale_out >= 1 && dense.scale_out <= source.num_out &&
+         dense.scale_in >= 1 && dense.scale_in <= source.num_in;
+}
+
+// Also of EXL2 and GPTQ matrices whose groups do not fit.
 bool make_dense(PartPlan& plan) {
   plan.kind = TileKind::dense;
   StepGroups groups;
@@ -177,7 +186,7 @@ bool plan_part(const WeightSource& source, PartPlan& plan) {
   plan.num_strips = (source.num_out + kStripColumns - 1) / kStripColumns;
   const bool sound = source.format == WeightFormat::exl2   ? plan_exl2(plan)
                      : source.format == WeightFormat::gptq ? plan_gptq(plan)
-                                                           : make_dense(plan);
+                                                           : is_sound_dense(source) && make_dense(plan);
   if (!sound) return false;
   if (plan.row_order.empty() && source.row_order != nullptr) {
     plan.row_order.assign(source.row_order, source.row_order + source.num_in);

@@ -40,6 +40,14 @@ Piece piece_of(const std::vector<T>& values) {
   return {values.data(), values.size() * sizeof(T), 0};
 }
 
+// Of f8_e4m3.
+size_t num_scales(const WeightSource& source) {
+  const DenseSource& dense = source.dense;
+  if (dense.dtype != DType::f8_e4m3) return 0;
+  return static_cast<size_t>((source.num_out - 1) / dense.scale_out + 1) *
+         static_cast<size_t>((source.num_in - 1) / dense.scale_in + 1);
+}
+
 class Preparer {
  public:
   Preparer(Device& device, Weight& weight, StageLease& stage)
@@ -109,7 +117,8 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   const auto rows = static_cast<size_t>(source.num_in);
   const auto padded = static_cast<size_t>(source.padded_out);
 
-  Piece codes, scales, group_scale, dense, order, row_group, row_bits, row_packed, row_source, first_rows;
+  Piece codes, scales, group_scale, dense, dense_scales, order, row_group, row_bits, row_packed, row_source,
+      first_rows;
   Piece steps = piece_of(plan.steps), records = piece_of(plan.records);
   if (source.column_order != nullptr)
     order = {source.column_order, static_cast<size_t>(source.num_out) * 4, 0};
@@ -128,10 +137,11 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   } else {
     dense = {source.dense.data, rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype),
              0};
+    dense_scales = {source.dense.scales, num_scales(source) * sizeof(float), 0};
   }
   row_group = piece_of(plan.row_group);
-  Status status = send({&codes, &scales, &group_scale, &dense, &order, &row_group, &row_bits, &row_packed,
-                        &row_source, &first_rows, &steps, &records});
+  Status status = send({&codes, &scales, &group_scale, &dense, &dense_scales, &order, &row_group, &row_bits,
+                        &row_packed, &row_source, &first_rows, &steps, &records});
   if (status != Status::ok) return status;
 
   StoredMatrix stored;
@@ -153,6 +163,9 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   stored.prescale = source.prescale;
   stored.dense = at(dense);
   stored.dense_dtype = static_cast<int32_t>(source.dense.dtype);
+  stored.dense_scales = static_cast<const float*>(at(dense_scales));
+  stored.scale_out = source.dense.scale_out;
+  stored.scale_in = source.dense.scale_in;
 
   part.strip_bytes = plan.strip_bytes;
   part.num_strips = plan.num_strips;

@@ -175,6 +175,12 @@ __global__ void repack_gptq_scales_kernel(StoredMatrix m, RepackTarget target,
   record[32 + at] = zero;
 }
 
+// No code is NaN. Exponent and mantissa in their places of an f16, whose bias is larger by 8.
+__device__ __forceinline__ float e4m3_value(uint32_t code) {
+  const uint32_t half = (code & 0x80U) << 8 | (code & 0x7fU) << 7;
+  return __half2float(__ushort_as_half(static_cast<uint16_t>(half))) * 256.0f;
+}
+
 // One element by its definition; the way of last resort for layouts that tiles do not fit.
 __device__ __half element(const StoredMatrix& m, int row, int column) {
   if (row >= m.num_rows || column >= m.num_columns) return __float2half(0.0f);
@@ -203,6 +209,10 @@ __device__ __half element(const StoredMatrix& m, int row, int column) {
     value = __half2float(static_cast<const __half*>(m.dense)[at]);
   } else if (m.dense_dtype == static_cast<int32_t>(DType::bf16)) {
     value = __bfloat162float(static_cast<const __nv_bfloat16*>(m.dense)[at]);
+  } else if (m.dense_dtype == static_cast<int32_t>(DType::f8_e4m3)) {
+    const size_t scales_of_row = (m.num_rows - 1) / m.scale_in + 1;
+    value = e4m3_value(static_cast<const uint8_t*>(m.dense)[at]) *
+            m.dense_scales[static_cast<size_t>(stored / m.scale_out) * scales_of_row + row / m.scale_in];
   } else {
     value = static_cast<const float*>(m.dense)[at];
   }

@@ -41,6 +41,10 @@ struct StoredMatrix {
   float prescale = 1.0f;
   const void* dense = nullptr;
   int32_t dense_dtype = 0;  // a DType
+  // f8_e4m3: see DenseSource.
+  const float* dense_scales = nullptr;
+  int32_t scale_out = 1;
+  int32_t scale_in = 1;
 };
 
 // Strips of a part from a stored matrix; `steps` and `scales` of one strip, device memory. Every byte of a

@@ -1,9 +1,10 @@
-// IEEE half and bfloat16 conversions on bit patterns, exact, round to nearest even. The reference for every
-// faster way of doing it.
+// IEEE half, bfloat16 and 8-bit float conversions on bit patterns, exact, round to nearest even. The
+// reference for every faster way of doing it.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 
 namespace quire::kernels {
 
@@ -40,6 +41,17 @@ constexpr uint16_t float_to_half(float value) {
 
 constexpr float bfloat16_to_float(uint16_t bits) {
   return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+// E4M3 as checkpoints have it: bias 7, no infinities, up to 448; all magnitude bits set is no number.
+constexpr bool is_e4m3_nan(uint8_t bits) {
+  return (bits & 0x7fU) == 0x7fU;
+}
+constexpr float e4m3_to_float(uint8_t bits) {
+  if (is_e4m3_nan(bits)) return std::numeric_limits<float>::quiet_NaN();
+  // Exponent and mantissa in their places of a half, whose bias is larger by 8.
+  const auto half = static_cast<uint16_t>((bits & 0x80U) << 8 | (bits & 0x7fU) << 7);
+  return half_to_float(half) * 256.0f;
 }
 
 // The value a float has after a trip through half.

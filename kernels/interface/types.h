@@ -11,12 +11,13 @@
 
 namespace quire::kernels {
 
-enum class DType : uint8_t { f32, f16, bf16, f64, i8, u8, i16, i32, i64 };
+enum class DType : uint8_t { f32, f16, bf16, f64, i8, u8, i16, i32, i64, f8_e4m3 };
 
 constexpr size_t dtype_bytes(DType dtype) {
   switch (dtype) {
     case DType::i8:
     case DType::u8:
+    case DType::f8_e4m3:
       return 1;
     case DType::f16:
     case DType::bf16:

@@ -14,9 +14,17 @@ enum class WeightFormat : uint8_t { dense, exl2, gptq };
 
 // nn.Linear.weight as stored: [N, K], K contiguous.
 struct DenseSource {
-  DType dtype = DType::f16;  // f16, bf16 or f32
+  DType dtype = DType::f16;  // f16, bf16, f32 or f8_e4m3
   const void* data = nullptr;
+  // f8_e4m3, of which no code is NaN and rows are in order: W[k][n] = code * scales[n / scale_out][k /
+  // scale_in].
+  const float* scales = nullptr;  // [ceil(N / scale_out), ceil(K / scale_in)], from 0 to kMaxE4m3Scale
+  int32_t scale_out = 0;          // 1..N columns share a scale,
+  int32_t scale_in = 0;           // 1..K rows
 };
+
+// With larger ones a weight may lie beyond f16.
+constexpr float kMaxE4m3Scale = 65504.0f / 448.0f;
 
 // One run of EXL2 rows that share a bit width and a scale ceiling.
 struct Exl2Group {

@@ -34,6 +34,8 @@ LinearRequest request_for(const WeightDirectory& directory, const std::string& k
   } else {
     request.num_in = extent(".weight", 1);
     request.num_out = extent(".weight", 0);
+    request.fp8_block_out = 2;
+    request.fp8_block_in = 3;
   }
   return request;
 }

@@ -1,5 +1,6 @@
 #include "tests/support/dequantize_reference.h"
 
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/interface/half.h"
@@ -11,7 +12,25 @@ using kernels::DType;
 using kernels::WeightFormat;
 using kernels::WeightSource;
 
+// Sign, four bits of exponent, three of mantissa.
+float e4m3_value(uint8_t code) {
+  const int exponent = (code >> 3) & 15;
+  const int mantissa = code & 7;
+  const double magnitude = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+  return static_cast<float>(code >= 0x80 ? -magnitude : magnitude);
+}
+
+float fp8_value(const WeightSource& source, size_t k, size_t n) {
+  const kernels::DenseSource& dense = source.dense;
+  const auto num_in = static_cast<size_t>(source.num_in);
+  const auto scale_in = static_cast<size_t>(dense.scale_in);
+  const size_t scales_of_row = (num_in + scale_in - 1) / scale_in;
+  const size_t scale = n / static_cast<size_t>(dense.scale_out) * scales_of_row + k / scale_in;
+  return e4m3_value(static_cast<const uint8_t*>(dense.data)[n * num_in + k]) * dense.scales[scale];
+}
+
 float dense_value(const WeightSource& source, size_t k, size_t n) {
+  if (source.dense.dtype == DType::f8_e4m3) return fp8_value(source, k, n);
   const size_t index = n * static_cast<size_t>(source.num_in) + k;
   if (source.dense.dtype == DType::f32) return static_cast<const float*>(source.dense.data)[index];
   const uint16_t bits = static_cast<const uint16_t*>(source.dense.data)[index];

@@ -162,6 +162,43 @@ WeightFixture make_gptq(const GptqOptions& options) {
   return weight;
 }
 
+uint8_t float_to_e4m3(float value) {
+  // The codes rise with the magnitudes that they stand for.
+  static const std::vector<double> magnitudes = [] {
+    std::vector<double> all;
+    for (int code = 0; code < 0x7f; ++code)
+      all.push_back(code < 8 ? std::ldexp(code, -9) : std::ldexp(8 + code % 8, code / 8 - 10));
+    return all;
+  }();
+  const double magnitude = std::abs(static_cast<double>(value));
+  const auto above = std::lower_bound(magnitudes.begin(), magnitudes.end() - 1, magnitude);
+  auto code = above - magnitudes.begin();
+  if (code > 0) {
+    const double middle = (above[0] + above[-1]) / 2;
+    if (magnitude < middle || (magnitude == middle && code % 2 == 1)) --code;
+  }
+  return static_cast<uint8_t>(code | (std::signbit(value) ? 0x80 : 0));
+}
+
+namespace {
+
+// Codes of every magnitude, also those below the normal numbers, and scales that keep weights of unit gain.
+void add_codes(WeightFixture& weight, const DenseOptions& options, Random& random) {
+  weight.scale_out = options.scale_out > 0 ? std::min(options.scale_out, options.num_out) : options.num_out;
+  weight.scale_in = options.scale_in > 0 ? std::min(options.scale_in, options.num_in) : options.num_in;
+  for (size_t i = 0; i < count(options.num_out, options.num_in); ++i) {
+    const auto code = static_cast<uint8_t>(random.below(256));
+    weight.dense_codes.push_back((code & 0x7f) == 0x7f ? uint8_t{0} : code);
+  }
+  const int32_t rows = (options.num_out - 1) / weight.scale_out + 1;
+  const int32_t columns = (options.num_in - 1) / weight.scale_in + 1;
+  for (size_t i = 0; i < count(rows, columns); ++i) {
+    weight.dense_scales.push_back(typical_weight(options.num_in) / 100.0f * random.between(0.5f, 2.0f));
+  }
+}
+
+}  // namespace
+
 WeightFixture make_dense(const DenseOptions& options) {
   Random random(options.seed);
   WeightFixture weight;
@@ -171,8 +208,9 @@ WeightFixture make_dense(const DenseOptions& options) {
   weight.padded_out = options.num_out;
   weight.dense_dtype = options.dtype;
   weight.prescale = options.prescale;
+  if (options.dtype == DType::f8_e4m3) add_codes(weight, options, random);
   const float typical = 1.7f * typical_weight(options.num_in);
-  for (size_t i = 0; i < count(options.num_out, options.num_in); ++i) {
+  for (size_t i = 0; weight.dense_codes.empty() && i < count(options.num_out, options.num_in); ++i) {
     const float value = random.between(-typical, typical);
     if (options.dtype == DType::f32) {
       weight.dense_float.push_back(value);
@@ -190,6 +228,12 @@ int32_t WeightFixture::num_groups() const {
                                                            : scales.size() / static_cast<size_t>(padded_out));
 }
 
+const void* WeightFixture::dense_data() const {
+  if (dense_dtype == DType::f8_e4m3) return dense_codes.data();
+  if (dense_dtype == DType::f32) return dense_float.data();
+  return dense_half.data();
+}
+
 kernels::WeightSource WeightFixture::source() const {
   kernels::WeightSource source;
   source.format = format;
@@ -197,8 +241,13 @@ kernels::WeightSource WeightFixture::source() const {
   source.num_out = num_out;
   source.padded_out = padded_out;
   if (format == WeightFormat::dense) {
-    const bool wide = dense_dtype == DType::f32;
-    source.dense = {dense_dtype, wide ? static_cast<const void*>(dense_float.data()) : dense_half.data()};
+    source.dense.dtype = dense_dtype;
+    source.dense.data = dense_data();
+    if (dense_dtype == DType::f8_e4m3) {
+      source.dense.scales = dense_scales.data();
+      source.dense.scale_out = scale_out;
+      source.dense.scale_in = scale_in;
+    }
   } else if (format == WeightFormat::exl2) {
     const auto packed_rows = static_cast<int32_t>(q_weight.size() / static_cast<size_t>(padded_out));
     source.exl2 = {q_weight.data(), q_scale.data(), q_scale_max.data(),
@@ -236,7 +285,12 @@ void add_weight(SafetensorsBuilder& file, const std::string& key, const WeightFi
   const int64_t groups = weight.format == WeightFormat::dense ? 0 : weight.num_groups();
   if (weight.format == WeightFormat::dense) {
     const std::vector<int64_t> shape = {weight.num_out, weight.num_in};
-    if (weight.dense_dtype == DType::f32) {
+    if (weight.dense_dtype == DType::f8_e4m3) {
+      const int64_t rows = (weight.num_out - 1) / weight.scale_out + 1;
+      const int64_t columns = (weight.num_in - 1) / weight.scale_in + 1;
+      file.add(key + ".weight", "F8_E4M3", shape, weight.dense_codes);
+      file.add(key + ".weight_scale", "F32", {rows, columns}, weight.dense_scales);
+    } else if (weight.dense_dtype == DType::f32) {
       file.add(key + ".weight", "F32", shape, weight.dense_float);
     } else {
       file.add(key + ".weight", weight.dense_dtype == DType::f16 ? "F16" : "BF16", shape, weight.dense_half);

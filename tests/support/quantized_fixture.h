@@ -22,6 +22,10 @@ struct WeightFixture {
   kernels::DType dense_dtype = kernels::DType::f16;
   std::vector<uint16_t> dense_half;  // f16 or bf16, [num_out, num_in]
   std::vector<float> dense_float;
+  std::vector<uint8_t> dense_codes;  // f8_e4m3, [num_out, num_in]
+  std::vector<float> dense_scales;   // [ceil(num_out / scale_out), ceil(num_in / scale_in)]
+  int32_t scale_out = 0;
+  int32_t scale_in = 0;
   // exl2 and gptq
   std::vector<uint8_t> codes;       // [num_in, padded_out] in stored row order
   std::vector<uint8_t> scale_nibs;  // exl2: [num_groups, padded_out]
@@ -41,6 +45,7 @@ struct WeightFixture {
   float prescale = 1.0f;
 
   kernels::WeightSource source() const;
+  const void* dense_data() const;
   int32_t num_groups() const;
   // The inverse of row_order, or the identity: what EXL2 stores as q_invperm.
   std::vector<int32_t> inverse_row_order() const;
@@ -80,13 +85,18 @@ WeightFixture make_gptq(const GptqOptions& options);
 struct DenseOptions {
   int32_t num_in = 32;
   int32_t num_out = 32;
-  kernels::DType dtype = kernels::DType::f16;  // f16, bf16 or f32
+  kernels::DType dtype = kernels::DType::f16;  // f16, bf16, f32 or f8_e4m3
+  int32_t scale_out = 0;                       // f8_e4m3: outputs that share a scale; 0: all
+  int32_t scale_in = 0;                        // inputs
   bool permute_columns = false;
   bool bias = false;
   float prescale = 1.0f;
   uint64_t seed = 1;
 };
 WeightFixture make_dense(const DenseOptions& options);
+
+// The E4M3 code of the number nearest to a finite value, of two the even one; beyond 448 that of 448.
+uint8_t float_to_e4m3(float value);
 
 // Splits `rows` rows into one run of groups for each width of `bits` (from high to low), each of
 // `group_size` rows where they fit. Every width gets at least one group; rows is a multiple of 32 and at

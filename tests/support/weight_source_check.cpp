@@ -24,6 +24,25 @@ bool is_finite_half(uint16_t bits) {
   return std::isfinite(kernels::half_to_float(bits));
 }
 
+std::string find_dense_defect(const WeightSource& source) {
+  const kernels::DenseSource& dense = source.dense;
+  if (!dense.data) return "no data";
+  if (dense.dtype != kernels::DType::f8_e4m3) return "";
+  if (source.row_order) return "a row order";
+  if (dense.scale_out < 1 || dense.scale_out > source.num_out) return "outputs of a scale";
+  if (dense.scale_in < 1 || dense.scale_in > source.num_in) return "inputs of a scale";
+  const int64_t num_scales =
+      ((int64_t{source.num_out} - 1) / dense.scale_out + 1) * ((source.num_in - 1) / dense.scale_in + 1);
+  for (int64_t i = 0; i < num_scales; ++i) {
+    if (!(dense.scales[i] >= 0.0f && dense.scales[i] * 448.0f <= 65504.0f)) return "a scale";
+  }
+  const auto* codes = static_cast<const uint8_t*>(dense.data);
+  for (int64_t i = 0; i < int64_t{source.num_in} * source.num_out; ++i) {
+    if ((codes[i] & 0x7f) == 0x7f) return "a code is no number";
+  }
+  return "";
+}
+
 std::string find_exl2_defect(const WeightSource& source) {
   const kernels::Exl2Source& exl2 = source.exl2;
   if (source.padded_out % 32 != 0) return "columns are no multiple of 32";
@@ -72,7 +91,7 @@ std::string find_defect(const WeightSource& source) {
   }
   switch (source.format) {
     case WeightFormat::dense:
-      return source.dense.data ? "" : "no data";
+      return find_dense_defect(source);
     case WeightFormat::exl2:
       return find_exl2_defect(source);
     case WeightFormat::gptq:

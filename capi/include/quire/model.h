@@ -156,7 +156,7 @@ QUIRE_API int32_t quire_model_num_tensors(quire_model* model, quire_error** erro
 QUIRE_API int64_t quire_model_tensor_name(quire_model* model, int32_t tensor_idx, char* out_text,
                                           size_t out_capacity, quire_error** error);
 
-/** How it is stored: "exl2", "gptq", "f16", "bf16", "f32". Returns its bytes, -1 on failure. */
+/** How it is stored: "exl2", "gptq", "fp8", "f16", "bf16", "f32". Returns its bytes, -1 on failure. */
 QUIRE_API int64_t quire_model_tensor_format(quire_model* model, int32_t tensor_idx, char* out_text,
                                             size_t out_capacity, quire_error** error);
 

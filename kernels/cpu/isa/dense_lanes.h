@@ -23,6 +23,7 @@ QUIRE_LANE_INLINE F32 load_weights(const void* panel, int32_t k) {
   const size_t first = static_cast<size_t>(k) * kPanelColumns;
   if constexpr (kDtype == DType::f32) return load(static_cast<const float*>(panel) + first);
   if constexpr (kDtype == DType::f16) return load_half(static_cast<const uint16_t*>(panel) + first);
+  if constexpr (kDtype == DType::f8_e4m3) return load_float8(static_cast<const uint8_t*>(panel) + first);
   return load_bfloat(static_cast<const uint16_t*>(panel) + first);
 }
 
@@ -30,12 +31,22 @@ QUIRE_LANE_INLINE void prefetch(const void* address) {
   __builtin_prefetch(address, 0, 3);
 }
 
+// The scales of a panel's columns from row k on, times what load_float8 leaves out: a weight is rounded once,
+// as it would be in f32.
+QUIRE_LANE_INLINE F32 load_panel_scales(const DensePanels& panels, int32_t panel, int32_t k) {
+  const int32_t num_blocks = (panels.num_in - 1) / panels.scale_rows + 1;
+  const size_t block = static_cast<size_t>(panel) * static_cast<size_t>(num_blocks) +
+                       static_cast<size_t>(k / panels.scale_rows);
+  return mul(load(panels.scales + block * kPanelColumns), splat(256.0f));
+}
+
 // kRows x kPanels sums in registers, from panel `first` on. Every sum runs over k in order, so that its value
 // depends on neither.
 template <DType kDtype, int kRows, int kPanels>
 void dense_tile(const DensePanels& panels, int32_t first, const float* input, size_t input_stride,
                 const PanelOutput& output) {
-  constexpr size_t kStepBytes = kPanelColumns * (kDtype == DType::f32 ? 4 : 2);
+  constexpr bool kScaled = kDtype == DType::f8_e4m3;
+  constexpr size_t kStepBytes = kPanelColumns * dtype_bytes(kDtype);
   constexpr size_t kPrefetchBytes = 4096 / kPanels;
   const char* data = static_cast<const char*>(panels.data) + static_cast<size_t>(first) * panels.panel_bytes;
   F32 sums[kRows][kPanels];
@@ -44,19 +55,27 @@ void dense_tile(const DensePanels& panels, int32_t first, const float* input, si
 #pragma GCC unroll 4
     for (int p = 0; p < kPanels; ++p) sums[r][p] = splat(0.0f);
   }
-  for (int32_t k = 0; k < panels.num_in; ++k) {
-    F32 weights[kPanels];
+  for (int32_t k = 0; k < panels.num_in;) {
+    F32 scales[kPanels];
+    for (int p = 0; p < kPanels; ++p)
+      scales[p] = kScaled ? load_panel_scales(panels, first + p, k) : splat(1.0f);
+    const int32_t left = panels.num_in - k;
+    const int32_t end = k + (kScaled && panels.scale_rows < left ? panels.scale_rows : left);
+    for (; k < end; ++k) {
+      F32 weights[kPanels];
 #pragma GCC unroll 4
-    for (int p = 0; p < kPanels; ++p) {
-      const char* panel = data + static_cast<size_t>(p) * panels.panel_bytes;
-      weights[p] = load_weights<kDtype>(panel, k);
-      prefetch(panel + static_cast<size_t>(k) * kStepBytes + kPrefetchBytes);
-    }
+      for (int p = 0; p < kPanels; ++p) {
+        const char* panel = data + static_cast<size_t>(p) * panels.panel_bytes;
+        weights[p] = load_weights<kDtype>(panel, k);
+        if constexpr (kScaled) weights[p] = mul(weights[p], scales[p]);
+        prefetch(panel + static_cast<size_t>(k) * kStepBytes + kPrefetchBytes);
+      }
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) {
-      const F32 x = splat(input[static_cast<size_t>(r) * input_stride + static_cast<size_t>(k)]);
+      for (int r = 0; r < kRows; ++r) {
+        const F32 x = splat(input[static_cast<size_t>(r) * input_stride + static_cast<size_t>(k)]);
 #pragma GCC unroll 4
-      for (int p = 0; p < kPanels; ++p) sums[r][p] = fma(x, weights[p], sums[r][p]);
+        for (int p = 0; p < kPanels; ++p) sums[r][p] = fma(x, weights[p], sums[r][p]);
+      }
     }
   }
   for (int p = 0; p < kPanels; ++p) {
@@ -114,6 +133,8 @@ void dense_panels(const DensePanels& panels, const float* input, size_t input_st
       return dense_rows<DType::f32>(panels, input, input_stride, rows, output);
     case DType::f16:
       return dense_rows<DType::f16>(panels, input, input_stride, rows, output);
+    case DType::f8_e4m3:
+      return dense_rows<DType::f8_e4m3>(panels, input, input_stride, rows, output);
     default:
       return dense_rows<DType::bf16>(panels, input, input_stride, rows, output);
   }

@@ -70,6 +70,9 @@ struct DensePanels {
   int32_t num_in = 0;
   int32_t num_panels = 1;
   int32_t last_columns = kPanelColumns;  // of the last panel
+  // f8_e4m3: [panels, ceil(num_in / scale_rows), 16]
+  const float* scales = nullptr;
+  int32_t scale_rows = 0;  // that share a scale
 };
 
 struct NormRow {

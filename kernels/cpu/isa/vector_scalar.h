@@ -203,6 +203,13 @@ QUIRE_LANE_INLINE F32 load_bfloat(const uint16_t* p) {
   QUIRE_EACH_LANE(i) r.v[i] = float_of_bits(static_cast<uint32_t>(p[i]) << 16);
   return r;
 }
+// 2^-8 of E4M3 codes, of which none is NaN: exponent and mantissa in their places of a half.
+QUIRE_LANE_INLINE F32 load_float8(const uint8_t* p) {
+  F32 r;
+  QUIRE_EACH_LANE(i)
+  r.v[i] = half_bits_to_float(static_cast<uint16_t>((p[i] & 0x80U) << 8 | (p[i] & 0x7fU) << 7));
+  return r;
+}
 QUIRE_LANE_INLINE void store_half(uint16_t* p, F32 a) {
   QUIRE_EACH_LANE(i) p[i] = float_to_half_bits(a.v[i]);
 }

@@ -43,6 +43,8 @@ class LayerFiles {
     request_.num_out = weight.num_out;
     request_.prescale = weight.prescale;
     request_.gptq_zero_offset = weight.zero_offset;
+    request_.fp8_block_out = weight.scale_out;
+    request_.fp8_block_in = weight.scale_in;
   }
 
   Tensor& operator[](const std::string& suffix) { return tensors_[suffix]; }

@@ -113,12 +113,12 @@ TEST_F(WeightReaderTest, TellsWhatWasNotUsed) {
 
 TEST_F(WeightReaderTest, RefusesATypeOnlyWhenItIsWanted) {
   builder_.add<uint8_t>("mask", "BOOL", {2}, {0, 1});
-  builder_.add<uint8_t>("tiny", "F8_E4M3", {2}, {0, 1});
+  builder_.add<uint8_t>("tiny", "F8_E5M2", {2}, {0, 1});
   builder_.add<uint8_t>("good", "I8", {2}, {0, 1});
   WeightReader weights = reader();
   EXPECT_NO_THROW(weights.read("good"));
   expect_error(ErrorCode::unsupported, {kFile, "\"mask\"", "BOOL"}, [&] { weights.read("mask"); });
-  expect_error(ErrorCode::unsupported, {kFile, "\"tiny\"", "F8_E4M3"}, [&] { weights.read("tiny"); });
+  expect_error(ErrorCode::unsupported, {kFile, "\"tiny\"", "F8_E5M2"}, [&] { weights.read("tiny"); });
 }
 
 TEST_F(WeightReaderTest, HoldsATensorToItsShape) {

@@ -93,7 +93,7 @@ TEST(MemoryPlan, IsWhatIsTakenOnEachOfSeveralDevices) {
 
 TEST(MemoryPlan, OfASyntheticModelIsWhatIsTaken) {
   // The smallest of the shapes takes a gigabyte: its plan alone is looked at, and makes nothing.
-  for (const char* format : {"exl2", "gptq", "f16"}) {
+  for (const char* format : {"exl2", "gptq", "fp8", "f16"}) {
     const auto device = device_with_limit(0);
     const ModelPlanOptions options =
         plan_options(std::string("synthetic:llama-3.2-1b,format=") + format, {device});

@@ -26,6 +26,25 @@ TEST(Half, EveryPatternSurvivesARoundTrip) {
   }
 }
 
+// Sign, four bits of exponent with a bias of 7, three of mantissa.
+TEST(Half, EveryE4m3CodeIsWhatItsBitsSay) {
+  for (int code = 0; code < 256; ++code) {
+    const int exponent = (code >> 3) & 15;
+    const int mantissa = code & 7;
+    const float value = kernels::e4m3_to_float(static_cast<uint8_t>(code));
+    if (exponent == 15 && mantissa == 7) {
+      EXPECT_TRUE(std::isnan(value) && kernels::is_e4m3_nan(static_cast<uint8_t>(code))) << code;
+      continue;
+    }
+    EXPECT_FALSE(kernels::is_e4m3_nan(static_cast<uint8_t>(code))) << code;
+    const double magnitude =
+        exponent == 0 ? std::ldexp(mantissa / 8.0, -6) : std::ldexp(1.0 + mantissa / 8.0, exponent - 7);
+    EXPECT_EQ(static_cast<double>(value), code < 128 ? magnitude : -magnitude) << code;
+    EXPECT_EQ(std::signbit(value), code >= 128) << code;
+  }
+  EXPECT_EQ(kernels::e4m3_to_float(0x7e), 448.0f);
+}
+
 // Between two neighbours the nearer one wins, and the even one at the half-way point.
 TEST(Half, RoundsToNearestEven) {
   for (uint32_t bits = 0; bits < 0x7bff; ++bits) {

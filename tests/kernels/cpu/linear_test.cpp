@@ -46,13 +46,15 @@ void expect_product(const WeightFixture& fixture, const std::vector<float>& inpu
 TEST_P(DenseLinear, EqualsTheSumsInDoublePrecision) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
-  for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f8_e4m3}) {
     for (const Shape shape : {Shape{1, 1, 1}, {37, 70, 1}, {64, 130, 3}, {100, 16, 13}, {33, 200, 45}}) {
       DenseOptions options;
       options.seed = random.next();
       options.num_in = shape.num_in;
       options.num_out = shape.num_out;
       options.dtype = dtype;
+      options.scale_out = random.below(2) == 0 ? 1 : 24;
+      options.scale_in = random.below(2) == 0 ? 0 : 32;
       options.bias = true;
       options.permute_columns = true;
       options.prescale = 0.75f;
@@ -62,6 +64,38 @@ TEST_P(DenseLinear, EqualsTheSumsInDoublePrecision) {
           random_floats(random, static_cast<size_t>(shape.num_in) * static_cast<size_t>(shape.rows));
       expect_product(fixture, input, shape.rows,
                      run_linear(device, weight.get(), input, shape.rows, shape.num_out));
+    }
+  }
+}
+
+// A weight of 8 bits and its scale are rounded once, to f32: the product has the bits of one with those
+// weights.
+TEST_P(DenseLinear, OfEightBitFloatsHasTheBitsOfItsWeightsInF32) {
+  Random random(fresh_seed());
+  CpuDevice device(GetParam());
+  for (const auto& [scale_out, scale_in] : {std::pair{0, 0}, {1, 0}, {16, 32}, {7, 33}, {1, 1}}) {
+    DenseOptions options;
+    options.seed = random.next();
+    options.num_in = 100;
+    options.num_out = 77;
+    options.dtype = DType::f8_e4m3;
+    options.scale_out = scale_out;
+    options.scale_in = scale_in;
+    options.permute_columns = true;
+    const WeightFixture fixture = make_dense(options);
+    WeightFixture wide = fixture;
+    wide.dense_dtype = DType::f32;
+    wide.column_order.clear();
+    const std::vector<float> matrix = dequantize_reference(fixture.source());  // in the order of the outputs
+    for (size_t n = 0; n < 77; ++n)
+      for (size_t k = 0; k < 100; ++k) wide.dense_float.push_back(matrix[k * 77 + n]);
+    const CpuWeight narrow_weight(device, {fixture.source()});
+    const CpuWeight wide_weight(device, {wide.source()});
+    for (const int32_t rows : {1, 2, 5, 16, 40}) {
+      const auto input = random_floats(random, static_cast<size_t>(rows) * 100);
+      EXPECT_EQ(bits_of(run_linear(device, narrow_weight.get(), input, rows, 77)),
+                bits_of(run_linear(device, wide_weight.get(), input, rows, 77)))
+          << rows << " rows, scales of " << scale_out << " x " << scale_in;
     }
   }
 }

@@ -61,12 +61,14 @@ TEST_P(WeightTest, DequantizesGptqBitForBit) {
 
 TEST_P(WeightTest, KeepsDenseValues) {
   CpuDevice device(GetParam());
-  for (const DType dtype : {DType::f16, DType::bf16, DType::f32}) {
+  for (const DType dtype : {DType::f16, DType::bf16, DType::f32, DType::f8_e4m3}) {
     DenseOptions options;
     options.seed = fresh_seed();
     options.num_in = 29;
     options.num_out = 35;
     options.dtype = dtype;
+    options.scale_out = 4;
+    options.scale_in = 8;
     options.permute_columns = true;
     options.prescale = 0.5f;
     EXPECT_EQ(dequantized(device, make_dense(options)), rounded_reference(make_dense(options)));
@@ -83,6 +85,40 @@ TEST_P(WeightTest, KeepsQuantizedWeightsQuantized) {
   const double bits = static_cast<double>(device.table().weight_bytes(weight.get())) * 8.0 / (512.0 * 1024.0);
   EXPECT_GE(bits, 4.0);
   EXPECT_LE(bits, 4.2);
+}
+
+TEST_P(WeightTest, KeepsEightBitFloatsEightBitsWide) {
+  CpuDevice device(GetParam());
+  DenseOptions options;
+  options.num_in = 1024;
+  options.num_out = 512;
+  options.dtype = DType::f8_e4m3;
+  options.scale_out = options.scale_in = 128;
+  const WeightFixture fixture = make_dense(options);
+  const kernels::WeightSource source = fixture.source();
+  const CpuWeight weight(device, {source});
+  const uint64_t bytes = device.table().weight_bytes(weight.get());
+  EXPECT_EQ(bytes, 512U * 1024U + 512U * 8U * 4U);
+  kernels::WeightSource outline = source;
+  outline.dense.data = nullptr;
+  outline.dense.scales = nullptr;
+  uint64_t planned = 0;
+  EXPECT_EQ(device.table().plan_weight(device.handle(), &outline, 1, &planned), Status::ok);
+  EXPECT_EQ(planned, bytes);
+}
+
+TEST_P(WeightTest, RefusesScalesThatDoNotFit) {
+  CpuDevice device(GetParam());
+  DenseOptions options;
+  options.dtype = DType::f8_e4m3;
+  const WeightFixture fixture = make_dense(options);
+  for (const auto& [scale_out, scale_in] : {std::pair{0, 32}, {32, 0}, {33, 32}, {32, 33}, {-1, 1}}) {
+    kernels::WeightSource source = fixture.source();
+    source.dense.scale_out = scale_out;
+    source.dense.scale_in = scale_in;
+    kernels::Weight* weight = nullptr;
+    EXPECT_EQ(device.table().prepare_weight(device.handle(), &source, 1, &weight), Status::invalid_argument);
+  }
 }
 
 TEST_P(WeightTest, EmbedsRowsOfATable) {

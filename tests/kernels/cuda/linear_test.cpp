@@ -134,6 +134,34 @@ TEST_F(LinearTest, DenseTypesKeepTheirValues) {
   check_values(w, 5e-4);
 }
 
+TEST_F(LinearTest, EightBitFloatsDequantizeExactly) {
+  for (const auto& [scale_out, scale_in] : {std::pair{0, 0}, {1, 0}, {128, 128}, {1, 32}, {48, 33}}) {
+    SCOPED_TRACE(std::to_string(scale_out) + " x " + std::to_string(scale_in));
+    StoredWeight w;
+    make_fp8(w, 333, 144, scale_out, scale_in, random_);
+    check_values(w, 0.0);
+  }
+  StoredWeight w;
+  make_fp8(w, 256, 96, 32, 128, random_);
+  w.column_order = random_order(96, random_);
+  w.source.column_order = w.column_order.data();
+  w.finish_columns();
+  check_values(w, 0.0);
+  check_product({&w}, {1, 9});
+}
+
+TEST_F(LinearTest, ScalesThatDoNotFitAreRefused) {
+  for (const auto& [scale_out, scale_in] : {std::pair{97, 256}, {96, 257}, {-1, 1}, {1, -1}}) {
+    StoredWeight w;
+    make_fp8(w, 256, 96, 0, 0, random_);
+    w.source.dense.scale_out = scale_out;
+    w.source.dense.scale_in = scale_in;
+    Weight* weight = nullptr;
+    EXPECT_EQ(table_->prepare_weight(device_, &w.source, 1, &weight), Status::invalid_argument);
+    EXPECT_EQ(weight, nullptr);
+  }
+}
+
 TEST_F(LinearTest, Exl2ProductsMatchForAnyNumberOfRows) {
   StoredWeight w;
   make_exl2(w, {{6, 32}, {5, 128}, {4, 128}, {4, 128}, {3, 128}, {3, 96}}, 200, true, random_);
@@ -217,6 +245,16 @@ TEST_F(LinearTest, DenseProductsMatchForOddShapes) {
   StoredWeight w;
   make_dense(w, DType::f16, 333, 77, random_);
   check_product({&w}, {1, 5, 16, 31, 64, 67});
+}
+
+TEST_F(LinearTest, EightBitFloatProductsMatch) {
+  StoredWeight w;
+  make_fp8(w, 512, 200, 128, 128, random_);
+  check_product({&w}, {1, 5, 16, 31, 64, 100});
+  StoredWeight q, k;
+  make_fp8(q, 333, 96, 1, 0, random_);
+  make_fp8(k, 333, 40, 0, 0, random_);
+  check_product({&q, &k}, {1, 8, 33});
 }
 
 TEST_F(LinearTest, BiasFollowsTheColumns) {

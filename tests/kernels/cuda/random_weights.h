@@ -23,6 +23,7 @@ struct StoredWeight {
   std::vector<float> bias;
   std::vector<uint16_t> halves;
   std::vector<float> floats;
+  std::vector<uint8_t> codes;
   // [K, N]: input features by output columns as the prepared matrix has them, and the same in stored columns.
   // Products of code and scale, not rounded to f16.
   std::vector<float> values, stored_values;
@@ -162,6 +163,37 @@ inline void make_dense(StoredWeight& w, DType dtype, int32_t rows, int32_t colum
   }
   s.dense.dtype = dtype;
   s.dense.data = dtype == DType::f32 ? static_cast<const void*>(w.floats.data()) : w.halves.data();
+  w.finish_columns();
+}
+
+// E4M3 with a scale for each block; 0: one for all columns or rows. Their products are rounded to f16.
+inline void make_fp8(StoredWeight& w, int32_t rows, int32_t columns, int32_t scale_out, int32_t scale_in,
+                     std::mt19937& random) {
+  WeightSource& s = w.source;
+  s.format = WeightFormat::dense;
+  s.num_in = rows;
+  s.num_out = columns;
+  s.padded_out = columns;
+  s.dense.dtype = DType::f8_e4m3;
+  s.dense.scale_out = scale_out > 0 ? scale_out : columns;
+  s.dense.scale_in = scale_in > 0 ? scale_in : rows;
+  const int32_t scales_of_row = (rows - 1) / s.dense.scale_in + 1;
+  const int32_t num_scales = ((columns - 1) / s.dense.scale_out + 1) * scales_of_row;
+  std::uniform_real_distribution<float> scale(0.0001f, 0.0004f);
+  for (int32_t i = 0; i < num_scales; ++i) w.floats.push_back(scale(random));
+  w.stored_values.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
+  for (int32_t n = 0; n < columns; ++n) {
+    for (int32_t k = 0; k < rows; ++k) {
+      const auto bits = static_cast<uint8_t>(random());
+      const uint8_t code = is_e4m3_nan(bits) ? uint8_t{0x80} : bits;
+      w.codes.push_back(code);
+      const int32_t block = n / s.dense.scale_out * scales_of_row + k / s.dense.scale_in;
+      w.stored_values[static_cast<size_t>(k) * static_cast<size_t>(columns) + static_cast<size_t>(n)] =
+          round_to_half(e4m3_to_float(code) * w.floats[static_cast<size_t>(block)]);
+    }
+  }
+  s.dense.data = w.codes.data();
+  s.dense.scales = w.floats.data();
   w.finish_columns();
 }
 

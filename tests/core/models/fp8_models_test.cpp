@@ -1,0 +1,215 @@
+// Checkpoints turned into FP8 ones, as converters publish them, against the same checkpoints with the weights
+// that FP8 left: equal bit for bit. And still near the references of the weights that they were made of.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+
+#include "core/loader/safetensors_file.h"
+#include "kernels/interface/half.h"
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+#include "tests/support/quantized_fixture.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::testing {
+namespace {
+
+struct Scheme {
+  const char* name;
+  int32_t block_out = 0;  // outputs that share a scale; 0: all
+  int32_t block_in = 0;
+  const char* suffix = ".weight_scale";
+  const char* config = "";  // quantization_config
+};
+
+constexpr Scheme kSchemes[] = {
+    {"tensor", 0, 0, ".weight_scale",
+     R"({"quant_method": "fp8", "activation_scheme": "static", "ignored_layers": ["lm_head"]})"},
+    {"channel", 1, 0, ".weight_scale",
+     R"({"quant_method": "compressed-tensors", "format": "float-quantized", "ignore": ["lm_head"],
+         "config_groups": {"group_0": {"targets": ["Linear"],
+           "weights": {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": true},
+           "input_activations": {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": true}}}})"},
+    {"block", 128, 128, ".weight_scale_inv",
+     R"({"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [128, 128]})"},
+    {"odd_block", 24, 40, ".weight_scale_inv",
+     R"({"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [24, 40]})"},
+};
+
+// A matrix [rows, columns] as codes and scales, and the values that they stand for.
+struct Fp8Matrix {
+  std::vector<uint8_t> codes;
+  std::vector<float> scales;
+  std::vector<int64_t> scale_shape;
+  std::vector<float> values;
+};
+
+// Each block's largest magnitude becomes 448.
+Fp8Matrix to_fp8(const std::vector<float>& weights, size_t rows, size_t columns, const Scheme& scheme) {
+  const size_t block_rows = scheme.block_out > 0 ? static_cast<size_t>(scheme.block_out) : rows;
+  const size_t block_columns = scheme.block_in > 0 ? static_cast<size_t>(scheme.block_in) : columns;
+  const size_t across = (columns - 1) / block_columns + 1;
+  Fp8Matrix out;
+  out.scales.assign(((rows - 1) / block_rows + 1) * across, 0.0f);
+  const auto scale_of = [&](size_t i) -> float& {
+    return out.scales[i / columns / block_rows * across + i % columns / block_columns];
+  };
+  for (size_t i = 0; i < weights.size(); ++i)
+    scale_of(i) = std::max(scale_of(i), std::abs(weights[i]) / 448.0f);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const float scale = scale_of(i);
+    out.codes.push_back(float_to_e4m3(scale == 0.0f ? 0.0f : weights[i] / scale));
+    out.values.push_back(kernels::e4m3_to_float(out.codes.back()) * scale);
+  }
+  out.scale_shape = {static_cast<int64_t>(out.scales.size() / across), static_cast<int64_t>(across)};
+  if (scheme.block_out == 0) out.scale_shape = {};  // a scalar
+  return out;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// The model at `source` twice: `fp8`, and `wide` with the same values as F32.
+class Fp8Pair {
+ public:
+  Fp8Pair(const std::string& source, const Scheme& scheme) {
+    const SafetensorsFile file(posix_file_system().open(source + "/model.safetensors"));
+    SafetensorsBuilder fp8;
+    SafetensorsBuilder wide;
+    for (const TensorInfo& info : file.tensors()) {
+      std::string bytes(info.size_bytes, '\0');
+      file.file().read_at(info.offset_bytes,
+                          gsl::as_writable_bytes(gsl::span<char>(bytes.data(), bytes.size())));
+      if (info.shape.size() == 2 && info.name.find("layers.") != std::string::npos) {
+        add_matrix(fp8, wide, info, bytes, scheme);
+        continue;
+      }
+      for (SafetensorsBuilder* out : {&fp8, &wide})
+        out->add_bytes(info.name, info.type->name, info.shape, bytes);
+    }
+    const std::string config = read_file(source + "/config.json");
+    const size_t inside = config.find('{') + 1;
+    place(fp8_path(), fp8,
+          "{\"quantization_config\": " + std::string(scheme.config) + "," + config.substr(inside));
+    place(wide_path(), wide, config);
+  }
+
+  std::string fp8_path() const { return temporary_.file("fp8"); }
+  std::string wide_path() const { return temporary_.file("wide"); }
+  uint64_t num_codes() const { return num_codes_; }
+  uint64_t scale_bytes() const { return scale_bytes_; }
+
+ private:
+  void add_matrix(SafetensorsBuilder& fp8, SafetensorsBuilder& wide, const TensorInfo& info,
+                  const std::string& bytes, const Scheme& scheme) {
+    const std::string& name = info.name;
+    const auto rows = static_cast<size_t>(info.shape[0]);
+    const auto columns = static_cast<size_t>(info.shape[1]);
+    const TensorView view = {*info.type->dtype, info.shape, gsl::as_bytes(gsl::span<const char>(bytes))};
+    const Fp8Matrix matrix = to_fp8(to_floats(view, name), rows, columns, scheme);
+    const std::string key = name.substr(0, name.rfind('.'));
+    fp8.add(name, "F8_E4M3", info.shape, matrix.codes);
+    fp8.add(key + scheme.suffix, "F32", matrix.scale_shape, matrix.scales);
+    fp8.add(key + ".input_scale", "F32", {}, std::vector<float>{0.01f});
+    wide.add(name, "F32", info.shape, matrix.values);
+    num_codes_ += matrix.codes.size();
+    scale_bytes_ += (matrix.scales.size() + 1) * sizeof(float);
+  }
+
+  static void place(const std::string& path, const SafetensorsBuilder& weights, const std::string& config) {
+    std::filesystem::create_directory(path);
+    std::ofstream(path + "/config.json") << config;
+    std::ofstream(path + "/model.safetensors", std::ios::binary) << weights.build();
+  }
+
+  TempDirectory temporary_;
+  uint64_t num_codes_ = 0;
+  uint64_t scale_bytes_ = 0;
+};
+
+void expect_equal_logits(const Fp8Pair& pair, const TokenIds& ids, std::vector<float>* logits) {
+  TransformerRunner fp8(load_model(pair.fp8_path()), {});
+  TransformerRunner wide(load_model(pair.wide_path()), {});
+  *logits = fp8.logits(ids, 512);
+  EXPECT_TRUE(*logits == wide.logits(ids, 512)) << "a prompt";
+  // Token by token other kernels multiply.
+  const TokenIds few(ids.begin(), ids.begin() + std::min<ptrdiff_t>(6, static_cast<ptrdiff_t>(ids.size())));
+  EXPECT_TRUE(fp8.logits(few, 1) == wide.logits(few, 1)) << "single tokens";
+}
+
+// Headers alone give what is then taken.
+void expect_as_planned(const std::string& path) {
+  const auto device = open_test_device();
+  const OutlinedModel outline = outline_model(posix_file_system(), path, {device}, {});
+  EXPECT_EQ(outline.transformer->weight_bytes(), load_model(path)->weight_bytes());
+}
+
+class Fp8Architecture : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string directory() const { return std::string(QUIRE_TEST_DATA) + "/architectures/" + GetParam(); }
+};
+
+TEST_P(Fp8Architecture, EqualsTheModelOfItsWeights) {
+  const std::string golden = directory() + "/golden.safetensors";
+  const TokenIds ids = read_ids(golden, "input_ids");
+  const std::vector<float> reference = read_floats(golden, "logits");
+  for (const Scheme& scheme : kSchemes) {
+    SCOPED_TRACE(scheme.name);
+    const Fp8Pair pair(directory(), scheme);
+    std::vector<float> logits;
+    expect_equal_logits(pair, ids, &logits);
+    const double error = relative_rms(logits, reference);
+    RecordProperty(std::string("relative_rms_") + scheme.name, std::to_string(error));
+    EXPECT_LE(error, 0.1);
+    expect_as_planned(pair.fp8_path());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Fp8Architecture, ::testing::Values("llama3", "qwen2"));
+
+TEST(Fp8Model, IsDescribedWithItsScales) {
+  const std::string source = std::string(QUIRE_TEST_DATA) + "/architectures/llama3";
+  const Fp8Pair pair(source, kSchemes[1]);
+  const auto model = load_model(pair.fp8_path());
+  int64_t weights = 0;
+  int64_t bytes = 0;
+  for (const TensorDescription& tensor : model->tensors()) {
+    EXPECT_EQ(tensor.name.find("_scale"), std::string::npos) << tensor.name;
+    if (tensor.format != "fp8") continue;
+    ASSERT_EQ(tensor.shape.size(), 2U);
+    weights += tensor.shape[0] * tensor.shape[1];
+    bytes += tensor.stored_bytes;
+    if (tensor.name == "model.layers.1.mlp.down_proj") {
+      EXPECT_EQ(tensor.shape, (std::vector<int64_t>{64, 96}));
+      EXPECT_EQ(tensor.stored_bytes, 64 * 96 + 64 * 4 + 4);
+    }
+  }
+  EXPECT_EQ(static_cast<uint64_t>(weights), pair.num_codes());
+  EXPECT_EQ(static_cast<uint64_t>(bytes), pair.num_codes() + pair.scale_bytes());
+}
+
+TEST(Fp8Story, EqualsTheModelOfItsWeights) {
+  const std::string source = std::string(QUIRE_SHARED_DIR) + "/models/story-15m";
+  if (!exists(source + "/config.json")) GTEST_SKIP() << source << " is absent";
+  const GoldenPrompt prompt = read_golden_prompts(source + "/golden.json").front();
+  const std::vector<float> reference = read_floats(source + "/golden_logits.safetensors", "logits0");
+  for (const Scheme& scheme : {kSchemes[1], kSchemes[2]}) {
+    SCOPED_TRACE(scheme.name);
+    const Fp8Pair pair(source, scheme);
+    std::vector<float> logits;
+    expect_equal_logits(pair, prompt.ids, &logits);
+    const double error = relative_rms(logits, reference);
+    RecordProperty(std::string("relative_rms_") + scheme.name, std::to_string(error));
+    EXPECT_LE(error, 0.1);
+    expect_as_planned(pair.fp8_path());
+  }
+}
+
+}  // namespace
+}  // namespace quire::testing
