@@ -84,7 +84,7 @@ uint32_t next_random(uint64_t& state) {
   return static_cast<uint32_t>(state >> 32);
 }
 
-enum class Kind { bits4, mixed, gptq, f16 };
+enum class Kind { bits4, mixed, gptq, fp8, f16 };
 
 struct Shape {
   Kind kind;
@@ -97,6 +97,8 @@ struct Shape {
 struct Source {
   std::vector<uint32_t> words, scales;
   std::vector<uint16_t> scale_max, half;
+  std::vector<uint8_t> codes;
+  std::vector<float> code_scales;
   std::vector<Exl2Group> groups;
   WeightSource source;
 
@@ -110,6 +112,10 @@ struct Source {
       half.resize(static_cast<size_t>(num_in) * static_cast<size_t>(num_out));
       for (uint16_t& h : half) h = static_cast<uint16_t>(0x2000 | (next_random(state) & 0x83ff));
       source.dense = {DType::f16, half.data()};
+      return;
+    }
+    if (kind == Kind::fp8) {
+      fill_fp8(state);
       return;
     }
     const auto columns = static_cast<size_t>(source.padded_out);
@@ -139,6 +145,16 @@ struct Source {
   }
 
  private:
+  // Scales of blocks of 128 by 128.
+  void fill_fp8(uint64_t& state) {
+    codes.resize(static_cast<size_t>(source.num_in) * static_cast<size_t>(source.num_out));
+    for (uint8_t& code : codes) code = static_cast<uint8_t>(next_random(state) & 0xbf);
+    const auto blocks = [](int32_t size) { return static_cast<size_t>((size + 127) / 128); };
+    code_scales.assign(blocks(source.num_in) * blocks(source.num_out), 0.01f);
+    source.dense = {DType::f8_e4m3, codes.data(), code_scales.data(), std::min(128, source.num_out),
+                    std::min(128, source.num_in)};
+  }
+
   void fill_gptq(size_t columns, uint64_t& state) {
     const auto rows = static_cast<size_t>(source.num_in);
     const size_t num_groups = (rows + 127) / 128;
@@ -330,12 +346,14 @@ int main(int argc, char** argv) {
   quire::kernels::add("1b_gate_up_4bit", {Kind::bits4, 2048, 16384, k1B});
   quire::kernels::add("1b_gate_up_mixed", {Kind::mixed, 2048, 16384, k1B});
   quire::kernels::add("1b_gate_up_gptq", {Kind::gptq, 2048, 16384, k1B});
+  quire::kernels::add("1b_gate_up_fp8", {Kind::fp8, 2048, 16384, k1B});
   quire::kernels::add("1b_gate_up_f16", {Kind::f16, 2048, 16384, k1B});
   quire::kernels::add("1b_down_4bit", {Kind::bits4, 8192, 2048, k1B});
   quire::kernels::add("1b_qkv_4bit", {Kind::bits4, 2048, 3072, k1B});
   quire::kernels::add("15m_gate_up_4bit", {Kind::bits4, 384, 2048, k15M});
   quire::kernels::add("15m_gate_up_mixed", {Kind::mixed, 384, 2048, k15M});
   quire::kernels::add("15m_gate_up_gptq", {Kind::gptq, 384, 2048, k15M});
+  quire::kernels::add("15m_gate_up_fp8", {Kind::fp8, 384, 2048, k15M});
   quire::kernels::add("15m_gate_up_f16", {Kind::f16, 384, 2048, k15M});
   benchmark::RegisterBenchmark("pool/awake", quire::kernels::hand_out, false)->UseRealTime();
   benchmark::RegisterBenchmark("pool/asleep", quire::kernels::hand_out, true)->UseRealTime()->Iterations(500);

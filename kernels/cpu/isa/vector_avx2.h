@@ -139,9 +139,9 @@ QUIRE_LANE_INLINE F32 load_bfloat(const uint16_t* p) {
           _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(load_128(p + 8)), 16))};
 }
 QUIRE_LANE_INLINE F32 load_float8(const uint8_t* p) {
-  const __m256i codes = _mm256_slli_epi16(_mm256_cvtepu8_epi16(load_128(p)), 7);
-  const __m256i sign = _mm256_and_si256(_mm256_add_epi16(codes, codes), _mm256_set1_epi16(-0x8000));
-  const __m256i halves = _mm256_or_si256(_mm256_and_si256(codes, _mm256_set1_epi16(0x3f80)), sign);
+  // The sign fills the upper bits: one bit of it is too many.
+  const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(load_128(p)), 7);
+  const __m256i halves = _mm256_and_si256(shifted, _mm256_set1_epi16(-0x4001));
   return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
           _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
 }

@@ -136,11 +136,10 @@ QUIRE_LANE_INLINE F32 load_bfloat(const uint16_t* p) {
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16))};
 }
 QUIRE_LANE_INLINE F32 load_float8(const uint8_t* p) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  const __m256i codes = _mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 7);
-  const __m256i sign = _mm256_and_si256(_mm256_add_epi16(codes, codes), _mm256_set1_epi16(-0x8000));
-  const __m256i halves = _mm256_or_si256(_mm256_and_si256(codes, _mm256_set1_epi16(0x3f80)), sign);
-  return {_mm512_cvtph_ps(halves)};
+  const __m128i codes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  // The sign fills the upper bits: one bit of it is too many.
+  const __m256i shifted = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
+  return {_mm512_cvtph_ps(_mm256_and_si256(shifted, _mm256_set1_epi16(-0x4001)))};
 }
 QUIRE_LANE_INLINE void store_half(uint16_t* p, F32 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
