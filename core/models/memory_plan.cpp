@@ -6,11 +6,7 @@ namespace quire {
 namespace {
 
 TransformerMemoryPlan stage_memory(const Device& device, const StageSizes& sizes) {
-  return plan_transformer_memory(sizes.shape, sizes.kv, sizes.limits, device.table().activation_dtype);
-}
-
-uint64_t head_bytes(const Transformer& transformer) {
-  return transformer.head.projection.bytes() + transformer.head.norm.bytes();
+  return plan_transformer_memory(device.table(), sizes.shape, sizes.kv, sizes.limits);
 }
 
 }  // namespace
@@ -53,13 +49,14 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
         plan_stage(*stage.device, stage_sizes(place_of_stage(transformer, i), shape, options));
     bytes.layers = stage.rotary.inv_freq.bytes();
     for (const TransformerLayer& layer : stage.layers) {
-      bytes.layers += layer.bytes();
-      plan.layer_bytes.push_back(layer.bytes() + bytes.kv / stage.layers.size());
+      const uint64_t taken = layer.taken_bytes(*stage.device);
+      bytes.layers += taken;
+      plan.layer_bytes.push_back(taken + bytes.kv / stage.layers.size());
     }
     plan.devices[static_cast<size_t>(runs[i].device)] += bytes;
   }
-  plan.devices[static_cast<size_t>(runs.front().device)].embedding += transformer.embedding.table.bytes();
-  plan.devices[static_cast<size_t>(runs.back().device)].head += head_bytes(transformer);
+  plan.devices[static_cast<size_t>(runs.front().device)].embedding += transformer.embedding_taken_bytes();
+  plan.devices[static_cast<size_t>(runs.back().device)].head += transformer.head_taken_bytes();
   return plan;
 }
 
@@ -73,9 +70,10 @@ DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends, co
       plan_stage(*all.device, stage_sizes({1, true, crosses_backends, draws}, shape, options));
   DeviceDemand demand;
   demand.stage_bytes = all.rotary.inv_freq.bytes() + middle.workspace;
-  demand.embedding_bytes = transformer.embedding.table.bytes();
-  demand.head_bytes = head_bytes(transformer) + (last.workspace - middle.workspace);
-  for (const TransformerLayer& layer : all.layers) demand.layer_bytes.push_back(layer.bytes() + middle.kv);
+  demand.embedding_bytes = transformer.embedding_taken_bytes();
+  demand.head_bytes = transformer.head_taken_bytes() + (last.workspace - middle.workspace);
+  for (const TransformerLayer& layer : all.layers)
+    demand.layer_bytes.push_back(layer.taken_bytes(*all.device) + middle.kv);
   return demand;
 }
 

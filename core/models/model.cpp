@@ -94,7 +94,7 @@ void Model::make_synthetic(const SyntheticSpec& spec, const ModelOptions& option
   placement_ = placement_or_default(options.placement, *config_);
   transformer_ = build_transformer(*config_, *make_synthetic_weights(spec), options.devices, placement_,
                                    build_options(options));
-  stored_bytes_ = transformer_->weight_bytes();
+  stored_bytes_ = transformer_->taken_bytes();
 }
 
 std::unique_ptr<const ModelConfig> read_config(const FileSystem& files, const std::string& path) {
@@ -150,7 +150,7 @@ double Model::bits_per_weight() const {
 
 uint64_t Model::weight_bytes() const {
   (void)config();
-  return transformer_ ? transformer_->weight_bytes() : stored_bytes_;
+  return transformer_ ? transformer_->taken_bytes() : stored_bytes_;
 }
 
 const std::shared_ptr<const Transformer>& Model::transformer() const {

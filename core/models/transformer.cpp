@@ -1,11 +1,23 @@
 #include "core/models/transformer.h"
 
 namespace quire {
+namespace {
+
+uint64_t matrix_bytes(const TransformerLayer& layer) {
+  return layer.attention.qkv.bytes() + layer.attention.output.bytes() + layer.mlp.gate_up.bytes() +
+         layer.mlp.down.bytes();
+}
+
+}  // namespace
 
 uint64_t TransformerLayer::bytes() const {
-  return attention.norm.bytes() + attention.qkv.bytes() + attention.output.bytes() +
-         attention.q_norm.bytes() + attention.k_norm.bytes() + mlp.norm.bytes() + mlp.gate_up.bytes() +
-         mlp.down.bytes();
+  return matrix_bytes(*this) + attention.norm.bytes() + attention.q_norm.bytes() + attention.k_norm.bytes() +
+         mlp.norm.bytes();
+}
+
+uint64_t TransformerLayer::taken_bytes(const Device& device) const {
+  const uint64_t matrices = matrix_bytes(*this);
+  return device.taken_bytes(matrices) + (bytes() - matrices);
 }
 
 void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
@@ -23,8 +35,25 @@ void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
   if (is_last(stage_idx)) head.forward(pass);
 }
 
-uint64_t Transformer::weight_bytes() const {
-  uint64_t total = embedding.table.bytes() + head.projection.bytes() + head.norm.bytes();
+uint64_t Transformer::embedding_taken_bytes() const {
+  return stages.front().device->taken_bytes(embedding.table.bytes());
+}
+
+uint64_t Transformer::head_taken_bytes() const {
+  return stages.back().device->taken_bytes(head.projection.bytes()) + head.norm.bytes();
+}
+
+uint64_t Transformer::taken_bytes() const {
+  uint64_t total = embedding_taken_bytes() + head_taken_bytes();
+  for (const TransformerStage& stage : stages) {
+    total += stage.rotary.inv_freq.bytes();
+    for (const TransformerLayer& layer : stage.layers) total += layer.taken_bytes(*stage.device);
+  }
+  return total;
+}
+
+uint64_t Transformer::step_bytes() const {
+  uint64_t total = head.projection.bytes() + head.norm.bytes();
   for (const TransformerStage& stage : stages) {
     total += stage.rotary.inv_freq.bytes();
     for (const TransformerLayer& layer : stage.layers) total += layer.bytes();

@@ -15,7 +15,9 @@ struct TransformerLayer {
   AttentionLayer attention;
   MlpLayer mlp;
 
-  uint64_t bytes() const;
+  uint64_t bytes() const;  // of its weights
+  // Device memory that they take: the matrices were prepared together.
+  uint64_t taken_bytes(const Device& device) const;
 };
 
 // Layers that follow each other on one device, and the rotary angles they share.
@@ -39,10 +41,12 @@ struct Transformer {
 
   bool is_last(size_t stage_idx) const { return stage_idx + 1 == stages.size(); }
 
-  // Device memory of all weights.
-  uint64_t weight_bytes() const;
-  // Of them, what a step reads: of the embedding table it reads a row or two.
-  uint64_t step_bytes() const { return weight_bytes() - embedding.table.bytes(); }
+  // Device memory that all weights take.
+  uint64_t taken_bytes() const;
+  uint64_t embedding_taken_bytes() const;
+  uint64_t head_taken_bytes() const;
+  // Bytes of weights that a step reads: all but the embedding table, of which it reads a row or two.
+  uint64_t step_bytes() const;
   // Multiplications and additions of the layers' matrices for one token; those of the head for one row of
   // logits.
   int64_t token_ops() const;

@@ -1,6 +1,7 @@
 #include "core/models/transformer_builder.h"
 
 #include <array>
+#include <deque>
 
 #include <fmt/core.h>
 
@@ -10,7 +11,8 @@
 namespace quire {
 namespace {
 
-// Builds pieces of a transformer on one device.
+// Builds one piece of a transformer on its device: the matrices of a piece are prepared together, when all of
+// them have been read.
 class PieceBuilder {
  public:
   PieceBuilder(const ModelConfig& config, WeightProvider& weights, std::shared_ptr<Device> device,
@@ -28,7 +30,13 @@ class PieceBuilder {
     return layer;
   }
 
-  TransformerLayer layer(int32_t index) { return {attention(index), mlp(index)}; }
+  TransformerLayer layer(int32_t index) {
+    TransformerLayer layer;
+    add_attention(index, layer.attention);
+    add_mlp(index, layer.mlp);
+    prepare_matrices();
+    return layer;
+  }
 
   EmbeddingLayer embedding() {
     const HostTensor stored = table();
@@ -48,11 +56,13 @@ class PieceBuilder {
     head.vocab_size = config_.vocab_size;
     const std::string head_key(spec_.keys.head);
     if (weights_.has_linear(head_key)) {
-      const LinearWeight projection = linear(head_key, config_.hidden_size, config_.vocab_size, false);
-      head.projection = prepare(head_key, {projection.source()});
+      request(head.projection, head_key,
+              {linear(head_key, config_.hidden_size, config_.vocab_size, false).source()});
+      prepare_matrices();
     } else if (config_.tied_embeddings) {
       const HostTensor tied = table();
-      head.projection = prepare(embedding_name(), {tied_source(tied)});
+      request(head.projection, embedding_name(), {tied_source(tied)});
+      prepare_matrices();
     } else {
       throw Error(ErrorCode::format,
                   "the tensor {}.weight is missing, and config.json does not tie the embeddings", head_key);
@@ -61,36 +71,33 @@ class PieceBuilder {
   }
 
  private:
-  AttentionLayer attention(int32_t index) {
-    AttentionLayer layer;
+  void add_attention(int32_t index, AttentionLayer& layer) {
     const kernels::HeadShape& heads = config_.heads;
     const int32_t query_columns = heads.num_heads * heads.head_dim;
     const int32_t kv_columns = heads.num_kv_heads * heads.head_dim;
     layer.norm = norm(layer_key(spec_, index, spec_.keys.attention_norm));
 
     const std::string query_key = layer_key(spec_, index, spec_.keys.query);
-    const LinearWeight query = linear(query_key, config_.hidden_size, query_columns, config_.qkv_bias);
-    const LinearWeight key =
+    const LinearWeight& query = linear(query_key, config_.hidden_size, query_columns, config_.qkv_bias);
+    const LinearWeight& key =
         linear(layer_key(spec_, index, spec_.keys.key), config_.hidden_size, kv_columns, config_.qkv_bias);
-    const LinearWeight value =
+    const LinearWeight& value =
         linear(layer_key(spec_, index, spec_.keys.value), config_.hidden_size, kv_columns, config_.qkv_bias);
-    layer.qkv = prepare(query_key, {query.source(), key.source(), value.source()});
+    request(layer.qkv, query_key, {query.source(), key.source(), value.source()});
 
     const std::string output_key = layer_key(spec_, index, spec_.keys.attention_output);
-    const LinearWeight output =
+    const LinearWeight& output =
         linear(output_key, query_columns, config_.hidden_size, config_.attention_output_bias);
-    layer.output = prepare(output_key, {output.source()});
+    request(layer.output, output_key, {output.source()});
 
     layer.heads = heads;
     layer.rope = spec_.rope_style;
     layer.rotary_dim = config_.rotary_dim;
     layer.scale = config_.attention_scale;
     layer.sliding_window = config_.sliding_windows[static_cast<size_t>(index)];
-    return layer;
   }
 
-  MlpLayer mlp(int32_t index) {
-    MlpLayer layer;
+  void add_mlp(int32_t index, MlpLayer& layer) {
     const int32_t hidden = config_.hidden_size;
     const int32_t intermediate = config_.intermediate_size;
     layer.norm = norm(layer_key(spec_, index, spec_.keys.mlp_norm));
@@ -100,21 +107,20 @@ class PieceBuilder {
 
     const std::string down_key = layer_key(spec_, index, spec_.keys.down);
     const std::string up_key = layer_key(spec_, index, spec_.keys.up);
-    LinearWeight down = linear(down_key, intermediate, hidden, config_.mlp_bias);
-    LinearWeight up = linear(up_key, hidden, intermediate, config_.mlp_bias);
+    LinearWeight& down = linear(down_key, intermediate, hidden, config_.mlp_bias);
+    LinearWeight& up = linear(up_key, hidden, intermediate, config_.mlp_bias);
     if (spec_.gated_mlp) {
-      LinearWeight gate =
+      LinearWeight& gate =
           linear(layer_key(spec_, index, spec_.keys.gate), hidden, intermediate, config_.mlp_bias);
       const std::array<LinearWeight*, 2> producers = {&gate, &up};
       fold_row_order(down, producers);
-      layer.gate_up = prepare(up_key, {gate.source(), up.source()});
+      request(layer.gate_up, up_key, {gate.source(), up.source()});
     } else {
       const std::array<LinearWeight*, 1> producers = {&up};
       fold_row_order(down, producers);
-      layer.gate_up = prepare(up_key, {up.source()});
+      request(layer.gate_up, up_key, {up.source()});
     }
-    layer.down = prepare(down_key, {down.source()});
-    return layer;
+    request(layer.down, down_key, {down.source()});
   }
 
   std::string embedding_name() const { return std::string(spec_.keys.embedding) + ".weight"; }
@@ -143,7 +149,8 @@ class PieceBuilder {
     return layer;
   }
 
-  LinearWeight linear(const std::string& key, int32_t num_in, int32_t num_out, bool needs_bias) {
+  // Stays until the piece is built.
+  LinearWeight& linear(const std::string& key, int32_t num_in, int32_t num_out, bool needs_bias) {
     LinearRequest request;
     request.key = key;
     request.num_in = num_in;
@@ -153,14 +160,21 @@ class PieceBuilder {
     request.gptq_group_size = config_.quantization.gptq_group_size;
     request.fp8_block_out = config_.quantization.fp8_block_out;
     request.fp8_block_in = config_.quantization.fp8_block_in;
-    return weights_.linear(request);
+    return read_.emplace_back(weights_.linear(request));
   }
 
-  PreparedWeight prepare(const std::string& key, std::initializer_list<WeightSource> parts) {
-    const gsl::span<const WeightSource> all(parts.begin(), parts.size());
-    const std::string what = "preparing " + key;
-    return mode_ == BuildMode::plan ? PreparedWeight::planned_matrix(*device_, all, what)
-                                    : PreparedWeight::matrix(device_, all, what);
+  void request(PreparedWeight& target, const std::string& key, std::vector<WeightSource> parts) {
+    requests_.push_back({std::move(parts), &target});
+    requested_keys_ += (requested_keys_.empty() ? "" : ", ") + key;
+  }
+
+  void prepare_matrices() {
+    const std::string what = "preparing " + requested_keys_;
+    if (mode_ == BuildMode::plan) {
+      PreparedWeight::plan_matrices(*device_, requests_, what);
+    } else {
+      PreparedWeight::prepare_matrices(device_, requests_, what);
+    }
   }
 
   DeviceBuffer floats(const std::vector<float>& values, std::string_view what) const {
@@ -173,6 +187,9 @@ class PieceBuilder {
   WeightProvider& weights_;
   const std::shared_ptr<Device> device_;
   const BuildMode mode_;
+  std::deque<LinearWeight> read_;  // what requests point to
+  std::vector<MatrixRequest> requests_;
+  std::string requested_keys_;  // for messages
 };
 
 Transformer empty_stages(gsl::span<const std::shared_ptr<Device>> devices, const Placement& placement) {

@@ -10,8 +10,12 @@ namespace {
 // The activation buffers of one step, in bytes.
 struct WorkspaceBytes {
   uint64_t hidden, normed, qkv, attention, gate_up, activated, rope, logits;
-  uint64_t total() const {
-    return hidden + normed + qkv + attention + gate_up + activated + 2 * rope + logits;
+  // Each a piece of its own.
+  uint64_t taken(const KernelTable& table) const {
+    uint64_t total = 0;
+    for (const uint64_t bytes : {hidden, normed, qkv, attention, gate_up, activated, rope, rope, logits})
+      total += table.taken_bytes(bytes);
+    return total;
   }
 };
 
@@ -42,19 +46,22 @@ WorkspaceBytes workspace_bytes(const TransformerShape& shape, const StepLimits& 
   return out;
 }
 
-uint64_t kv_bytes_per_layer(const kernels::KvShape& kv) {
-  return kernels::kv_data_bytes(kv, kv.key_format) + kernels::kv_data_bytes(kv, kv.value_format) +
-         kernels::kv_scale_bytes(kv, kv.key_format) + kernels::kv_scale_bytes(kv, kv.value_format);
+uint64_t kv_bytes_per_layer(const KernelTable& table, const kernels::KvShape& kv) {
+  uint64_t total = 0;
+  for (const kernels::KvFormat format : {kv.key_format, kv.value_format})
+    total += table.taken_bytes(kernels::kv_data_bytes(kv, format)) +
+             table.taken_bytes(kernels::kv_scale_bytes(kv, format));
+  return total;
 }
 
 }  // namespace
 
-TransformerMemoryPlan plan_transformer_memory(const TransformerShape& shape, const kernels::KvShape& kv,
-                                              const StepLimits& limits, kernels::DType activation_dtype) {
+TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
+                                              const kernels::KvShape& kv, const StepLimits& limits) {
   TransformerMemoryPlan plan;
-  plan.kv_bytes =
-      checked_mul<uint64_t>(static_cast<uint64_t>(shape.num_layers), kv_bytes_per_layer(kv), "KV cache");
-  plan.activation_bytes = workspace_bytes(shape, limits, activation_dtype).total();
+  plan.kv_bytes = checked_mul<uint64_t>(static_cast<uint64_t>(shape.num_layers),
+                                        kv_bytes_per_layer(table, kv), "KV cache");
+  plan.activation_bytes = workspace_bytes(shape, limits, table.activation_dtype).taken(table);
   return plan;
 }
 

@@ -31,8 +31,8 @@ struct TransformerMemoryPlan {
   uint64_t total_bytes() const { return kv_bytes + activation_bytes; }
 };
 
-TransformerMemoryPlan plan_transformer_memory(const TransformerShape& shape, const kernels::KvShape& kv,
-                                              const StepLimits& limits, kernels::DType activation_dtype);
+TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
+                                              const kernels::KvShape& kv, const StepLimits& limits);
 
 // Throws ErrorCode::out_of_memory with the bytes of the buffer that did not fit; nothing stays taken.
 class TransformerMemory {

@@ -1,6 +1,7 @@
 #include "core/tensor/device.h"
 
 #include <array>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -22,6 +23,13 @@ ErrorCode code_of(kernels::Status status) {
       return ErrorCode::device_lost;
   }
   return ErrorCode::internal;
+}
+
+std::vector<kernels::MatrixSource> sources_of(gsl::span<const MatrixRequest> requests) {
+  std::vector<kernels::MatrixSource> sources;
+  for (const MatrixRequest& request : requests)
+    sources.push_back({request.parts.data(), gsl::narrow<int32_t>(request.parts.size())});
+  return sources;
 }
 
 }  // namespace
@@ -114,15 +122,27 @@ PreparedWeight::PreparedWeight(const std::shared_ptr<Device>& device, kernels::W
     : weight_(weight, [device](kernels::Weight* w) { device->table().release_weight(device->handle(), w); }),
       bytes_(device->table().weight_bytes(weight)) {}
 
-PreparedWeight PreparedWeight::matrix(const std::shared_ptr<Device>& device,
-                                      gsl::span<const WeightSource> parts, std::string_view what) {
-  kernels::Weight* weight = nullptr;
-  device->check(device->table().prepare_weight(device->handle(), parts.data(),
-                                               gsl::narrow<int32_t>(parts.size()), &weight),
+void PreparedWeight::prepare_matrices(const std::shared_ptr<Device>& device,
+                                      gsl::span<const MatrixRequest> requests, std::string_view what) {
+  const std::vector<kernels::MatrixSource> sources = sources_of(requests);
+  std::vector<kernels::Weight*> weights(requests.size(), nullptr);
+  device->check(device->table().prepare_weights(device->handle(), sources.data(),
+                                                gsl::narrow<int32_t>(sources.size()), weights.data()),
                 what);
-  PreparedWeight prepared(device, weight);
-  for (const WeightSource& part : parts) prepared.num_products_ += int64_t{part.num_in} * part.num_out;
-  return prepared;
+  const auto release_the_rest = gsl::finally([&] {
+    for (kernels::Weight* weight : weights)
+      if (weight != nullptr) device->table().release_weight(device->handle(), weight);
+  });
+  std::vector<PreparedWeight> prepared;
+  for (kernels::Weight*& weight : weights) {
+    prepared.emplace_back();
+    prepared.back() = PreparedWeight(device, std::exchange(weight, nullptr));
+  }
+  for (size_t i = 0; i < requests.size(); ++i) {
+    for (const WeightSource& part : requests[i].parts)
+      prepared[i].num_products_ += int64_t{part.num_in} * part.num_out;
+    *requests[i].target = prepared[i];
+  }
 }
 
 PreparedWeight PreparedWeight::table(const std::shared_ptr<Device>& device, kernels::DType dtype,
@@ -132,13 +152,14 @@ PreparedWeight PreparedWeight::table(const std::shared_ptr<Device>& device, kern
   return PreparedWeight(device, weight);
 }
 
-PreparedWeight PreparedWeight::planned_matrix(const Device& device, gsl::span<const WeightSource> parts,
-                                              std::string_view what) {
-  PreparedWeight planned;
-  device.check(device.table().plan_weight(device.handle(), parts.data(), gsl::narrow<int32_t>(parts.size()),
-                                          &planned.bytes_),
+void PreparedWeight::plan_matrices(const Device& device, gsl::span<const MatrixRequest> requests,
+                                   std::string_view what) {
+  const std::vector<kernels::MatrixSource> sources = sources_of(requests);
+  std::vector<uint64_t> bytes(requests.size(), 0);
+  device.check(device.table().plan_weights(device.handle(), sources.data(),
+                                           gsl::narrow<int32_t>(sources.size()), bytes.data()),
                what);
-  return planned;
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].target->bytes_ = bytes[i];
 }
 
 PreparedWeight PreparedWeight::planned_table(const Device& device, kernels::DType dtype, int32_t rows,

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <gsl/gsl>
 
@@ -45,6 +46,8 @@ class Device {
 
   // Gives back what loads keep for the next one.
   void trim() const { table_->trim(handle_); }
+  // What one piece of so many bytes takes of it.
+  uint64_t taken_bytes(uint64_t bytes) const { return table_->taken_bytes(bytes); }
   // What all that was made on it has taken.
   kernels::MemoryUse memory_use() const;
 
@@ -81,17 +84,26 @@ class DeviceBuffer {
   size_t bytes_ = 0;
 };
 
+class PreparedWeight;
+
+// A matrix on its way to a device, and where it will be found.
+struct MatrixRequest {
+  std::vector<WeightSource> parts;
+  PreparedWeight* target = nullptr;
+};
+
 // A matrix or table in a backend's own layout.
 class PreparedWeight {
  public:
   PreparedWeight() = default;
-  static PreparedWeight matrix(const std::shared_ptr<Device>& device, gsl::span<const WeightSource> parts,
+  // Matrices that go together: they may share a piece of memory. All targets are set, or none.
+  static void prepare_matrices(const std::shared_ptr<Device>& device, gsl::span<const MatrixRequest> requests,
                                std::string_view what);
   static PreparedWeight table(const std::shared_ptr<Device>& device, kernels::DType dtype, const void* data,
                               int32_t rows, int32_t columns, std::string_view what);
   // Ones that say how large they would be and take nothing. Sources need no codes, scales and values.
-  static PreparedWeight planned_matrix(const Device& device, gsl::span<const WeightSource> parts,
-                                       std::string_view what);
+  static void plan_matrices(const Device& device, gsl::span<const MatrixRequest> requests,
+                            std::string_view what);
   static PreparedWeight planned_table(const Device& device, kernels::DType dtype, int32_t rows,
                                       int32_t columns, std::string_view what);
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/table_entries.h"
@@ -114,31 +116,48 @@ uint64_t part_bytes(const WeightPart& part) {
          part.scales.bytes();
 }
 
+Status refuse_unsound(Device& device, const char* doing, const MatrixSource* matrices, int32_t num_matrices) {
+  for (int32_t i = 0; i < num_matrices; ++i) {
+    int32_t part = 0;
+    const char* fault = fault_of(matrices[i].parts, matrices[i].num_parts, part);
+    if (fault != nullptr)
+      return fail(&device, Status::invalid_argument, "%s: matrix %d, part %d: %s", doing, i, part, fault);
+  }
+  return Status::ok;
+}
+
+std::unique_ptr<Weight> prepare_matrix(Device& device, const MatrixSource& matrix) {
+  const WeightLayout layout = lay_out_weight(matrix.parts, matrix.num_parts);
+  auto made = std::make_unique<Weight>();
+  made->num_in = matrix.parts[0].num_in;
+  for (const std::vector<int32_t>& order : layout.orders)
+    made->orders.push_back(keep_order(device, order, made->num_in));
+  for (int32_t i = 0; i < matrix.num_parts; ++i)
+    add_part(device, matrix.parts[i], layout.parts[static_cast<size_t>(i)], *made);
+  return made;
+}
+
 }  // namespace
 
-Status plan_weight(Device* device, const WeightSource* parts, int32_t num_parts, uint64_t* bytes) {
-  int32_t part = 0;
-  if (const char* fault = fault_of(parts, num_parts, part))
-    return fail(device, Status::invalid_argument, "plan_weight: part %d: %s", part, fault);
+Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes) {
+  if (const Status s = refuse_unsound(*device, "plan_weights", matrices, num_matrices); s != Status::ok)
+    return s;
   return guarded(device, "weights", [&] {
-    *bytes = lay_out_weight(parts, num_parts).bytes();
+    for (int32_t i = 0; i < num_matrices; ++i)
+      bytes[i] = lay_out_weight(matrices[i].parts, matrices[i].num_parts).bytes();
     return Status::ok;
   });
 }
 
-Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_parts, Weight** weight) {
-  int32_t part = 0;
-  if (const char* fault = fault_of(parts, num_parts, part))
-    return fail(device, Status::invalid_argument, "prepare_weight: part %d: %s", part, fault);
+Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights) {
+  std::fill_n(weights, num_matrices, nullptr);
+  if (const Status s = refuse_unsound(*device, "prepare_weights", matrices, num_matrices); s != Status::ok)
+    return s;
   return guarded(device, "weights", [&] {
-    const WeightLayout layout = lay_out_weight(parts, num_parts);
-    auto made = std::make_unique<Weight>();
-    made->num_in = parts[0].num_in;
-    for (const std::vector<int32_t>& order : layout.orders)
-      made->orders.push_back(keep_order(*device, order, made->num_in));
-    for (int32_t i = 0; i < num_parts; ++i)
-      add_part(*device, parts[i], layout.parts[static_cast<size_t>(i)], *made);
-    *weight = made.release();
+    std::vector<std::unique_ptr<Weight>> made;
+    made.reserve(static_cast<size_t>(num_matrices));
+    for (int32_t i = 0; i < num_matrices; ++i) made.push_back(prepare_matrix(*device, matrices[i]));
+    for (std::unique_ptr<Weight>& weight : made) *weights++ = weight.release();
     return Status::ok;
   });
 }

@@ -8,6 +8,7 @@ namespace quire::kernels::cpu_entries {
 // memory.cpp
 void describe_failure(const Device* device, char* text, size_t size);
 void memory_use(const Device* device, MemoryUse* use);
+uint64_t taken_bytes(uint64_t bytes);
 Status allocate(Device* device, size_t bytes, void** memory);
 void release(Device* device, void* memory);
 void trim(Device* device);
@@ -17,12 +18,12 @@ Status fill(Device* device, void* target, uint8_t byte, size_t bytes);
 Status copy_page(Context* context, const CopyPageParams* params);
 
 // prepare.cpp
-Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_parts, Weight** weight);
+Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights);
 Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
                      Weight** weight);
 void release_weight(Device* device, Weight* weight);
 uint64_t weight_bytes(const Weight* weight);
-Status plan_weight(Device* device, const WeightSource* parts, int32_t num_parts, uint64_t* bytes);
+Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes);
 Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes);
 
 // dequantize.cpp

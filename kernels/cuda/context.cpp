@@ -28,7 +28,7 @@ class Builder {
   template <typename T>
   void take(T*& target, size_t count, const char* what) {
     if (status_ != Status::ok) return;
-    use_.held_bytes += count * sizeof(T);
+    use_.held_bytes += taken_bytes(count * sizeof(T));
     if (mode_ == Mode::count) return;
     void* memory = nullptr;
     status_ = device_.allocate(count * sizeof(T), &memory, what);

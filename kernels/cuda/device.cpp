@@ -59,16 +59,24 @@ Status Stage::open() {
 
 Status Stage::reserve(size_t bytes) {
   if (bytes <= scratch_bytes_) return Status::ok;
-  static_cast<void>(cudaStreamSynchronize(stream_));
-  device_.release(scratch_);
-  scratch_ = nullptr;
-  scratch_bytes_ = 0;
+  give_scratch_back();
   void* memory = nullptr;
   const Status status = device_.allocate(bytes, &memory, "taking staging memory");
   if (status != Status::ok) return status;
   scratch_ = static_cast<uint8_t*>(memory);
   scratch_bytes_ = bytes;
   return Status::ok;
+}
+
+void Stage::shrink() {
+  if (scratch_bytes_ > kKeptBytes) give_scratch_back();
+}
+
+void Stage::give_scratch_back() {
+  static_cast<void>(cudaStreamSynchronize(stream_));
+  device_.release(scratch_);
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
 }
 
 cudaError_t Stage::send(size_t offset, const void* host, size_t bytes) {
@@ -139,10 +147,11 @@ size_t Device::forget(void* memory) {
 Status Device::allocate(size_t bytes, void** memory, const char* what) {
   *memory = nullptr;
   if (!enter()) return Status::device_lost;
-  if (!meter->take(bytes)) return refuse_memory(bytes, what);
+  const uint64_t taken = taken_bytes(bytes);
+  if (!meter->take(taken)) return refuse_memory(bytes, what);
   const cudaError_t error = cudaMalloc(memory, std::max<size_t>(bytes, 256));
-  if (error == cudaSuccess) return keep(*memory, bytes);
-  meter->give_back(bytes);
+  if (error == cudaSuccess) return keep(*memory, taken);
+  meter->give_back(taken);
   if (error != cudaErrorMemoryAllocation) return check(error, what);
   static_cast<void>(cudaGetLastError());
   return refuse_memory(bytes, what);
@@ -191,6 +200,7 @@ StageLease::StageLease(Device& device) : device_(device) {
 }
 
 StageLease::~StageLease() {
+  if (status_ == Status::ok) stage_->shrink();
   const std::scoped_lock lock(device_.stage_mutex);
   if (status_ == Status::ok) {
     device_.idle_stages.push_back(std::move(stage_));

@@ -21,10 +21,18 @@ namespace quire::kernels {
 class MatrixLibrary;
 struct Device;
 
+// The driver gives pieces of more than half a page in whole pages of their own; smaller ones share pages.
+constexpr uint64_t kPageBytes = uint64_t{2} << 20;
+constexpr uint64_t taken_bytes(uint64_t bytes) {
+  return bytes <= kPageBytes / 2 ? bytes : (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
+}
+
 // A stream with two pinned buffers: one is filled by the CPU while the other travels. One thread at a time.
 class Stage {
  public:
   static constexpr size_t kChunkBytes = size_t{8} << 20;
+  // Of scratch that outlives a lease: a head takes hundreds of MiB, once.
+  static constexpr size_t kKeptBytes = size_t{64} << 20;
 
   explicit Stage(Device& device) : device_(device) {}
   Stage(const Stage&) = delete;
@@ -34,12 +42,16 @@ class Stage {
   Status open();
   // Device scratch for raw weights; what it held is gone.
   Status reserve(size_t bytes);
+  // Gives back what is more than to be kept.
+  void shrink();
   // Queues host bytes into the scratch at `offset`.
   cudaError_t send(size_t offset, const void* host, size_t bytes);
   uint8_t* scratch() const { return scratch_; }
   cudaStream_t stream() const { return stream_; }
 
  private:
+  void give_scratch_back();
+
   Device& device_;
   cudaStream_t stream_ = nullptr;
   std::array<void*, 2> pinned_{};
@@ -68,7 +80,7 @@ struct Device {
   std::unique_ptr<MemoryMeter> meter;
   std::mutex buffers_mutex;
   std::unordered_map<void*, size_t>
-      buffers;  // held, device and pinned, with their bytes; guarded by buffers_mutex
+      buffers;  // held, device and pinned, with the bytes they take; guarded by buffers_mutex
   std::mutex failure_mutex;
   std::string failure;
 
@@ -121,6 +133,21 @@ struct WeightGroup {
   const int32_t* device_row_place = nullptr;  // input feature -> stored row
 };
 
+// A piece of device memory that the weights in it keep.
+class WeightMemory {
+ public:
+  explicit WeightMemory(Device& device) : device_(device) {}
+  WeightMemory(const WeightMemory&) = delete;
+  WeightMemory& operator=(const WeightMemory&) = delete;
+  ~WeightMemory() { device_.release(memory_); }
+  Status take(size_t bytes, const char* what) { return device_.allocate(bytes, &memory_, what); }
+  uint8_t* data() const { return static_cast<uint8_t*>(memory_); }
+
+ private:
+  Device& device_;
+  void* memory_ = nullptr;
+};
+
 struct Weight {
   std::vector<WeightGroup> groups;
   std::vector<std::vector<int32_t>> column_orders;  // of each part; empty: in order
@@ -131,19 +158,18 @@ struct Weight {
   const void* table = nullptr;
   DType table_dtype = DType::f16;
 
-  Device* device = nullptr;
-  std::vector<void*> memory;
+  std::shared_ptr<WeightMemory> memory;
   uint64_t bytes = 0;
 };
 
 // Table entries of weights (weight_prepare.cpp).
-Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_parts, Weight** weight);
+Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights);
 Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
                      Weight** weight);
 void release_weight(Device* device, Weight* weight);
 uint64_t weight_bytes(const Weight* weight);
 void trim(Device* device);
-Status plan_weight(Device* device, const WeightSource* parts, int32_t num_parts, uint64_t* bytes);
+Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes);
 Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes);
 Status dequantize(Device* device, const Weight* weight, float* host);
 

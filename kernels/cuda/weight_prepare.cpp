@@ -50,27 +50,16 @@ size_t num_scales(const WeightSource& source) {
 
 class Preparer {
  public:
-  Preparer(Device& device, Weight& weight, StageLease& stage)
-      : device_(device), weight_(weight), stage_(stage) {}
+  // Into `memory`, of the size of the weight's layout.
+  Preparer(Device& device, Weight& weight, StageLease& stage, uint8_t* memory)
+      : device_(device), weight_(weight), stage_(stage), next_(memory), left_(weight.bytes) {}
 
   Status part(const PartPlan& plan, Part& part);
   Status group_rows(WeightGroup& group);
   Status bias(const WeightSource* parts, int32_t num_parts);
 
-  // The one piece of device memory that holds all of the weight.
-  Status take_all(size_t bytes) {
-    void* memory = nullptr;
-    const Status status = device_.allocate(bytes, &memory, "taking memory for weights");
-    if (status != Status::ok) return status;
-    weight_.memory.push_back(memory);
-    weight_.bytes = bytes;
-    next_ = static_cast<uint8_t*>(memory);
-    left_ = bytes;
-    return Status::ok;
-  }
-
  private:
-  // The next bytes of it, in the order of the layout.
+  // The next bytes, in the order of the layout.
   Status take(size_t bytes, void** memory) {
     const size_t padded = padded_bytes(bytes);
     if (padded > left_) return device_.fail(Status::invalid_argument, "a weight larger than its layout");
@@ -96,8 +85,8 @@ class Preparer {
   Device& device_;
   Weight& weight_;
   StageLease& stage_;
-  uint8_t* next_ = nullptr;
-  size_t left_ = 0;
+  uint8_t* next_;
+  size_t left_;
 };
 
 Status Preparer::send(std::vector<Piece*> pieces) {
@@ -255,7 +244,9 @@ struct WeightLayout {
   }
 };
 
-Status lay_out(Device& device, const WeightSource* parts, int32_t num_parts, WeightLayout& layout) {
+Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout) {
+  const WeightSource* parts = matrix.parts;
+  const int32_t num_parts = matrix.num_parts;
   if (num_parts < 1 || num_parts > kMaxParts)
     return device.fail(Status::invalid_argument, "a matrix of more than three parts");
   layout.plans.resize(static_cast<size_t>(num_parts));
@@ -274,13 +265,12 @@ Status lay_out(Device& device, const WeightSource* parts, int32_t num_parts, Wei
   return Status::ok;
 }
 
-Status build(Device& device, const WeightSource* parts, int32_t num_parts, Weight& weight) {
-  WeightLayout layout;
-  if (const Status s = lay_out(device, parts, num_parts, layout); s != Status::ok) return s;
-  StageLease stage(device);
-  if (stage.status() != Status::ok) return stage.status();
-  Preparer preparer(device, weight, stage);
-  if (const Status s = preparer.take_all(layout.bytes()); s != Status::ok) return s;
+Status build(Device& device, const MatrixSource& matrix, const WeightLayout& layout, StageLease& stage,
+             uint8_t* memory, Weight& weight) {
+  const WeightSource* parts = matrix.parts;
+  const int32_t num_parts = matrix.num_parts;
+  weight.bytes = layout.bytes();
+  Preparer preparer(device, weight, stage, memory);
   weight.num_rows = parts[0].num_in;
   weight.groups.resize(layout.first_of_group.size());
   for (int32_t p = 0; p < num_parts; ++p) {
@@ -308,25 +298,40 @@ Status build(Device& device, const WeightSource* parts, int32_t num_parts, Weigh
 
 }  // namespace
 
-Status prepare_weight(Device* device, const WeightSource* parts, int32_t num_parts, Weight** weight) {
-  *weight = nullptr;
+// All matrices in one piece of memory: they cost the rest of one page and not of one each.
+Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights) {
+  std::fill_n(weights, num_matrices, nullptr);
   if (!device->enter()) return Status::device_lost;
-  auto made = std::make_unique<Weight>();
-  made->device = device;
-  const Status status = build(*device, parts, num_parts, *made);
-  if (status != Status::ok) {
-    release_weight(device, made.release());
-    return status;
+  std::vector<WeightLayout> layouts(static_cast<size_t>(num_matrices));
+  size_t bytes = 0;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (const Status s = lay_out(*device, matrices[i], layouts[i]); s != Status::ok) return s;
+    bytes += layouts[i].bytes();
   }
-  *weight = made.release();
+  StageLease stage(*device);
+  if (stage.status() != Status::ok) return stage.status();
+  const auto memory = std::make_shared<WeightMemory>(*device);
+  if (const Status s = memory->take(bytes, "taking memory for weights"); s != Status::ok) return s;
+  std::vector<std::unique_ptr<Weight>> made;
+  uint8_t* place = memory->data();
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    made.push_back(std::make_unique<Weight>());
+    made.back()->memory = memory;
+    const Status s = build(*device, matrices[i], layouts[i], stage, place, *made.back());
+    if (s != Status::ok) return s;
+    place += layouts[i].bytes();
+  }
+  for (std::unique_ptr<Weight>& weight : made) *weights++ = weight.release();
   return Status::ok;
 }
 
-Status plan_weight(Device* device, const WeightSource* parts, int32_t num_parts, uint64_t* bytes) {
-  WeightLayout layout;
-  const Status status = lay_out(*device, parts, num_parts, layout);
-  *bytes = status == Status::ok ? layout.bytes() : 0;
-  return status;
+Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes) {
+  for (int32_t i = 0; i < num_matrices; ++i) {
+    WeightLayout layout;
+    if (const Status s = lay_out(*device, matrices[i], layout); s != Status::ok) return s;
+    bytes[i] = layout.bytes();
+  }
+  return Status::ok;
 }
 
 Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) {
@@ -344,28 +349,20 @@ Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows
   if (!device->enter()) return Status::device_lost;
   auto made = std::make_unique<Weight>();
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * dtype_bytes(dtype);
-  void* memory = nullptr;
-  Status status = device->allocate(bytes, &memory, "taking memory for an embedding table");
+  made->memory = std::make_shared<WeightMemory>(*device);
+  Status status = made->memory->take(bytes, "taking memory for an embedding table");
   if (status != Status::ok) return status;
-  made->device = device;
-  made->memory.push_back(memory);
   made->bytes = bytes;
-  made->table = memory;
+  made->table = made->memory->data();
   made->table_dtype = dtype;
   made->num_rows = rows;
   made->num_columns = columns;
-  status = device->table.upload(device, memory, data, bytes);
-  if (status != Status::ok) {
-    release_weight(device, made.release());
-    return status;
-  }
-  *weight = made.release();
-  return Status::ok;
+  status = device->table.upload(device, made->memory->data(), data, bytes);
+  if (status == Status::ok) *weight = made.release();
+  return status;
 }
 
-void release_weight(Device* device, Weight* weight) {
-  if (weight == nullptr) return;
-  for (void* memory : weight->memory) device->release(memory);
+void release_weight(Device*, Weight* weight) {
   delete weight;
 }
 

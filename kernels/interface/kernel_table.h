@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 5;
+inline constexpr uint32_t kBackendAbi = 6;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -73,6 +73,9 @@ struct KernelTable {
   void (*memory_use)(const Device* device, MemoryUse* use) = nullptr;
 
   // Memory. Addresses are aligned to 256 bytes; the content is undefined. release(nullptr) is a no-op.
+  // taken_bytes: what one piece of so many bytes takes of the device, in whole pages where the device has
+  // them; so is all that memory_use counts.
+  uint64_t (*taken_bytes)(uint64_t bytes) = nullptr;
   Status (*allocate)(Device* device, size_t bytes, void** memory) = nullptr;
   void (*release)(Device* device, void* memory) = nullptr;
   // Synchronous copies, for loading and tests.
@@ -84,18 +87,20 @@ struct KernelTable {
   void (*trim)(Device* device) = nullptr;
 
   // Weights. A matrix may have several parts that share their input (q, k, v; gate, up): its output is
-  // theirs side by side. Any thread; nothing stays taken on failure.
-  Status (*prepare_weight)(Device* device, const WeightSource* parts, int32_t num_parts,
-                           Weight** weight) = nullptr;
+  // theirs side by side. Matrices that are prepared together may lie in one piece of memory, which then goes
+  // with the last of them. Any thread; nothing stays taken on failure, and every weight is null then.
+  Status (*prepare_weights)(Device* device, const MatrixSource* matrices, int32_t num_matrices,
+                            Weight** weights) = nullptr;
   // An embedding table, [V, H] row-major as stored.
   Status (*prepare_table)(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
                           Weight** weight) = nullptr;
   void (*release_weight)(Device* device, Weight* weight) = nullptr;
-  uint64_t (*weight_bytes)(const Weight* weight) = nullptr;  // device memory taken
-  // What the two above will take, in bytes: told by what lays the matrix out. Of a source it needs all but
-  // the codes, scales and values: pointers to those may be null.
-  Status (*plan_weight)(Device* device, const WeightSource* parts, int32_t num_parts,
-                        uint64_t* bytes) = nullptr;
+  uint64_t (*weight_bytes)(const Weight* weight) = nullptr;  // of device memory
+  // What weight_bytes will be of each, told by what lays the matrix out. taken_bytes of the sum is what those
+  // that are prepared together take. Of a source it needs all but the codes, scales and values: pointers to
+  // those may be null.
+  Status (*plan_weights)(Device* device, const MatrixSource* matrices, int32_t num_matrices,
+                         uint64_t* bytes) = nullptr;
   Status (*plan_table)(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) = nullptr;
   // The matrix as [K, N] f32 in host memory: rows in the order of the input features, columns in that of the
   // outputs, prescale applied, each element rounded to f16 where the format is quantized. For tests,
@@ -153,6 +158,13 @@ struct KernelTable {
   // Multiplications and additions per second of the kind that quantized products are made of.
   Status (*measure_op_rate)(Device* device, double* ops_per_second) = nullptr;
 };
+
+// One matrix by itself.
+inline Status prepare_weight(const KernelTable& table, Device* device, const WeightSource* parts,
+                             int32_t num_parts, Weight** weight) {
+  const MatrixSource matrix = {parts, num_parts};
+  return table.prepare_weights(device, &matrix, 1, weight);
+}
 
 // The table a context runs on; every Context of every backend starts with this struct.
 struct ContextHeader {

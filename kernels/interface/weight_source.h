@@ -76,4 +76,10 @@ struct WeightSource {
   float prescale = 1.0f;        // multiplies the matrix, not the bias
 };
 
+// A matrix whose parts have their input in common.
+struct MatrixSource {
+  const WeightSource* parts = nullptr;
+  int32_t num_parts = 0;
+};
+
 }  // namespace quire::kernels

@@ -168,7 +168,7 @@ class Model {
       sources.push_back(s);
     }
     Weight* w = nullptr;
-    check(table_.prepare_weight(device_, sources.data(), static_cast<int32_t>(sources.size()), &w),
+    check(prepare_weight(table_, device_, sources.data(), static_cast<int32_t>(sources.size()), &w),
           "weights");
     return w;
   }

@@ -180,7 +180,8 @@ class Matrices {
     const Source source(shape);
     do {
       Weight* weight = nullptr;
-      require(bench().table->prepare_weight(bench().device, &source.source, 1, &weight), "prepare_weight");
+      require(kernels::prepare_weight(*bench().table, bench().device, &source.source, 1, &weight),
+              "prepare_weights");
       weights_.push_back(weight);
       bytes_ = bench().table->weight_bytes(weight);
     } while (bytes_ * weights_.size() < shape.model_bytes && weights_.size() < 64);

@@ -50,7 +50,7 @@ struct Entries {
     slot().table = *slot().real_table;
     slot().table.allocate = allocate;
     slot().table.release = release;
-    slot().table.prepare_weight = prepare_weight;
+    slot().table.prepare_weights = prepare_weights;
     slot().table.prepare_table = prepare_table;
     slot().table.release_weight = release_weight;
     slot().table.create_context = create_context;
@@ -67,9 +67,12 @@ struct Entries {
     if (memory != nullptr) slot().num_live.fetch_sub(1);
     slot().real_table->release(device, memory);
   }
-  static Status prepare_weight(kernels::Device* device, const kernels::WeightSource* parts, int32_t num_parts,
-                               Weight** weight) {
-    return slot().take([&] { return slot().real_table->prepare_weight(device, parts, num_parts, weight); });
+  static Status prepare_weights(kernels::Device* device, const kernels::MatrixSource* matrices,
+                                int32_t num_matrices, Weight** weights) {
+    const Status status = slot().take(
+        [&] { return slot().real_table->prepare_weights(device, matrices, num_matrices, weights); });
+    if (status == Status::ok) slot().num_live.fetch_add(num_matrices - 1);
+    return status;
   }
   static Status prepare_table(kernels::Device* device, kernels::DType dtype, const void* data, int32_t rows,
                               int32_t columns, Weight** weight) {

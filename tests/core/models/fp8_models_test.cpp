@@ -147,7 +147,7 @@ void expect_equal_logits(const Fp8Pair& pair, const TokenIds& ids, std::vector<f
 void expect_as_planned(const std::string& path) {
   const auto device = open_test_device();
   const OutlinedModel outline = outline_model(posix_file_system(), path, {device}, {});
-  EXPECT_EQ(outline.transformer->weight_bytes(), load_model(path)->weight_bytes());
+  EXPECT_EQ(outline.transformer->taken_bytes(), load_model(path)->weight_bytes());
 }
 
 class Fp8Architecture : public ::testing::TestWithParam<const char*> {

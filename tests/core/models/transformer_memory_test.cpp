@@ -5,6 +5,15 @@
 namespace quire {
 namespace {
 
+// Of a device whose pieces take whole pages, or no more than their bytes.
+KernelTable table_of(kernels::DType activation_dtype, bool has_pages = false) {
+  KernelTable table;
+  table.activation_dtype = activation_dtype;
+  table.taken_bytes = has_pages ? +[](uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+                                : +[](uint64_t bytes) { return bytes; };
+  return table;
+}
+
 TransformerShape small_shape() {
   TransformerShape shape;
   shape.num_layers = 3;
@@ -30,7 +39,8 @@ kernels::KvShape small_pages(kernels::KvFormat format) {
 TEST(TransformerMemoryPlan, CountsEveryByteOfTheCache) {
   const uint64_t elements = 10 * 4 * 2 * 16;
   const auto kv_bytes = [&](kernels::KvFormat format) {
-    return plan_transformer_memory(small_shape(), small_pages(format), {8, 8}, kernels::DType::f32).kv_bytes;
+    return plan_transformer_memory(table_of(kernels::DType::f32), small_shape(), small_pages(format), {8, 8})
+        .kv_bytes;
   };
   EXPECT_EQ(kv_bytes(kernels::KvFormat::f16), 3 * 2 * elements * 2);
   EXPECT_EQ(kv_bytes(kernels::KvFormat::fp8), 3 * 2 * elements);
@@ -43,9 +53,16 @@ TEST(TransformerMemoryPlan, CountsActivationsByTheirType) {
   const uint64_t rope = 8 * 8 * 4 * 2;
   const uint64_t logits = 5 * 160 * 4;
   const uint64_t elements = 8 * (64 + 8 * 16 + 4 * 16 + 2 * 96 + 96);
-  const TransformerMemoryPlan plan = plan_transformer_memory(
-      small_shape(), small_pages(kernels::KvFormat::f16), {8, 5}, kernels::DType::f16);
+  const TransformerMemoryPlan plan = plan_transformer_memory(table_of(kernels::DType::f16), small_shape(),
+                                                             small_pages(kernels::KvFormat::f16), {8, 5});
   EXPECT_EQ(plan.activation_bytes, hidden + rope + logits + elements * 2);
+}
+
+TEST(TransformerMemoryPlan, CountsWholePagesOfEachPiece) {
+  const TransformerMemoryPlan plan = plan_transformer_memory(
+      table_of(kernels::DType::f16, true), small_shape(), small_pages(kernels::KvFormat::f16), {8, 5});
+  EXPECT_EQ(plan.kv_bytes, 3U * 2 * 4096);      // 2,560 bytes each
+  EXPECT_EQ(plan.activation_bytes, 9U * 4096);  // none is larger
 }
 
 }  // namespace

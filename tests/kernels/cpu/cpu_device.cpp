@@ -73,8 +73,8 @@ std::string CpuDevice::failure() const {
 }
 
 CpuWeight::CpuWeight(CpuDevice& device, const std::vector<kernels::WeightSource>& parts) : device_(device) {
-  EXPECT_EQ(device.table().prepare_weight(device.handle(), parts.data(), static_cast<int32_t>(parts.size()),
-                                          &weight_),
+  EXPECT_EQ(kernels::prepare_weight(device.table(), device.handle(), parts.data(),
+                                    static_cast<int32_t>(parts.size()), &weight_),
             Status::ok)
       << device.failure();
 }

@@ -103,7 +103,8 @@ TEST_P(WeightTest, KeepsEightBitFloatsEightBitsWide) {
   outline.dense.data = nullptr;
   outline.dense.scales = nullptr;
   uint64_t planned = 0;
-  EXPECT_EQ(device.table().plan_weight(device.handle(), &outline, 1, &planned), Status::ok);
+  const kernels::MatrixSource outlined = {&outline, 1};
+  EXPECT_EQ(device.table().plan_weights(device.handle(), &outlined, 1, &planned), Status::ok);
   EXPECT_EQ(planned, bytes);
 }
 
@@ -117,7 +118,8 @@ TEST_P(WeightTest, RefusesScalesThatDoNotFit) {
     source.dense.scale_out = scale_out;
     source.dense.scale_in = scale_in;
     kernels::Weight* weight = nullptr;
-    EXPECT_EQ(device.table().prepare_weight(device.handle(), &source, 1, &weight), Status::invalid_argument);
+    EXPECT_EQ(kernels::prepare_weight(device.table(), device.handle(), &source, 1, &weight),
+              Status::invalid_argument);
   }
 }
 
@@ -167,8 +169,8 @@ TEST_P(WeightTest, RefusesSourcesThatDoNotFitTogether) {
   CpuDevice device(GetParam());
   const auto prepare = [&](std::vector<kernels::WeightSource> parts) {
     kernels::Weight* weight = nullptr;
-    const Status status = device.table().prepare_weight(device.handle(), parts.data(),
-                                                        static_cast<int32_t>(parts.size()), &weight);
+    const Status status = kernels::prepare_weight(device.table(), device.handle(), parts.data(),
+                                                  static_cast<int32_t>(parts.size()), &weight);
     EXPECT_EQ(weight, nullptr);
     return status;
   };
@@ -199,6 +201,39 @@ TEST_P(WeightTest, RefusesSourcesThatDoNotFitTogether) {
   source = fixture.source();
   source.row_order = order.data();
   EXPECT_EQ(prepare({source}), Status::invalid_argument);
+}
+
+TEST_P(WeightTest, PreparesMatricesTogetherAllOrNone) {
+  CpuDevice device(GetParam());
+  Exl2Options options;
+  options.groups = {{4, 64}};
+  const WeightFixture first = make_exl2(options);
+  DenseOptions other;
+  other.num_in = 32;
+  const WeightFixture second = make_dense(other);
+  const std::vector<kernels::WeightSource> sources = {first.source(), second.source()};
+  const std::vector<kernels::MatrixSource> good = {{sources.data(), 1}, {sources.data() + 1, 1}};
+  std::vector<uint64_t> planned(2);
+  std::vector<kernels::Weight*> weights(2);
+  ASSERT_EQ(device.table().plan_weights(device.handle(), good.data(), 2, planned.data()), Status::ok);
+  ASSERT_EQ(device.table().prepare_weights(device.handle(), good.data(), 2, weights.data()), Status::ok);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    EXPECT_EQ(device.table().weight_bytes(weights[i]), planned[i]);
+    device.table().release_weight(device.handle(), weights[i]);
+  }
+  // Parts of different input size.
+  const std::vector<kernels::MatrixSource> bad = {{sources.data(), 1}, {sources.data(), 2}};
+  kernels::MemoryUse before;
+  device.table().memory_use(device.handle(), &before);
+  EXPECT_EQ(device.table().plan_weights(device.handle(), bad.data(), 2, planned.data()),
+            Status::invalid_argument);
+  EXPECT_EQ(device.table().prepare_weights(device.handle(), bad.data(), 2, weights.data()),
+            Status::invalid_argument);
+  EXPECT_NE(device.failure().find("matrix 1, part 1"), std::string::npos) << device.failure();
+  EXPECT_EQ(weights, std::vector<kernels::Weight*>(2, nullptr));
+  kernels::MemoryUse after;
+  device.table().memory_use(device.handle(), &after);
+  EXPECT_EQ(after.held_bytes, before.held_bytes);
 }
 
 QUIRE_FOR_EACH_ISA(WeightTest);

@@ -108,7 +108,7 @@ class CudaTest : public testing::Test {
   }
   Weight* prepare(const std::vector<WeightSource>& parts) {
     Weight* weight = nullptr;
-    EXPECT_EQ(table_->prepare_weight(device_, parts.data(), static_cast<int32_t>(parts.size()), &weight),
+    EXPECT_EQ(prepare_weight(*table_, device_, parts.data(), static_cast<int32_t>(parts.size()), &weight),
               Status::ok)
         << failure();
     weights_.push_back(weight);

@@ -1,5 +1,6 @@
 // Products with prepared weights against sums in double precision over the values the formats define.
 #include <memory>
+#include <utility>
 
 #include "tests/kernels/cuda/cuda_device.h"
 #include "tests/kernels/cuda/random_weights.h"
@@ -157,7 +158,7 @@ TEST_F(LinearTest, ScalesThatDoNotFitAreRefused) {
     w.source.dense.scale_out = scale_out;
     w.source.dense.scale_in = scale_in;
     Weight* weight = nullptr;
-    EXPECT_EQ(table_->prepare_weight(device_, &w.source, 1, &weight), Status::invalid_argument);
+    EXPECT_EQ(prepare_weight(*table_, device_, &w.source, 1, &weight), Status::invalid_argument);
     EXPECT_EQ(weight, nullptr);
   }
 }
@@ -306,12 +307,76 @@ TEST_F(LinearTest, LargeProductsOfTheFastModeMatch) {
   EXPECT_LT(relative_error(run_f32(plain, input, 200, 1064), expected), 4e-4);
 }
 
+MemoryUse memory_of(const KernelTable& table, const Device* device) {
+  MemoryUse use;
+  table.memory_use(device, &use);
+  return use;
+}
+
+// Together they take the pages of their sum, as planned; the memory goes with the last of them.
+TEST_F(LinearTest, MatricesPreparedTogetherLieInOnePiece) {
+  table_->trim(device_);
+  const uint64_t before = memory_of(*table_, device_).held_bytes;
+  StoredWeight a, b, c;
+  make_exl2(a, {{5, 128}, {4, 256}}, 1000, true, random_);
+  make_exl2(b, {{4, 384}}, 5000, true, random_);
+  make_exl2(c, {{6, 384}}, 7000, false, random_);
+  const std::vector<MatrixSource> matrices = {{&a.source, 1}, {&b.source, 1}, {&c.source, 1}};
+  std::vector<uint64_t> planned(3);
+  ASSERT_EQ(table_->plan_weights(device_, matrices.data(), 3, planned.data()), Status::ok) << failure();
+  std::vector<Weight*> weights(3);
+  ASSERT_EQ(table_->prepare_weights(device_, matrices.data(), 3, weights.data()), Status::ok) << failure();
+  table_->trim(device_);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(table_->weight_bytes(weights[i]), planned[i]);
+  const uint64_t taken = table_->taken_bytes(planned[0] + planned[1] + planned[2]);
+  EXPECT_EQ(taken % (2U << 20), 0U);
+  EXPECT_EQ(memory_of(*table_, device_).held_bytes, before + taken);
+
+  const std::vector<float> input = to_floats(to_halves(random_floats(3 * 384, random_)));
+  table_->release_weight(device_, weights[0]);
+  table_->release_weight(device_, weights[2]);
+  EXPECT_EQ(memory_of(*table_, device_).held_bytes, before + taken);
+  EXPECT_LT(relative_error(run_f32(weights[1], input, 3, 5000), product(input, 3, {&b})), 2e-4);
+  for (void* memory : std::exchange(memory_, {})) table_->release(device_, memory);
+  table_->release_weight(device_, weights[1]);
+  EXPECT_EQ(memory_of(*table_, device_).held_bytes, before);
+}
+
+TEST_F(LinearTest, MatricesPreparedTogetherAreAllThereOrNone) {
+  table_->trim(device_);
+  const uint64_t before = memory_of(*table_, device_).held_bytes;
+  StoredWeight good, bad;
+  make_exl2(good, {{4, 128}}, 64, true, random_);
+  make_exl2(bad, {{4, 64}, {3, 64}}, 64, false, random_);
+  bad.groups[1].first_row = 32;
+  const std::vector<MatrixSource> matrices = {{&good.source, 1}, {&bad.source, 1}};
+  std::vector<Weight*> weights(2, reinterpret_cast<Weight*>(1));
+  EXPECT_EQ(table_->prepare_weights(device_, matrices.data(), 2, weights.data()), Status::invalid_argument);
+  EXPECT_EQ(weights, std::vector<Weight*>(2, nullptr));
+  EXPECT_EQ(memory_of(*table_, device_).held_bytes, before);
+}
+
+// What a large matrix passes through is given back with it, not kept beside the weights until the load ends.
+TEST_F(LinearTest, TheStagingOfALargeMatrixIsGivenBack) {
+  table_->trim(device_);
+  const uint64_t before = memory_of(*table_, device_).held_bytes;
+  const std::vector<uint16_t> zeros(size_t{4096} * 8448, 0);  // 66 MiB
+  WeightSource source;
+  source.num_in = 4096;
+  source.num_out = source.padded_out = 8448;
+  source.dense = {DType::f16, zeros.data()};
+  Weight* weight = prepare({source});
+  ASSERT_NE(weight, nullptr);
+  EXPECT_EQ(memory_of(*table_, device_).held_bytes,
+            before + table_->taken_bytes(table_->weight_bytes(weight)));
+}
+
 TEST_F(LinearTest, AMalformedMatrixIsRefused) {
   StoredWeight w;
   make_exl2(w, {{4, 64}, {3, 64}}, 64, false, random_);
   w.groups[1].first_row = 32;
   Weight* weight = nullptr;
-  EXPECT_EQ(table_->prepare_weight(device_, &w.source, 1, &weight), Status::invalid_argument);
+  EXPECT_EQ(prepare_weight(*table_, device_, &w.source, 1, &weight), Status::invalid_argument);
   EXPECT_EQ(weight, nullptr);
   EXPECT_FALSE(failure().empty());
 }
