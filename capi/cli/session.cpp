@@ -74,9 +74,11 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
          "--device", choice.device,
          "Device that runs the model: cpu, cuda:0 (default: cpu); several share its layers: cuda:0,cuda:1")
       ->type_name("NAMES");
-  app.add_option("--split", choice.split,
-                 "Layers of each device, as in 20,12 (default: auto, by the memory that is free)")
-      ->type_name("COUNTS");
+  app.add_option(
+         "--split", choice.split,
+         "Layers of each device, as in 20,12, or memory of each at most, as in 24G,20G (default: auto, by "
+         "the memory that is free)")
+      ->type_name("COUNTS|BYTES");
   app.add_option("--reserve", choice.reserve,
                  "Memory of devices that is left alone: 512M, or 512M,2G for each (default: 256M)")
       ->type_name("BYTES");

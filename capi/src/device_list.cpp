@@ -39,15 +39,23 @@ uint64_t unit_of(char suffix) {
   }
 }
 
-uint64_t parse_bytes(std::string_view text) {
+uint64_t parse_bytes(std::string_view option, std::string_view text) {
   const uint64_t unit = text.empty() ? 1 : unit_of(text.back());
   uint64_t number = 0;
   const bool sound = read_whole(unit == 1 ? text : text.substr(0, text.size() - 1), number);
   if (!sound || number > uint64_t{std::numeric_limits<int64_t>::max()} / unit) {
-    throw Error(ErrorCode::invalid_argument, "reserve: \"{}\" is no number of bytes such as 256M",
+    throw Error(ErrorCode::invalid_argument, "{}: \"{}\" is no number of bytes such as 256M", option,
                 printable(text));
   }
   return number * unit;
+}
+
+[[noreturn]] void refuse_split(std::string_view text) {
+  throw Error(
+      ErrorCode::invalid_argument,
+      "split: \"{}\" is neither auto nor a number of layers for each device, such as 20,12, nor bytes of "
+      "each, such as 24G,512M",
+      printable(text));
 }
 
 }  // namespace
@@ -63,24 +71,26 @@ std::vector<std::string> parse_devices(std::string_view text) {
   return names;
 }
 
-std::vector<int32_t> parse_split(std::string_view text) {
-  if (text == "auto") return {};
-  std::vector<int32_t> layers;
+SplitChoice parse_split(std::string_view text) {
+  SplitChoice choice;
+  if (text == "auto") return choice;
   for (const std::string_view piece : pieces_of(text)) {
-    int32_t count = 0;
-    if (!read_whole(piece, count) || count < 0) {
-      throw Error(ErrorCode::invalid_argument,
-                  "split: \"{}\" is neither auto nor a number of layers for each device, such as 20,12",
-                  printable(text));
+    int32_t layers = 0;
+    if (!piece.empty() && unit_of(piece.back()) > 1) {
+      choice.bytes.push_back(parse_bytes("split", piece));
+    } else if (read_whole(piece, layers) && layers >= 0) {
+      choice.layers.push_back(layers);
+    } else {
+      refuse_split(text);
     }
-    layers.push_back(count);
   }
-  return layers;
+  if (!choice.layers.empty() && !choice.bytes.empty()) refuse_split(text);
+  return choice;
 }
 
 std::vector<uint64_t> parse_reserve(std::string_view text) {
   std::vector<uint64_t> bytes;
-  for (const std::string_view piece : pieces_of(text)) bytes.push_back(parse_bytes(piece));
+  for (const std::string_view piece : pieces_of(text)) bytes.push_back(parse_bytes("reserve", piece));
   return bytes;
 }
 

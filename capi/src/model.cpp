@@ -51,8 +51,9 @@ int32_t num_load_helpers(const std::vector<quire::ModelDevice>& devices) {
 
 // One device that is the CPU, without a budget, is believed to hold what it is given.
 bool needs_plan(const quire::Runtime& runtime, const quire::ModelPlanOptions& options) {
-  return runtime.memory_budget_bytes() > 0 || options.devices.size() > 1 ||
-         !options.devices.front().device->is_host() || !options.split.empty();
+  const quire::ModelDevice& first = options.devices.front();
+  return runtime.memory_budget_bytes() > 0 || options.devices.size() > 1 || !first.device->is_host() ||
+         !options.split.empty() || first.budget_bytes.has_value();
 }
 
 // Chooses devices and threads; nothing is taken of the devices yet.

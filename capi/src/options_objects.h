@@ -12,6 +12,7 @@
 #include <quire/options.h>
 
 #include "capi/src/cancel_object.h"
+#include "capi/src/device_list.h"
 #include "capi/src/guard.h"
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
@@ -83,8 +84,8 @@ struct CacheSettings {
 
 struct ModelSettings {
   std::string path;
-  std::string device;                  // empty: the runtime's
-  std::vector<int32_t> split;          // layers of each device; empty: automatically
+  std::string device;  // empty: the runtime's
+  SplitChoice split;
   std::vector<uint64_t> reserve;       // of each device, or one for all; empty: the default
   std::optional<CacheSettings> cache;  // that room is left for
   int32_t scope = QUIRE_MODEL_SCOPE_FULL;

@@ -54,11 +54,17 @@ ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settin
     throw Error(ErrorCode::invalid_argument, "reserve: {} numbers for {} devices", settings.reserve.size(),
                 options.devices.size());
   }
+  const std::vector<uint64_t>& budgets = settings.split.bytes;
+  if (!budgets.empty() && budgets.size() != options.devices.size()) {
+    throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices", budgets.size(),
+                options.devices.size());
+  }
   for (size_t i = 0; i < options.devices.size(); ++i) {
     ModelDevice& device = options.devices[i];
     device.reserve_bytes = reserve_of(settings, i, *device.device);
+    if (!budgets.empty()) device.budget_bytes = budgets[i];
   }
-  options.split = settings.split;
+  options.split = settings.split.layers;
   if (settings.cache) options.cache = engine_options(*settings.cache);
   return options;
 }

@@ -14,6 +14,7 @@ DeviceRoom room_of(const ModelDevice& device) {
   room.name = device.name;
   room.free_bytes = device.device->info().free_bytes;
   room.reserve_bytes = device.reserve_bytes;
+  room.budget_bytes = device.budget_bytes;
   room.is_host = device.device->is_host();
   return room;
 }
@@ -29,10 +30,15 @@ void refuse_twins(const ModelPlanOptions& options) {
     for (size_t j = 0; j < i; ++j) {
       if (options.devices[i].device != options.devices[j].device) continue;
       throw Error(ErrorCode::invalid_argument,
-                  "device: {} is named twice; say how many layers go to each with split",
+                  "device: {} is named twice; say with split how many layers or bytes go to each",
                   options.devices[i].name);
     }
   }
+}
+
+bool has_budgets(const ModelPlanOptions& options) {
+  return std::any_of(options.devices.begin(), options.devices.end(),
+                     [](const ModelDevice& device) { return device.budget_bytes.has_value(); });
 }
 
 ModelCacheOptions cache_of(const ModelPlanOptions& options) {
@@ -74,8 +80,10 @@ Placement choose_placement(const FileSystem& files, const ModelPlanOptions& opti
     }
     return place_by_counts(options.split, num_layers);
   }
-  if (options.devices.size() == 1) return place_on_one_device(num_layers);
-  refuse_twins(options);
+  if (!has_budgets(options)) {
+    if (options.devices.size() == 1) return place_on_one_device(num_layers);
+    refuse_twins(options);
+  }
   return split_automatically(rooms_for(files, options));
 }
 
@@ -98,7 +106,8 @@ void require_room(const ModelPlan& plan, const ModelPlanOptions& options) {
   for (size_t i = 0; i < options.devices.size(); ++i) {
     const MemoryBytes& share = plan.memory.devices[i];
     const uint64_t needed = options.cache ? share.total() : share.weights();
-    if (options.devices[i].device->is_host() || needed <= plan.usable_bytes[i]) continue;
+    const bool is_believed = options.devices[i].device->is_host() && !options.devices[i].budget_bytes;
+    if (is_believed || needed <= plan.usable_bytes[i]) continue;
     throw Error(ErrorCode::out_of_memory,
                 "{}{} needs {} bytes on {}, which has {} free beside the reserve; name more devices{}",
                 options.path, options.cache ? " with its cache" : "", needed, options.devices[i].name,

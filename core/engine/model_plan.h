@@ -17,13 +17,14 @@ constexpr int64_t kPlannedTokens = 8192;
 struct ModelDevice {
   std::string name;
   std::shared_ptr<Device> device;
-  uint64_t reserve_bytes = 0;  // of its free memory, to be left alone
+  uint64_t reserve_bytes = 0;                           // of its free memory, to be left alone
+  std::optional<uint64_t> budget_bytes = std::nullopt;  // of the rest, at most so many for this model
 };
 
 struct ModelPlanOptions {
   std::string path;                  // as ModelOptions::path
   std::vector<ModelDevice> devices;  // layers run in their order; the cpu takes what the others cannot hold
-  std::vector<int32_t> split;        // layers of each device; empty: automatically
+  std::vector<int32_t> split;        // layers of each device; empty: automatically, within the budgets
   std::optional<ModelCacheOptions> cache;  // that room is left for; none: one of kPlannedTokens
 };
 

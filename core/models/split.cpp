@@ -88,10 +88,11 @@ std::optional<Placement> split_around_host(Rooms devices, size_t host) {
     usable += device.usable_bytes();
     rooms += fmt::format("{}{} has {} bytes free, {} of them in reserve", rooms.empty() ? "" : ", ",
                          device.name, device.free_bytes, device.reserve_bytes);
+    if (device.budget_bytes) rooms += fmt::format(" and {} to be used", *device.budget_bytes);
   }
   throw Error(ErrorCode::out_of_memory,
-              "the model needs {} bytes on one device, {} can be had: {}; name more devices, the cpu too, or "
-              "make the cache smaller",
+              "the model needs {} bytes on one device, {} can be had: {}; name more devices, the cpu too, "
+              "give the model more of them with split, or make the cache smaller",
               devices.front().demand.bytes_of(0, num_layers(devices)), usable, rooms);
 }
 

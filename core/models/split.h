@@ -1,7 +1,9 @@
 // Which layers go to which device, from bytes alone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +27,15 @@ struct DeviceDemand {
 struct DeviceRoom {
   std::string name;  // for messages
   uint64_t free_bytes = 0;
-  uint64_t reserve_bytes = 0;  // of them, to be left alone
-  bool is_host = false;        // takes only what the others cannot hold
-  DeviceDemand demand;         // of the same layers on each device
+  uint64_t reserve_bytes = 0;                           // of them, to be left alone
+  std::optional<uint64_t> budget_bytes = std::nullopt;  // of the rest, at most so many
+  bool is_host = false;                                 // takes only what the others cannot hold
+  DeviceDemand demand;                                  // of the same layers on each device
 
-  uint64_t usable_bytes() const { return free_bytes > reserve_bytes ? free_bytes - reserve_bytes : 0; }
+  uint64_t usable_bytes() const {
+    const uint64_t left = free_bytes > reserve_bytes ? free_bytes - reserve_bytes : 0;
+    return std::min(left, budget_bytes.value_or(left));
+  }
 };
 
 // Layers run in the order of the devices. Where the devices that are not the host hold the model, the first

@@ -37,6 +37,7 @@ OwnedCacheOptions small_cache() {
   return options;
 }
 
+// Of the model that goes with a small cache; where bytes decide, a load must know that, too.
 Json plan_of(quire_runtime* runtime, const Choice& choice) {
   const OwnedModelOptions model = options_for(choice);
   const OwnedCacheOptions cache = small_cache();
@@ -51,6 +52,8 @@ Json plan_of(quire_runtime* runtime, const Choice& choice) {
 // The text that the model continues greedily on these devices.
 std::string story_on(quire_runtime* runtime, const Choice& choice) {
   const OwnedModelOptions options = options_for(choice);
+  const OwnedCacheOptions planned = small_cache();
+  EXPECT_EQ(quire_model_options_set_planned_cache(options.get(), planned.get(), nullptr), 1);
   Report report;
   const OwnedModel model(quire_model_load(runtime, options.get(), report.out()));
   EXPECT_TRUE(model) << report.message();
@@ -79,11 +82,40 @@ TEST(Split, OverDevicesTellsTheSameStory) {
   EXPECT_EQ(story_on(runtime.get(), {.device = "cpu,cpu,cpu", .split = "1,0,7"}), alone);
 }
 
+// The first cpu takes what the other cannot hold.
+TEST(Split, ByBytesDealsLayersOutWithinThem) {
+  const OwnedRuntime runtime = make_runtime();
+  const int64_t whole = plan_of(runtime.get(), {}).at("total_bytes").get<int64_t>();
+  const int64_t most = whole * 3 / 4 / 1024;
+  const Choice roomy{.device = "cpu,cpu", .split = "1G,1G"};
+  EXPECT_EQ(plan_of(runtime.get(), roomy).at("devices")[1].at("num_layers"), 8);
+  const Choice tight{.device = "cpu,cpu", .split = "1G," + std::to_string(most) + "K"};
+  const Json plan = plan_of(runtime.get(), tight);
+  const Json& second = plan.at("devices")[1];
+  EXPECT_GT(second.at("num_layers"), 0);
+  EXPECT_LT(second.at("num_layers"), 8);
+  EXPECT_EQ(second.at("usable_bytes"), most * 1024);
+  EXPECT_LE(second.at("total_bytes"), most * 1024);
+  EXPECT_EQ(story_on(runtime.get(), tight), story_on(runtime.get(), {}));
+}
+
+TEST(Split, OfTooFewBytesIsOutOfMemory) {
+  const OwnedRuntime runtime = make_runtime();
+  for (const char* device : {"cpu", "cpu,cpu"}) {
+    std::string message;
+    const Choice choice{.device = device, .split = device == std::string("cpu") ? "1M" : "1M,2M"};
+    EXPECT_EQ(code_of_load(runtime.get(), choice, &message), QUIRE_ERROR_OUT_OF_MEMORY) << message;
+    EXPECT_NE(message.find("1048576 to be used"), std::string::npos) << message;
+  }
+  EXPECT_FALSE(story_on(runtime.get(), {.split = "1G"}).empty());
+}
+
 TEST(Split, IsRefusedByNameWhereItDoesNotGo) {
   const OwnedRuntime runtime = make_runtime();
   const std::pair<Choice, std::string> refused[] = {
       {{.device = "cpu,cpu", .split = "3,6"}, "split: 9 layers are dealt out, the model has 8"},
       {{.device = "cpu,cpu", .split = "8"}, "split: 1 numbers for 2 devices"},
+      {{.device = "cpu,cpu", .split = "8G"}, "split: 1 numbers for 2 devices"},
       {{.device = "cpu,cpu"}, "device: cpu is named twice"},
       {{.device = "cpu,cpu", .split = "4,4", .reserve = "1,2,3"}, "reserve: 3 numbers for 2 devices"},
       {{.device = "cpu,"}, "device: a name is missing"},
@@ -102,9 +134,10 @@ TEST(Split, TextsOfOptionsAreRead) {
   const auto set = [&](auto* setter, const std::string& text) {
     return setter(options.get(), text.data(), text.size(), nullptr);
   };
-  for (const char* text : {"auto", "1", "20,12", "0,0"})
+  for (const char* text : {"auto", "1", "20,12", "0,0", "24G", "24G,512M", "0K,1G"})
     EXPECT_EQ(set(quire_model_options_set_split, text), 1);
-  for (const char* text : {"", "x", "1,", "-1", "1.5", "99999999999"})
+  for (const char* text : {"", "x", "1,", "-1", "1.5", "99999999999", "20,12G", "12G,20", "1T,2T", "G",
+                           "1.5G", "-1G", "1G,", "99999999999G"})
     EXPECT_EQ(set(quire_model_options_set_split, text), 0) << text;
   for (const char* text : {"0", "1024", "256M", "1G,512K"})
     EXPECT_EQ(set(quire_model_options_set_reserve, text), 1) << text;

@@ -50,6 +50,13 @@ class Plan(command.CommandTest):
         for kind in (*kinds, "total_bytes"):
             self.assertEqual(plan[kind], sum(device[kind] for device in plan["devices"]))
 
+    def test_a_split_by_bytes_deals_out_layers(self):
+        plan = self.json_of("plan", "--device", "cpu,cpu", "--split", "1G,1G", "--context", 512)
+        self.assertEqual([device["num_layers"] for device in plan["devices"]], [0, 8])
+        self.fail_with(3, ["needs", "1048576 to be used"], "plan", "--context", 512, "--device", "cpu,cpu",
+                       "--split", "1M,1M")
+        self.fail_with(2, ["split"], "plan", "--device", "cpu,cpu", "--split", "1G,4")
+
     def test_pages_grow_with_context_and_batch(self):
         def kv_bytes(*args):
             return self.json_of("plan", *args)["kv_bytes"]

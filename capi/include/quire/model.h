@@ -40,10 +40,10 @@ QUIRE_API int32_t quire_model_free(quire_model* handle, quire_error** error);
  * configuration, the headers and the orders of rows. Writes one JSON object: total_bytes = embedding_bytes +
  * layer_bytes + head_bytes (weights) + kv_bytes (pages) + workspace_bytes (activations, logits and scratch),
  * all of device memory, and staging_bytes of host memory that copies need; "devices" with the same for each
- * device, its name, num_layers and the usable_bytes that it has free beside the reserve; "layers" with the
- * device of each (an index of "devices") and its bytes, weights and pages. Returns the bytes of the text
- * (base.h: results), -1 on failure: as quire_model_load, and QUIRE_ERROR_OUT_OF_MEMORY with the bytes needed
- * and free where an automatic split over several devices does not go.
+ * device, its name, num_layers and the usable_bytes that it has free beside the reserve and within the split;
+ * "layers" with the device of each (an index of "devices") and its bytes, weights and pages. Returns the
+ * bytes of the text (base.h: results), -1 on failure: as quire_model_load, and QUIRE_ERROR_OUT_OF_MEMORY with
+ * the bytes needed and free where a split over several devices, automatic or by bytes, does not go.
  */
 QUIRE_API int64_t quire_plan(quire_runtime* runtime, quire_model_options* model, quire_cache_options* cache,
                              char* out_text, size_t out_capacity, quire_error** error);

@@ -120,7 +120,9 @@ QUIRE_API int32_t quire_model_options_set_device(quire_model_options* options, c
 
 /**
  * How the layers go to the devices: "auto", the default, by the bytes that weights and cache take and the
- * devices have free, or the number of layers of each device, as in "20,12".
+ * devices have free; the number of layers of each device, as in "20,12"; or the bytes of each that weights
+ * and cache may take at most, as in "24G,512M", by which the layers are then dealt out as automatically. K, M
+ * and G stand for KiB, MiB and GiB; every number of bytes has one.
  */
 QUIRE_API int32_t quire_model_options_set_split(quire_model_options* options, const char* text,
                                                 size_t text_len, quire_error** error);

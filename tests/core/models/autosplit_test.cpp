@@ -76,6 +76,7 @@ std::vector<DeviceRoom> random_devices(std::mt19937& random) {
     device.name = "device " + std::to_string(i);
     device.free_bytes = random() % 60;
     device.reserve_bytes = random() % 10;
+    if (random() % 3 == 0) device.budget_bytes = random() % 60;
     device.is_host = i == host;
     device.demand = i == host ? on_host : on_cards;
     devices.push_back(device);
@@ -133,6 +134,16 @@ TEST(AutomaticSplit, LeavesTheReserveAlone) {
   EXPECT_EQ(split_automatically(devices), (Placement{{0, 0, 0, 1}}));
 }
 
+TEST(AutomaticSplit, KeepsWithinTheBudgets) {
+  std::vector<DeviceRoom> devices = {room("a", 1000), room("b", 1000), room("cpu", 1000, true)};
+  devices[0].budget_bytes = 25;
+  devices[1].budget_bytes = 24;
+  EXPECT_EQ(split_automatically(devices), (Placement{{0, 1, 2, 2}}));
+  devices[0].budget_bytes = 0;
+  devices[1].budget_bytes = 2000;  // more than there is
+  EXPECT_EQ(split_automatically(devices), (Placement{{1, 1, 1, 1}}));
+}
+
 TEST(AutomaticSplit, PutsOnTheHostWhatTheCardDoesNotHold) {
   const std::vector<DeviceRoom> host_first = {room("cpu", 1000, true), room("a", 45)};
   EXPECT_EQ(split_automatically(host_first), (Placement{{0, 0, 1, 1}}));
@@ -141,14 +152,15 @@ TEST(AutomaticSplit, PutsOnTheHostWhatTheCardDoesNotHold) {
 }
 
 TEST(AutomaticSplit, SaysWhatIsNeededAndWhatIsFree) {
-  const std::vector<DeviceRoom> devices = {room("a", 30), room("b", 21)};
+  std::vector<DeviceRoom> devices = {room("a", 30), room("b", 99)};
+  devices[1].budget_bytes = 21;
   try {
     (void)split_automatically(devices);
     FAIL() << "a model of 75 bytes in 51";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
     const std::string message = error.what();
-    for (const char* part : {"75 bytes", "51 can be had", "a has 30", "b has 21"}) {
+    for (const char* part : {"75 bytes", "51 can be had", "a has 30", "b has 99", "21 to be used"}) {
       EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
     }
   }

@@ -126,6 +126,40 @@ TEST(MemoryPlan, AnAutomaticSplitKeepsWithinEachDevice) {
   expect_as_planned(options, plan);
 }
 
+// The same with devices that hold more, of which no more is to be used.
+TEST(MemoryPlan, ASplitByBytesKeepsWithinThem) {
+  const MemoryBytes whole =
+      plan_model(posix_file_system(), plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)}))
+          .memory.total();
+  const uint64_t budget = whole.workspace + (whole.total() - whole.workspace) * 2 / 3;
+  ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0), device_with_limit(0)});
+  for (ModelDevice& device : options.devices) device.budget_bytes = budget;
+  const ModelPlan plan = plan_model(posix_file_system(), options);
+  EXPECT_EQ(layer_runs(plan.memory.placement).size(), 2U);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(plan.usable_bytes[i], budget);
+    EXPECT_LE(plan.memory.devices[i].total(), budget);
+  }
+  EXPECT_NO_THROW(require_room(plan, options));
+  expect_as_planned(options, plan);
+}
+
+// Also the CPU, which is otherwise believed.
+TEST(MemoryPlan, ABudgetOfOneDeviceIsKept) {
+  ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
+  const uint64_t needed = plan_model(posix_file_system(), options).memory.total().total();
+  options.devices.front().budget_bytes = needed;
+  EXPECT_NO_THROW(require_room(plan_model(posix_file_system(), options), options));
+  options.devices.front().budget_bytes = needed - 1;
+  try {
+    (void)plan_model(posix_file_system(), options);
+    FAIL() << "a model of " << needed << " bytes in one less";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
+    EXPECT_NE(std::string(error.what()).find(std::to_string(needed)), std::string::npos) << error.what();
+  }
+}
+
 TEST(MemoryPlan, WhatDoesNotFitIsRefusedAndLessGoesWell) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
   const MemoryBytes needed = plan_model(posix_file_system(), options).memory.total();
