@@ -41,11 +41,9 @@ class AddedTokenMatcher {
   // Takes what lies between the tokens, not empty, with its place in the text, and the tokens.
   class Sink {
    public:
+    virtual ~Sink() = default;
     virtual void text(std::string_view segment, size_t offset) = 0;
     virtual void token(TokenId id) = 0;
-
-   protected:
-    ~Sink() = default;
   };
 
   // Texts longer than this would make matching slow for every text.

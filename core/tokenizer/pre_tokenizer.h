@@ -15,10 +15,8 @@ struct EncodeScratch;
 // Takes the pieces of a text in order; none is empty. A view is valid during the call.
 class PieceSink {
  public:
+  virtual ~PieceSink() = default;
   virtual void piece(std::string_view text) = 0;
-
- protected:
-  ~PieceSink() = default;
 };
 
 // Immutable; any thread, each with its own scratch. Each piece is cut without regard to its neighbours.

@@ -298,7 +298,7 @@ class Translator {
   std::string take_property_name() {
     const size_t end = pattern_.find('}', pos_);
     if (peek() != '{' || end == std::string_view::npos) refuse("an incomplete property");
-    const std::string name(pattern_.substr(pos_ + 1, end - pos_ - 1));
+    std::string name(pattern_.substr(pos_ + 1, end - pos_ - 1));
     pos_ = end + 1;
     return name;
   }
@@ -412,7 +412,7 @@ class Translator {
   }
 
   ClassMember take_member() {
-    const ClassMember member =
+    ClassMember member =
         peek() == '\\' ? take_escaped(Place::char_class) : ClassMember{take_code_point(), {}};
     if (member.code_point >= 0x80U && groups_.back().ignore_case) {
       refuse("a letter outside of ASCII that ignores case");

@@ -1,6 +1,7 @@
 #include "kernels/cpu/code_layout.h"
 
 #include <algorithm>
+#include <cstddef>
 
 namespace quire::kernels {
 namespace {
@@ -60,8 +61,8 @@ void pack_block(int32_t bits, const uint8_t* codes, uint32_t* words) {
   for (int row = 0; row < 32; ++row) {
     for (int i = 0; i < layout.num_pieces[row]; ++i) {
       const CodePiece piece = layout.pieces[row][i];
-      uint32_t* target = words + 16 * piece.word;
-      const uint8_t* source = codes + 16 * row;
+      uint32_t* target = words + ptrdiff_t{16} * piece.word;
+      const uint8_t* source = codes + ptrdiff_t{16} * row;
       for (int n = 0; n < 16; ++n) {
         target[n] |= ((static_cast<uint32_t>(source[n]) >> piece.from_bit) & piece.mask) << piece.shift;
       }
@@ -75,8 +76,8 @@ void unpack_block(int32_t bits, const uint32_t* words, uint8_t* codes) {
   for (int row = 0; row < 32; ++row) {
     for (int i = 0; i < layout.num_pieces[row]; ++i) {
       const CodePiece piece = layout.pieces[row][i];
-      const uint32_t* source = words + 16 * piece.word;
-      uint8_t* target = codes + 16 * row;
+      const uint32_t* source = words + ptrdiff_t{16} * piece.word;
+      uint8_t* target = codes + ptrdiff_t{16} * row;
       for (int n = 0; n < 16; ++n) {
         const uint32_t value = ((source[n] >> piece.shift) & piece.mask) << piece.from_bit;
         target[n] = static_cast<uint8_t>(target[n] | value);

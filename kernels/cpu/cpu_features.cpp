@@ -91,11 +91,12 @@ void processor_name(char* text, size_t size) {
   std::snprintf(text, size, "CPU");
 #if defined(__x86_64__)
   constexpr uint32_t kFirstLeaf = 0x80000002;
-  if (__get_cpuid_max(0x80000000, nullptr) < kFirstLeaf + 2) return;
+  const auto last_leaf = static_cast<uint32_t>(__get_cpuid_max(0x80000000, nullptr));
+  if (last_leaf < kFirstLeaf + 2) return;
   char name[49] = {};
   for (uint32_t i = 0; i < 3; ++i) {
     const Registers r = cpuid(kFirstLeaf + i, 0);
-    std::memcpy(name + 16 * i, &r, 16);
+    std::memcpy(name + size_t{16} * i, &r, 16);
   }
   const char* first = name;
   while (*first == ' ') ++first;
