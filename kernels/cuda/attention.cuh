@@ -9,7 +9,7 @@
 // Keys and values lie in shared memory as f16 [128][HD], 16-byte pieces swizzled by the row. Quantized pages
 // are made f16 on the way there, still transformed: queries are transformed instead, and the output at the
 // end. Dimensions of quantized keys, and of the queries that meet them, are put in the order in which a lane
-// of attention_single.cu unpacks its 8 of each 32 (key_slot).
+// of attention_codes.cu unpacks its 16 of each 64 (key_slot).
 #pragma once
 
 #include <cuda_fp16.h>
@@ -67,19 +67,24 @@ __device__ __forceinline__ uint32_t half_pair(uint32_t low, uint32_t high) {
   return low | high << 16;
 }
 
-// Place of dimension `d` among those of a row of keys. mma j of a block of 32 dimensions takes, as its k,
-// from lane t the pairs 2t + {0, 1} and 2t + 8 + {0, 1}: of q8 its dimensions 8t + 4j + {0, 1} and 8t + 4j +
-// 2 + {0, 1}, of q4 the nibbles 2j and 2j + 1, each with the one 4 further on.
+// Place of dimension `d` among those of a row of keys. Of each 64 dimensions lane t of a tensor core's
+// operand has the 16 from 16t on, and takes them to its pairs of k (2t + {0, 1} and 2t + 8 + {0, 1} of each
+// mma) in the order in which they unpack: of q8 bytes {0, 1} and {2, 3} of a word, of q4 each nibble with the
+// one 4 further on.
 __device__ __forceinline__ int key_slot(KvFormat format, int d) {
-  const int t = d % 32 / 8, e = d % 8, block = d & ~31;
+  const int t = d % 64 / 16, e = d % 16, block = d & ~63;
   if (format == KvFormat::q8) return block + 16 * (e >> 2) + 8 * (e >> 1 & 1) + 2 * t + (e & 1);
-  if (format == KvFormat::q4) return block + 16 * (e >> 1 & 1) + 8 * (e & 1) + 2 * t + (e >> 2);
+  if (format == KvFormat::q4)
+    return block + 32 * (e >> 3) + 16 * (e >> 1 & 1) + 8 * (e & 1) + 2 * t + (e >> 2 & 1);
   return d;
 }
 
+constexpr uint32_t kUpperBytes = 0x64646464U;  // of f16 1024 and up
+
 // Two bytes of a word of q8 codes, first or second half, scaled.
-__device__ __forceinline__ uint32_t expand_q8_pair(uint32_t word, int half, __half2 scale) {
-  const uint32_t raw = __byte_perm(word, 0x64646464U, half == 0 ? 0x4140 : 0x4342);
+__device__ __forceinline__ uint32_t expand_q8_pair(uint32_t word, int half, __half2 scale,
+                                                   uint32_t upper_bytes = kUpperBytes) {
+  const uint32_t raw = __byte_perm(word, upper_bytes, half == 0 ? 0x4140 : 0x4342);
   return bits_of(__hmul2(__hsub2(half2_of(raw), __float2half2_rn(1152.0f)), scale));
 }
 
@@ -92,32 +97,35 @@ __device__ __forceinline__ uint32_t expand_q4_pair(uint32_t word, int i, __half2
   return bits_of(__hmul2(code, scale));
 }
 
-// 32 dimensions of keys or values as f16, four pieces of 16 bytes.
+// 32 dimensions as f16, four pieces of 16 bytes: of values those of a block, in order; of keys a quarter of
+// each lane's words of 64 dimensions, t by t, in the order of key_slot. Lanes 0 and 1 have the first scale.
 template <bool kKeys>
-__device__ __forceinline__ void expand_q8(const uint32_t (&words)[8], __half2 scale, uint4 (&out)[4]) {
+__device__ __forceinline__ void expand_q8(const uint32_t (&words)[8], __half2 scales, uint4 (&out)[4]) {
 #pragma unroll
   for (int piece = 0; piece < 4; ++piece) {
     uint32_t pairs[4];
 #pragma unroll
-    for (int t = 0; t < 4; ++t)
+    for (int t = 0; t < 4; ++t) {
+      const __half2 scale = t < 2 || !kKeys ? __low2half2(scales) : __high2half2(scales);
       pairs[t] = kKeys ? expand_q8_pair(words[2 * t + piece / 2], piece % 2, scale)
                        : expand_q8_pair(words[2 * piece + t / 2], t % 2, scale);
+    }
     out[piece] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
   }
 }
 
 template <bool kKeys>
-__device__ __forceinline__ void expand_q4(const uint32_t (&words)[4], __half2 scale, uint4 (&out)[4]) {
+__device__ __forceinline__ void expand_q4(const uint32_t (&words)[4], __half2 scales, uint4 (&out)[4]) {
 #pragma unroll
   for (int piece = 0; piece < 4; ++piece) {
     uint32_t pairs[4];
 #pragma unroll
     for (int t = 0; t < 4; ++t) {
       if constexpr (kKeys) {
-        pairs[t] = expand_q4_pair(words[t], piece, scale);
+        pairs[t] = expand_q4_pair(words[t], piece, t < 2 ? __low2half2(scales) : __high2half2(scales));
       } else {
         const uint32_t byte = (words[piece] >> (8 * t)) & 0xffU;
-        pairs[t] = expand_q4_pair(byte | byte << 12, 0, scale);
+        pairs[t] = expand_q4_pair(byte | byte << 12, 0, __low2half2(scales));
       }
     }
     out[piece] = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
@@ -214,43 +222,66 @@ __device__ __noinline__ void load_fp8_chunk(const PageReader from, int chunk, ui
   }
 }
 
+// The words and scales of 32 dimensions of a row of codes, as expand_q8 and expand_q4 take them.
+template <KvFormat kFormat, bool kKeys>
+struct CodedUnit {
+  static constexpr int kWords = kFormat == KvFormat::q4 ? 4 : 8;
+  uint32_t words[kWords] = {};
+  __half2 scales = __float2half2_rn(0.0f);
+
+  // `block` counts all blocks of 32 dimensions of the pages.
+  __device__ __forceinline__ void load(const PageReader& from, size_t block) {
+    if constexpr (kKeys) {
+      constexpr int kOfLane = kWords / 4;
+      const size_t pair = block & ~size_t{1};  // of blocks: 64 dimensions
+      const auto* first =
+          reinterpret_cast<const uint32_t*>(from.data) + pair * kWords + (block & 1) * kOfLane;
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) words[i] = __ldg(first + i / kOfLane * (2 * kOfLane) + i % kOfLane);
+      scales = __ldg(reinterpret_cast<const __half2*>(from.scales + pair));
+    } else {
+      const auto* first = reinterpret_cast<const uint4*>(from.data) + block * (kWords / 4);
+#pragma unroll
+      for (int i = 0; i < kWords / 4; ++i) {
+        const uint4 v = __ldg(first + i);
+        words[4 * i] = v.x;
+        words[4 * i + 1] = v.y;
+        words[4 * i + 2] = v.z;
+        words[4 * i + 3] = v.w;
+      }
+      scales = __half2half2(__ldg(from.scales + block));
+    }
+  }
+  __device__ __forceinline__ void expand(uint4 (&out)[4]) const {
+    if constexpr (kFormat == KvFormat::q4) {
+      expand_q4<kKeys>(words, scales, out);
+    } else {
+      expand_q8<kKeys>(words, scales, out);
+    }
+  }
+};
+
 // Quantized pages: kBatch units of 32 dimensions in flight per thread.
 template <int HD, int kThreads, KvFormat kFormat, bool kKeys>
 __device__ __noinline__ void load_coded_chunk(const PageReader from, int chunk, uint32_t tile) {
-  constexpr int kUnits = HD / 32;                          // of a row
-  constexpr int kWords = kFormat == KvFormat::q4 ? 4 : 8;  // of a unit
+  constexpr int kUnits = HD / 32;  // of a row
   constexpr int kTotal = kChunkTokens * kUnits;
   constexpr int kBatch = kTotal / kThreads < 4 ? kTotal / kThreads : 4;
   static_assert(kTotal % (kThreads * kBatch) == 0);
   const ChunkRows rows(from, chunk);
   for (int first = threadIdx.x; first < kTotal; first += kThreads * kBatch) {
-    uint32_t words[kBatch][kWords];
-    __half scales[kBatch];
+    CodedUnit<kFormat, kKeys> units[kBatch];
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
-      const bool live = chunk * kChunkTokens + row < from.length && unit * 32 < from.head_dim;
-      const size_t at = live ? rows.row(from, row) * (from.head_dim / 32) + unit : 0;
-      scales[b] = live ? __ldg(from.scales + at) : __float2half(0.0f);
-#pragma unroll
-      for (int w = 0; w < kWords; w += 4) {
-        const uint4 v = live ? __ldg(reinterpret_cast<const uint4*>(from.data + at * (kWords * 4) + w * 4))
-                             : make_uint4(0, 0, 0, 0);
-        words[b][w] = v.x;
-        words[b][w + 1] = v.y;
-        words[b][w + 2] = v.z;
-        words[b][w + 3] = v.w;
-      }
+      if (chunk * kChunkTokens + row < from.length && unit * 32 < from.head_dim)
+        units[b].load(from, rows.row(from, row) * (from.head_dim / 32) + unit);
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
       uint4 out[4];
-      if constexpr (kFormat == KvFormat::q4) {
-        expand_q4<kKeys>(words[b], __half2half2(scales[b]), out);
-      } else {
-        expand_q8<kKeys>(words[b], __half2half2(scales[b]), out);
-      }
+      units[b].expand(out);
 #pragma unroll
       for (int piece = 0; piece < 4; ++piece)
         store_shared_16(tile + tile_offset<HD>(row, unit * 4 + piece), out[piece]);
@@ -357,7 +388,7 @@ struct ScoreRule {
     return product;
   }
   // Products to scores, without the cap and with it.
-  __device__ __forceinline__ void take(float& s) const { s = __fmul_rn(__fmul_rn(s, scale), kLog2E); }
+  __device__ __forceinline__ void take(float& s) const { s = __fmul_rn(s, __fmul_rn(scale, kLog2E)); }
   __device__ __forceinline__ void cap(float& s) const {
     s = __fmul_rn(capped(__fmul_rn(s, scale), softcap), kLog2E);
   }

@@ -84,12 +84,22 @@ __device__ __forceinline__ void factors_of_row(float2* factors, int count, int l
   }
 }
 
-// Rows of HD floats in shared memory: the chunks of a tile merged and divided by their sums. Takes 16 * HD
-// floats and 16 KB of `shared`.
-template <int HD, int kThreads>
+constexpr int kHeldChunks = 128;  // whose factors are at hand
+
+__host__ __device__ constexpr uint32_t merge_shared_bytes(int dim) {
+  return kTileRows * (dim * sizeof(float) + kHeldChunks * sizeof(float2));
+}
+
+// The order of columns in partial rows where it is that of the head.
+struct ColumnsInOrder {
+  __device__ __forceinline__ static int dimension(int column) { return column; }
+};
+
+// Rows of HD floats in shared memory: the chunks of a tile merged and divided by their sums. Takes
+// merge_shared_bytes(HD) of `shared`. Columns::dimension says where four columns that lie together belong.
+template <int HD, int kThreads, typename Columns = ColumnsInOrder, int kLoadsAhead = 8>
 __device__ __forceinline__ float* merge_chunks(const PartialRows& partial, int num_chunks, int rows,
                                                uint8_t* shared) {
-  constexpr int kHeldChunks = 128;                        // whose factors are at hand
   __shared__ float2 seen[kTileRows];                      // maximum and sum of a row so far
   float* merged_rows = reinterpret_cast<float*>(shared);  // [16][HD]
   auto* factors = reinterpret_cast<float2*>(shared + kTileRows * HD * sizeof(float));  // [chunk][16]
@@ -97,9 +107,22 @@ __device__ __forceinline__ float* merge_chunks(const PartialRows& partial, int n
 #pragma unroll 1
   for (int block = 0; block < num_chunks; block += kHeldChunks) {
     const int count = min(kHeldChunks, num_chunks - block);
+    // All that a thread fetches is on its way before the first is there.
+    constexpr int kMost = kHeldChunks * kTileRows / kThreads;
 #pragma unroll 1
-    for (int i = threadIdx.x; i < count * kTileRows; i += kThreads)
-      if (i % kTileRows < rows) factors[i] = __ldcg(partial.total(block + i / kTileRows, i % kTileRows));
+    for (int first = threadIdx.x; first < count * rows; first += kThreads * kMost / 4) {
+      float2 totals[kMost / 4];
+#pragma unroll
+      for (int k = 0; k < kMost / 4; ++k) {
+        const int i = min(first + k * kThreads, count * rows - 1);
+        totals[k] = __ldcg(partial.total(block + i / rows, i % rows));
+      }
+#pragma unroll
+      for (int k = 0; k < kMost / 4; ++k) {
+        const int i = first + k * kThreads;
+        if (i < count * rows) factors[i / rows * kTileRows + i % rows] = totals[k];
+      }
+    }
     __syncthreads();
 #pragma unroll 1
     for (int row = warp; row < rows; row += kThreads / 32) {
@@ -114,9 +137,9 @@ __device__ __forceinline__ float* merge_chunks(const PartialRows& partial, int n
     for (int i = threadIdx.x * 4; i < rows * HD; i += kThreads * 4) {
       const int row = i / HD;
       const float* from = partial.row(block, 0) + i;
-      auto* to = reinterpret_cast<float4*>(merged_rows + i);
+      auto* to = reinterpret_cast<float4*>(merged_rows + row * HD + Columns::dimension(i % HD));
       float4 v = block == 0 ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : *to;
-#pragma unroll 8
+#pragma unroll kLoadsAhead
       for (int c = 0; c < count; ++c) {
         const float2 f = factors[c * kTileRows + row];
         const float4 x = __ldcg(reinterpret_cast<const float4*>(from + c * partial.chunk_floats()));

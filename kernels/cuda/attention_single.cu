@@ -1,5 +1,6 @@
-// Attention for steps in which every sequence has one token: one block per (some chunks of 128 keys,
-// sequence, kv head), for the cache formats and head sizes that matter most. The arithmetic is that of
+// Attention for steps in which every sequence has one token, for the cache formats and head sizes that matter
+// most: the choice of a kernel, and the one whose blocks work on a chunk of 128 keys at a time. Where pages
+// are quantized and chunks are many, attention_codes.cu has a faster one. The arithmetic is that of
 // attention.cuh.
 //
 // Keys and values travel to shared memory as they are, asynchronously, the next chunk's while this one is
@@ -12,30 +13,18 @@
 // before; the first chunk of each block is fetched while it still runs.
 //
 // Bytes: keys and values once; per chunk and row HD + 2 floats of partial results, written and read in L2 (3
-// % of the pages' bytes for f16 and 4 rows, 11 % for q4). Tried: a block per chunk, which transforms the
-// queries each time, 1,950 instructions per warp and chunk of q4.
+// % of the pages' bytes for f16 and 4 rows, 11 % for q4).
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cuda/attention.cuh"
-#include "kernels/cuda/attention_merge.cuh"
+#include "kernels/cuda/attention_single.cuh"
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/kv_row.cuh"
 
 namespace quire::kernels {
 namespace {
 
-constexpr int kThreads = 128;
 constexpr int kMostBlocks = 6;  // of a multiprocessor
-
-struct SingleArguments {
-  AttentionParams p;
-  AppendKvParams append;  // used where appends
-  int32_t appends;
-  const int32_t* place;
-  int32_t chunks_per_block;
-  MergeArguments merge;
-};
+constexpr int kManyChunks = 8;  // for each multiprocessor: enough to give every warp one of its own
 
 // How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
 // that read different rows meet in no bank.
@@ -57,23 +46,24 @@ struct Rows {
   __device__ __forceinline__ static void copy(const void* data, const void* scales, size_t first, int live,
                                               uint32_t target) {
     const auto* from = static_cast<const uint8_t*>(data) + first * kBytes;
-    constexpr int kRows = kThreads / kPieces;  // copied at once
+    constexpr int kRows = kSingleThreads / kPieces;  // copied at once
     if (live == kChunkTokens && (kFormat != KvFormat::f16 || kRows % 8 == 0)) {
       // A thread's pieces lie at even distances, swizzled or not.
       const uint32_t to = target + place(threadIdx.x / kPieces, threadIdx.x % kPieces);
       from += threadIdx.x * 16;
 #pragma unroll
-      for (int i = 0; i < kPieces; ++i) copy_async_16(to + i * kRows * kStride, from + i * kThreads * 16);
+      for (int i = 0; i < kPieces; ++i)
+        copy_async_16(to + i * kRows * kStride, from + i * kSingleThreads * 16);
     } else {
 #pragma unroll 1
-      for (int i = threadIdx.x; i < kChunkTokens * kPieces; i += kThreads) {
+      for (int i = threadIdx.x; i < kChunkTokens * kPieces; i += kSingleThreads) {
         const int row = i / kPieces;
         copy_async_16(target + place(row, i % kPieces), row < live ? from + i * 16 : from,
                       row < live ? 16 : 0);
       }
     }
     if constexpr (kScaleBytes > 0) {
-      static_assert(kChunkTokens * kScaleBytes <= kThreads * 16);
+      static_assert(kChunkTokens * kScaleBytes <= kSingleThreads * 16);
       const auto* scale = static_cast<const uint8_t*>(scales) + first * kScaleBytes;
       const int at = threadIdx.x * 16;
       if (at < kChunkTokens * kScaleBytes) {
@@ -99,19 +89,21 @@ struct Rows {
   }
 };
 
-// Keys as the B operand: dimensions 32 * block .. + 31 of key `row`, two mma of 16.
+// Keys as the B operand: a lane's quarter of dimensions 64 * (half / 2) .. + 63 of key `row`, of it the first
+// or second half, two mma of 16.
 template <int HD, KvFormat kFormat>
-__device__ __forceinline__ void unpack_key(uint32_t keys, int row, int block, int t, __half2 scale,
+__device__ __forceinline__ void unpack_key(uint32_t keys, int row, int half, int t, __half2 scale,
                                            uint32_t (&b)[4]) {
   using R = Rows<HD, kFormat, true>;
+  const uint32_t at = keys + row * R::kStride;
   if constexpr (kFormat == KvFormat::q8) {
-    const uint2 v = load_shared_8(keys + row * R::kStride + block * 32 + t * 8);
+    const uint2 v = load_shared_8(at + half / 2 * 64 + t * 16 + half % 2 * 8);
     b[0] = expand_q8_pair(v.x, 0, scale);
     b[1] = expand_q8_pair(v.x, 1, scale);
     b[2] = expand_q8_pair(v.y, 0, scale);
     b[3] = expand_q8_pair(v.y, 1, scale);
   } else {
-    const uint32_t v = load_shared_4(keys + row * R::kStride + block * 16 + t * 4);
+    const uint32_t v = load_shared_4(at + half / 2 * 32 + t * 8 + half % 2 * 4);
 #pragma unroll
     for (int i = 0; i < 4; ++i) b[i] = expand_q4_pair(v, i, scale);
   }
@@ -154,65 +146,6 @@ struct Places {
   static constexpr uint32_t kMerge = kTileRows * HD * 4 + 128 * kTileRows * 8;
   static constexpr uint32_t kTotal = kUsed > kMerge ? kUsed : kMerge;
 };
-
-// Where the keys of one kv head of one sequence lie.
-struct SequencePages {
-  const int32_t* table;
-  int num_kv_heads;
-  int kv_head;
-  int page_tokens;
-
-  __device__ __forceinline__ size_t row(int position) const {
-    const int page = position / page_tokens;
-    return (static_cast<size_t>(table[page]) * num_kv_heads + kv_head) * page_tokens +
-           (position - page * page_tokens);
-  }
-};
-
-// Queries of the group as rows of f16, as the keys want them; where `takes_token` also the token's key and
-// value into the pages. Rows are dealt out to warps; `row` is this warp's scratch.
-template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
-__device__ __forceinline__ void prepare_rows(const SingleArguments& a, int sequence, int kv_head,
-                                             bool takes_token, size_t token_row, uint8_t* queries, float* row,
-                                             int warp, int lane) {
-  const AttentionParams& p = a.p;
-  const int group = p.heads.num_heads / p.heads.num_kv_heads;
-  const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads;
-#pragma unroll 1
-  for (int r = warp; r < group + (takes_token ? 2 : 0); r += kThreads / 32) {
-    const int head = r < group    ? kv_head * group + r
-                     : r == group ? p.heads.num_heads + kv_head
-                                  : p.heads.num_heads + p.heads.num_kv_heads + kv_head;
-    if (a.appends) {
-      load_head(a.append, sequence, head, row, lane);
-    } else {
-      const auto* from =
-          static_cast<const __half*>(p.qkv) + (static_cast<size_t>(sequence) * heads + head) * HD;
-      for (int d = lane; d < HD; d += 32) row[d] = __half2float(from[d]);
-      __syncwarp();
-    }
-    if (r < group) {
-      float back = 1.0f;
-      if constexpr (kKeyFormat != KvFormat::f16) {
-        for (int d = lane; d < HD; d += 32) row[d] = __half2float(__float2half_rn(row[d]));
-        __syncwarp();
-        hadamard_warp(row, HD, lane);
-        back = 0.03125f;
-      }
-#pragma unroll
-      for (int i = 0; i < HD / 32; ++i) {
-        const int d = lane + 32 * i, slot = key_slot(kKeyFormat, d);
-        *reinterpret_cast<__half*>(queries + tile_offset<HD>(r, slot / 8) + slot % 8 * 2) =
-            __float2half_rn(row[d] * back);
-      }
-    } else if (r == group) {
-      store_row(row, HD, kKeyFormat, p.kv.keys, p.kv.key_scales, token_row, lane);
-    } else {
-      store_row(row, HD, kValueFormat, p.kv.values, p.kv.value_scales, token_row, lane);
-    }
-    __syncwarp();
-  }
-}
 
 // Products of the rows with the warp's 32 keys.
 template <int HD, KvFormat kKeyFormat>
@@ -260,7 +193,7 @@ __device__ __forceinline__ void multiply_keys(uint32_t keys, uint32_t queries, i
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
         const int key = warp * 32 + n * 8 + g;
-        const uint32_t scale = __byte_perm(scales[n][block / 2], 0, block % 2 == 0 ? 0x1010 : 0x3232);
+        const uint32_t scale = __byte_perm(scales[n][block / 2], 0, t < 2 ? 0x1010 : 0x3232);
         uint32_t b[4];
         unpack_key<HD, kKeyFormat>(keys, key, block, t, half2_of(scale), b);
         mma_16x8x16(score[n], query[0], b[0], b[1]);
@@ -334,7 +267,7 @@ __device__ __forceinline__ void put_row(float* at, const float (&out)[HD / 32][4
 
 // kHalves: 1 where all rows lie in the first half of a tile of 16.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kHalves>
-__global__ void __launch_bounds__(kThreads, kMostBlocks)
+__global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
     attention_single_kernel(const __grid_constant__ SingleArguments a) {
   using P = Places<HD, kKeyFormat, kValueFormat>;
   extern __shared__ __align__(128) uint8_t shared[];
@@ -345,18 +278,12 @@ __global__ void __launch_bounds__(kThreads, kMostBlocks)
   const AttentionParams& p = a.p;
   const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
   const int g = lane >> 2, t = lane & 3;
-  const int sequence = blockIdx.y, kv_head = blockIdx.z;
-  const int group = p.heads.num_heads / p.heads.num_kv_heads;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
-  // The batch was placed before the step began, by something that all its kernels wait for.
-  const int position = p.batch.positions[sequence];
-  const int first_chunk = rule.first_chunk(position), last_chunk = position / kChunkTokens;
-  const int num_chunks = last_chunk - first_chunk + 1;
-  const int first = first_chunk + static_cast<int>(blockIdx.x) * a.chunks_per_block;
-  const int end = min(first + a.chunks_per_block, last_chunk + 1);
+  const SingleWork work(a, rule);
+  const int position = work.position, first = work.first, end = work.end, group = work.group;
+  const int num_chunks = work.num_chunks();
   if (first >= end) return;
-  const SequencePages pages{p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride,
-                            p.heads.num_kv_heads, kv_head, p.kv_shape.page_tokens};
+  const SequencePages& pages = work.pages;
   const uint32_t base = shared_address(shared);
   const uint32_t keys = base, values = base + P::kValues;
   const uint32_t queries = base + P::kQueries, weights = base + P::kWeights;
@@ -371,11 +298,9 @@ __global__ void __launch_bounds__(kThreads, kMostBlocks)
     P::Values::copy(p.kv.values, p.kv.value_scales, row, live(first, !a.appends), values);
   }
   if (a.appends) wait_for_predecessor();
-  const bool takes_token = a.appends && end == last_chunk + 1;
-  prepare_rows<HD, kKeyFormat, kValueFormat>(
-      a, sequence, kv_head, takes_token, takes_token ? pages.row(position) : 0, shared + P::kQueries,
-      reinterpret_cast<float*>(shared + P::kRow) + warp * HD, warp, lane);
-  if (takes_token && first == last_chunk) {
+  prepare_rows<HD, kKeyFormat, kValueFormat>(a, work, shared + P::kQueries,
+                                             reinterpret_cast<float*>(shared + P::kRow) + warp * HD);
+  if (work.takes_token(a) && first == work.last_chunk) {
     // The token's own key and value, which the copies above could not bring yet.
     wait_for_copies<0>();
     __syncthreads();
@@ -386,8 +311,7 @@ __global__ void __launch_bounds__(kThreads, kMostBlocks)
     wait_for_copies<0>();
   }
 
-  const int tile = sequence * p.heads.num_kv_heads + kv_head;
-  const PartialRows partial(a.merge, tile, HD);
+  const PartialRows partial(a.merge, work.tile(a), HD);
   float* row_values = reinterpret_cast<float*>(shared);  // [16][HD]
 #pragma unroll 1
   for (int chunk = first; chunk < end; ++chunk) {
@@ -404,7 +328,7 @@ __global__ void __launch_bounds__(kThreads, kMostBlocks)
     }
     // All rows are of one token, so what is hidden from one is hidden from all.
     const int begin = chunk * kChunkTokens;
-    if (rule.hides(begin, position) || rule.hides(begin + kChunkTokens - 1, position)) {
+    if (work.cuts(rule, chunk)) {
 #pragma unroll
       for (int i = 0; i < 8 * kHalves; ++i) {
         const int n = i / (2 * kHalves), x = i % (2 * kHalves);
@@ -460,10 +384,10 @@ __global__ void __launch_bounds__(kThreads, kMostBlocks)
     }
 #pragma unroll
     for (int h = 0; h < kHalves; ++h) {
-      const int r = g + 8 * h;
+      const int r = g + 8 * h, at = chunk - work.first_chunk;
       if (r >= group) continue;
-      put_row<HD, kValueFormat>(partial.row(chunk - first_chunk, r), out, h, 1.0f, warp, t);
-      if (warp == 0 && t == 0) *partial.total(chunk - first_chunk, r) = make_float2(largest[h], sum[2 * h]);
+      put_row<HD, kValueFormat>(partial.row(at, r), out, h, 1.0f, warp, t);
+      if (warp == 0 && t == 0) *partial.total(at, r) = make_float2(largest[h], sum[2 * h]);
     }
     __syncthreads();  // nor these values, nor the weights
     if (more) {
@@ -474,30 +398,24 @@ __global__ void __launch_bounds__(kThreads, kMostBlocks)
   }
   if (num_chunks > 1) {
     wait_for_copies<0>();
-    if (!arrives_last(a.merge, tile, (num_chunks + a.chunks_per_block - 1) / a.chunks_per_block)) return;
-    merge_chunks<HD, kThreads>(partial, num_chunks, group, shared);
+    if (!arrives_last(a.merge, work.tile(a), (num_chunks + a.chunks_per_block - 1) / a.chunks_per_block))
+      return;
+    merge_chunks<HD, kSingleThreads>(partial, num_chunks, group, shared);
   }
-  const QueryRows q{static_cast<const __half*>(p.qkv), sequence, group, group, kv_head, HD, 0};
-  store_rows<HD, kThreads>(p, a.place, q, 0, group, row_values);
+  store_group<HD>(a, work, row_values);
 }
 
-using Kernel = void (*)(const SingleArguments);
-
-struct Choice {
-  Kernel kernel;
-  uint32_t shared_bytes;
-  int most_chunks;  // of a block
-};
-
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
-Choice choose_rows(int group) {
+SingleChoice choose_rows(int group) {
+  // What 16 sequences of 16k keys ran best with: 16 chunks of a block, but 32 for q8, whose blocks then make
+  // one round (192 instead of 213 us).
   return {group <= 8 ? attention_single_kernel<HD, kKeyFormat, kValueFormat, 1>
                      : attention_single_kernel<HD, kKeyFormat, kValueFormat, 2>,
-          Places<HD, kKeyFormat, kValueFormat>::kTotal, kKeyFormat == KvFormat::q8 ? 32 : 16};
+          Places<HD, kKeyFormat, kValueFormat>::kTotal, kMostBlocks, kKeyFormat == KvFormat::q8 ? 32 : 16, 1};
 }
 
 template <int HD>
-Choice choose_formats(KvFormat keys, KvFormat values, int group) {
+SingleChoice choose_formats(KvFormat keys, KvFormat values, int group) {
   if (keys == KvFormat::f16 && values == KvFormat::f16)
     return choose_rows<HD, KvFormat::f16, KvFormat::f16>(group);
   if (keys == KvFormat::q8 && values == KvFormat::q8)
@@ -509,26 +427,31 @@ Choice choose_formats(KvFormat keys, KvFormat values, int group) {
   return {};
 }
 
-Choice choose(const AttentionParams& p) {
+SingleChoice choose(int head_dim, KvFormat keys, KvFormat values, int group, bool many_chunks) {
+  const bool coded = keys != KvFormat::f16 && values != KvFormat::f16;
+  if (many_chunks && coded) return choose_attention_codes(head_dim, keys, values, group);
+  if (head_dim == 64) return choose_formats<64>(keys, values, group);
+  if (head_dim == 128) return choose_formats<128>(keys, values, group);
+  return {};
+}
+
+SingleChoice choose(const AttentionParams& p, bool many_chunks) {
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
   const bool fits =
       p.batch.max_query_tokens == 1 && group <= kTileRows && p.kv_shape.page_tokens % kChunkTokens == 0;
   if (!fits) return {};
-  const KvFormat keys = p.kv_shape.key_format, values = p.kv_shape.value_format;
-  if (p.heads.head_dim == 64) return choose_formats<64>(keys, values, group);
-  if (p.heads.head_dim == 128) return choose_formats<128>(keys, values, group);
-  return {};
+  return choose(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format, group, many_chunks);
 }
 
-// So that the card's last round of blocks is as full as can be. `most` is what 16 sequences of 16k keys ran
-// best with: 16, but 32 for q8, whose blocks then make one round (192 instead of 213 µs).
-int best_chunks_per_block(int most, int max_chunks, int tiles, int blocks_at_once) {
+// So that the card's last round of blocks is as full as can be.
+int best_chunks_per_block(const SingleChoice& choice, int max_chunks, int tiles, int blocks_at_once) {
   int best = 1;
   int64_t least = INT64_MAX;
-  for (int chunks = 1; chunks <= std::min(max_chunks, most); ++chunks) {
+  for (int chunks = 1; chunks <= std::min(max_chunks, choice.most_chunks); ++chunks) {
     const int64_t blocks = int64_t{(max_chunks + chunks - 1) / chunks} * tiles;
     const int64_t rounds = (blocks + blocks_at_once - 1) / blocks_at_once;
-    const int64_t cost = rounds * (2 * chunks + 3);  // 3: the start of a block, in halves of a chunk's work
+    const int turns = (chunks + choice.chunks_at_once - 1) / choice.chunks_at_once;
+    const int64_t cost = rounds * (2 * turns + 3);  // 3: the start of a block, in halves of a turn
     if (cost < least) {
       least = cost;
       best = chunks;
@@ -540,25 +463,27 @@ int best_chunks_per_block(int most, int max_chunks, int tiles, int blocks_at_onc
 }  // namespace
 
 bool single_fits(const AttentionParams& p, int max_chunks, const AttentionScratch& scratch) {
-  return choose(p).kernel != nullptr && decode_fits(p, max_chunks, scratch);
+  return choose(p, false).kernel != nullptr && decode_fits(p, max_chunks, scratch);
 }
 
 cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvParams* append,
                                     const int32_t* place, int max_chunks, const AttentionScratch& scratch,
                                     const Device& device, Launch l) {
-  const Choice choice = choose(p);
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
+  const int tiles = p.batch.num_sequences * p.heads.num_kv_heads;
+  const bool many_chunks = int64_t{tiles} * max_chunks >= int64_t{kManyChunks} * device.num_multiprocessors;
+  const SingleChoice choice = choose(p, many_chunks);
   const int resident = std::min<int>(
-      kMostBlocks, static_cast<int>(device.shared_per_multiprocessor / (choice.shared_bytes + 1536)));
+      choice.most_blocks, static_cast<int>(device.shared_per_multiprocessor / (choice.shared_bytes + 1536)));
   const int per_block =
-      best_chunks_per_block(choice.most_chunks, max_chunks, p.batch.num_sequences * p.heads.num_kv_heads,
-                            device.num_multiprocessors * std::max(1, resident));
+      best_chunks_per_block(choice, max_chunks, tiles, device.num_multiprocessors * std::max(1, resident));
   SingleArguments a{p,     {},        append != nullptr ? 1 : 0,
                     place, per_block, {max_chunks, group, scratch.partials, scratch.counters}};
   if (append != nullptr) a.append = *append;
   const dim3 grid(static_cast<unsigned>((max_chunks + per_block - 1) / per_block),
                   static_cast<unsigned>(p.batch.num_sequences), static_cast<unsigned>(p.heads.num_kv_heads));
-  return launch_kernel(choice.kernel, grid, dim3(kThreads), choice.shared_bytes, l.stream, l.dependent, a);
+  return launch_kernel(choice.kernel, grid, dim3(kSingleThreads), choice.shared_bytes, l.stream, l.dependent,
+                       a);
 }
 
 cudaError_t setup_attention_single() {
@@ -566,9 +491,8 @@ cudaError_t setup_attention_single() {
     for (const auto& [keys, values] :
          {std::pair{KvFormat::f16, KvFormat::f16}, std::pair{KvFormat::q8, KvFormat::q8},
           std::pair{KvFormat::q8, KvFormat::q4}, std::pair{KvFormat::q4, KvFormat::q4}}) {
-      for (const int group : {8, 16}) {
-        const Choice choice =
-            dim == 64 ? choose_formats<64>(keys, values, group) : choose_formats<128>(keys, values, group);
+      for (const int i : {0, 1, 2, 3}) {
+        const SingleChoice choice = choose(dim, keys, values, i < 2 ? 8 : 16, i % 2 == 1);
         const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(choice.kernel),
                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                        static_cast<int>(choice.shared_bytes));

@@ -528,6 +528,15 @@ struct Bench {
     if (!deterministic || quick) return;
     for (const KvFormat format : {KvFormat::f16, KvFormat::q8, KvFormat::q4}) {
       const std::string name = format == KvFormat::f16 ? "f16" : format == KvFormat::q8 ? "q8" : "q4";
+      for (const int32_t jobs : {1, 32}) {
+        const std::string what = std::to_string(jobs) + " x 256 " + name;
+        if (format == KvFormat::f16 || !wanted(mode + " decode " + what)) continue;
+        Runner runner(table, device, model, {jobs, 1, 255, format});
+        const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());
+        line(mode + " decode " + what, runner.measure(40, true), jobs, bytes);
+        line(mode + " attention " + what, runner.measure_attention(), jobs,
+             static_cast<double>(runner.kv_bytes()));
+      }
       if (!wanted(mode + " decode 16 x 16k " + name)) continue;
       Runner runner(table, device, model, {16, 1, 16383, format});
       const double bytes = weights + layers * static_cast<double>(runner.kv_bytes());

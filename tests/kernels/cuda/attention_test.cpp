@@ -257,18 +257,22 @@ class AttentionTest : public CudaTest {
     EXPECT_LE(relative_error(held, given), cache_tolerance);
   }
 
+  // The cache as one of its sequences sees it.
+  static Cache only(const Cache& cache, size_t sequence) {
+    Cache one = cache;
+    const auto stride = static_cast<ptrdiff_t>(cache.stride);
+    const auto first = cache.table.begin() + static_cast<ptrdiff_t>(sequence) * stride;
+    one.table.assign(first, first + stride);
+    return one;
+  }
+
   // Appends what comes before the step, in pieces that the context has room for.
   void fill_cache(const Case& c, const Cache& cache, const std::vector<std::vector<float>>& all,
                   const std::vector<int32_t>& before) {
     constexpr int32_t kPiece = 192;
     for (size_t s = 0; s < before.size(); ++s) {
       for (int32_t at = 0; at < before[s]; at += kPiece) {
-        Case one = c;
-        Cache single = cache;
-        single.table.assign(
-            cache.table.begin() + static_cast<ptrdiff_t>(s * static_cast<size_t>(cache.stride)),
-            cache.table.begin() + static_cast<ptrdiff_t>((s + 1) * static_cast<size_t>(cache.stride)));
-        step(one, single, {all[s]}, {at}, {std::min(before[s], at + kPiece)}, nullptr);
+        step(c, only(cache, s), {all[s]}, {at}, {std::min(before[s], at + kPiece)}, nullptr);
       }
     }
   }
@@ -354,6 +358,110 @@ TEST_F(AttentionTest, TheSameBitsAloneInCompanyAndChunked) {
       pieces.insert(pieces.end(), token.begin(), token.end());
     }
     EXPECT_EQ(std::memcmp(pieces.data(), whole.data() + 300 * out_width, 150 * out_width * 2), 0);
+  }
+}
+
+struct Formats {
+  KvFormat keys, values;
+};
+constexpr Formats kCoded[] = {
+    {KvFormat::q8, KvFormat::q8}, {KvFormat::q8, KvFormat::q4}, {KvFormat::q4, KvFormat::q4}};
+
+// Sixteen sequences of one token each, so many that each chunk gets a warp of its own: a token alone in its
+// chunk, the last and the first of one, fewer chunks than a block has warps and more.
+Case crowd(const Formats& formats, int32_t head_dim) {
+  Case c{.heads = {16, 8, head_dim}, .keys = formats.keys, .values = formats.values};
+  c.lengths = {1403, 1, 129, 128, 384, 127, 2, 641, 255, 256, 257, 513, 33, 64, 100, 3};
+  c.queries.assign(c.lengths.size(), 1);
+  return c;
+}
+
+TEST_F(AttentionTest, DecodesCodesOfManySequences) {
+  for (const Formats& formats : kCoded) {
+    SCOPED_TRACE(std::to_string(static_cast<int>(formats.keys)) + " " +
+                 std::to_string(static_cast<int>(formats.values)));
+    Case c = crowd(formats, 128);
+    check(c, 3e-3, 0.12);
+    c = crowd(formats, 64);
+    c.window = 1100;
+    c.softcap = 8.0f;
+    c.page_tokens = 128;
+    check(c, 3e-3, 0.12);
+  }
+}
+
+TEST_F(AttentionTest, DecodesCodesOfLargeGroups) {
+  for (const Formats& formats : kCoded) {
+    SCOPED_TRACE(std::to_string(static_cast<int>(formats.keys)) + " " +
+                 std::to_string(static_cast<int>(formats.values)));
+    Case c{.heads = {16, 1, 128}, .keys = formats.keys, .values = formats.values};
+    c.lengths = {700, 129, 1};
+    c.queries = {1, 1, 1};
+    check(c, 3e-3, 0.12);
+    // So long that each chunk gets a warp of its own.
+    c.heads = {24, 2, 64};
+    c.lengths = {5000};
+    c.lengths.resize(16, 1);
+    c.queries.assign(16, 1);
+    check(c, 3e-3, 0.12);
+  }
+}
+
+TEST_F(AttentionTest, TheSameBitsInACrowdAndAlone) {
+  for (const Formats& formats : kCoded) {
+    for (const int32_t window : {0, 1100}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(formats.keys)) + " " +
+                   std::to_string(static_cast<int>(formats.values)) + " window " + std::to_string(window));
+      Case c = crowd(formats, 128);
+      c.window = window;
+      c.softcap = window > 0 ? 20.0f : 0.0f;
+      const Cache cache = make_cache(c);
+      const size_t width = 32 * 128, out_width = 16 * 128;
+      std::vector<std::vector<float>> all;
+      std::vector<int32_t> before;
+      for (const int32_t length : c.lengths) {
+        all.push_back(random_floats(static_cast<size_t>(length) * width, random_));
+        before.push_back(length - 1);
+      }
+      fill_cache(c, cache, all, before);
+      const std::vector<uint16_t> together = step(c, cache, all, before, c.lengths, nullptr);
+      for (size_t s = 0; s < all.size(); ++s) {
+        const std::vector<uint16_t> alone =
+            step(c, only(cache, s), {all[s]}, {before[s]}, {c.lengths[s]}, nullptr);
+        EXPECT_EQ(std::memcmp(alone.data(), together.data() + s * out_width, out_width * 2), 0)
+            << "length " << c.lengths[s];
+      }
+    }
+  }
+}
+
+TEST_F(AttentionTest, TheSameBitsInStepsOfAnySizeOverManyChunks) {
+  constexpr int32_t kBefore = 1016, kLength = 1028;
+  for (const KvFormat format : {KvFormat::f16, KvFormat::q8, KvFormat::q4}) {
+    for (const int32_t window : {0, 500}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(format)) + " window " + std::to_string(window));
+      const Case c{.heads = {8, 2, 128},
+                   .keys = format,
+                   .values = format,
+                   .lengths = {kLength},
+                   .queries = {1},
+                   .window = window,
+                   .softcap = window > 0 ? 20.0f : 0.0f};
+      const std::vector<std::vector<float>> all{random_floats(size_t{kLength} * 12 * 128, random_)};
+      std::vector<std::vector<uint16_t>> results;
+      // A tile of a prefill; tokens of a draft; one by one.
+      for (const int32_t tokens : {12, 3, 1}) {
+        const Cache cache = make_cache(c);
+        fill_cache(c, cache, all, {kBefore});
+        results.emplace_back();
+        for (int32_t p = kBefore; p < kLength; p += tokens) {
+          const std::vector<uint16_t> rows = step(c, cache, all, {p}, {p + tokens}, nullptr);
+          results.back().insert(results.back().end(), rows.begin(), rows.end());
+        }
+      }
+      EXPECT_EQ(results[0], results[1]);
+      EXPECT_EQ(results[0], results[2]);
+    }
   }
 }
 

@@ -352,7 +352,7 @@ class BlockTest : public OperationsTest {
       lengths.push_back(past[s] + counts[s]);
       for (int32_t p = 0; p < 5; ++p) pages.push_back(static_cast<int32_t>(s) * 5 + p);
       host.max_query_tokens = std::max(host.max_query_tokens, counts[s]);
-      host.max_kv_tokens = std::max(host.max_kv_tokens, lengths.back());
+      host.max_kv_tokens = std::max({host.max_kv_tokens, lengths.back(), kv_bound_});
     }
     host.num_tokens = static_cast<int32_t>(ids.size());
     host.num_sequences = static_cast<int32_t>(past.size());
@@ -448,6 +448,7 @@ class BlockTest : public OperationsTest {
          *embedding_ = nullptr;
   const float* norm_ = nullptr;
   const float* frequencies_ = nullptr;
+  int32_t kv_bound_ = 0;  // that the batch names for the tokens of its sequences
   KvShape shape_;
   KvLayer kv_;
   Workspace space_;
@@ -533,6 +534,31 @@ TEST_F(BlockTest, CompanyAndChunksDoNotShow) {
     std::vector<float> last;
     for (int32_t position = 128; position < 140; ++position) last = step({position}, {1}, true);
     EXPECT_EQ(last, late);
+  }
+}
+
+// Which kernel attends depends on how many chunks a step may have; what it appends and computes does not.
+TEST_F(BlockTest, ManyChunksAndFewAreTheSameBits) {
+  for (const auto& [format, page_tokens] : {std::pair{KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
+    SCOPED_TRACE(testing::Message() << "format " << static_cast<int>(format));
+    table_->release_context(context_);
+    make_context(small_limits());
+    make_model(true, format, page_tokens);
+    std::vector<int32_t> past{127, 40, 300};
+    step({0, 0, 0}, {1, 1, 150}, true);
+    step({0, 0, 150}, {1, 1, 150}, true);
+    step({0, 0, 300}, {127, 25, 1}, true);
+    step({127, 25, 300}, {1, 15, 1}, true);
+    for (int i = 0; i < 3; ++i) {
+      kv_bound_ = 0;
+      const auto few = step(past, {1, 1, 1}, true);
+      kv_bound_ = 60000;
+      EXPECT_EQ(step(past, {1, 1, 1}, true), few);
+      kv_bound_ = 0;
+      EXPECT_EQ(step(past, {1, 1, 1}, true), few);
+      for (int32_t& p : past) ++p;
+    }
+    kv_bound_ = 0;
   }
 }
 

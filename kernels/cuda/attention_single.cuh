@@ -1,0 +1,139 @@
+// What the kernels for steps of one token per sequence share: their arguments, where keys lie, and how the
+// token's rows are prepared.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/attention_merge.cuh"
+#include "kernels/cuda/kv_row.cuh"
+
+namespace quire::kernels {
+
+constexpr int kSingleThreads = 128;  // of a block
+constexpr int kSingleWarps = kSingleThreads / 32;
+
+struct SingleArguments {
+  AttentionParams p;
+  AppendKvParams append;  // used where appends
+  int32_t appends;
+  const int32_t* place;
+  int32_t chunks_per_block;
+  MergeArguments merge;
+};
+
+// A kernel for one head size and format, and how its blocks share the work.
+struct SingleChoice {
+  void (*kernel)(const SingleArguments) = nullptr;
+  uint32_t shared_bytes = 0;
+  int most_blocks = 0;     // of a multiprocessor
+  int most_chunks = 0;     // of a block
+  int chunks_at_once = 0;  // of a block
+};
+
+// For many chunks of quantized pages.
+SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values, int group);
+
+// Where the keys of one kv head of one sequence lie.
+struct SequencePages {
+  const int32_t* table;
+  int num_kv_heads;
+  int kv_head;
+  int page_tokens;
+
+  __device__ __forceinline__ size_t row(int position) const {
+    const int page = position / page_tokens;
+    return (static_cast<size_t>(table[page]) * num_kv_heads + kv_head) * page_tokens +
+           (position - page * page_tokens);
+  }
+};
+
+// Which chunks of which sequence a block works on.
+struct SingleWork {
+  int sequence, kv_head, group, position;
+  int first_chunk, last_chunk;  // that the token sees anything of
+  int first, end;               // of this block
+  SequencePages pages;
+
+  __device__ __forceinline__ SingleWork(const SingleArguments& a, const ScoreRule& rule)
+      : sequence(blockIdx.y),
+        kv_head(blockIdx.z),
+        group(a.p.heads.num_heads / a.p.heads.num_kv_heads),
+        // The batch was placed before the step began, by something that all its kernels wait for.
+        position(a.p.batch.positions[sequence]),
+        first_chunk(rule.first_chunk(position)),
+        last_chunk(position / kChunkTokens),
+        first(first_chunk + static_cast<int>(blockIdx.x) * a.chunks_per_block),
+        end(min(first + a.chunks_per_block, last_chunk + 1)),
+        pages{a.p.batch.page_table + static_cast<size_t>(sequence) * a.p.batch.page_table_stride,
+              a.p.heads.num_kv_heads, kv_head, a.p.kv_shape.page_tokens} {}
+  __device__ __forceinline__ int num_chunks() const { return last_chunk - first_chunk + 1; }
+  // This block writes the token's key and value.
+  __device__ __forceinline__ bool takes_token(const SingleArguments& a) const {
+    return a.appends != 0 && end == last_chunk + 1;
+  }
+  __device__ __forceinline__ int tile(const SingleArguments& a) const {
+    return sequence * a.p.heads.num_kv_heads + kv_head;
+  }
+  // Whether some keys of a chunk are hidden from the token.
+  __device__ __forceinline__ bool cuts(const ScoreRule& rule, int chunk) const {
+    const int begin = chunk * kChunkTokens;
+    return rule.hides(begin, position) || rule.hides(begin + kChunkTokens - 1, position);
+  }
+};
+
+// Queries of the group as rows of f16, as the keys want them; where the block takes the token also its key
+// and value into the pages. Rows are dealt out to warps; `row` is this warp's scratch.
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+__device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
+                                             uint8_t* queries, float* row) {
+  const AttentionParams& p = a.p;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads, group = work.group;
+  const bool takes_token = work.takes_token(a);
+  const size_t token_row = takes_token ? work.pages.row(work.position) : 0;
+#pragma unroll 1
+  for (int r = warp; r < group + (takes_token ? 2 : 0); r += kSingleWarps) {
+    const int head = r < group    ? work.kv_head * group + r
+                     : r == group ? p.heads.num_heads + work.kv_head
+                                  : p.heads.num_heads + p.heads.num_kv_heads + work.kv_head;
+    if (a.appends) {
+      load_head(a.append, work.sequence, head, row, lane);
+    } else {
+      const auto* from =
+          static_cast<const __half*>(p.qkv) + (static_cast<size_t>(work.sequence) * heads + head) * HD;
+      for (int d = lane; d < HD; d += 32) row[d] = __half2float(from[d]);
+      __syncwarp();
+    }
+    if (r < group) {
+      float back = 1.0f;
+      if constexpr (kKeyFormat != KvFormat::f16) {
+        for (int d = lane; d < HD; d += 32) row[d] = __half2float(__float2half_rn(row[d]));
+        __syncwarp();
+        hadamard_warp(row, HD, lane);
+        back = 0.03125f;
+      }
+#pragma unroll
+      for (int i = 0; i < HD / 32; ++i) {
+        const int d = lane + 32 * i, slot = key_slot(kKeyFormat, d);
+        *reinterpret_cast<__half*>(queries + tile_offset<HD>(r, slot / 8) + slot % 8 * 2) =
+            __float2half_rn(row[d] * back);
+      }
+    } else if (r == group) {
+      store_row(row, HD, kKeyFormat, p.kv.keys, p.kv.key_scales, token_row, lane);
+    } else {
+      store_row(row, HD, kValueFormat, p.kv.values, p.kv.value_scales, token_row, lane);
+    }
+    __syncwarp();
+  }
+}
+
+// Rows of the group, complete in shared memory, to the output.
+template <int HD>
+__device__ __forceinline__ void store_group(const SingleArguments& a, const SingleWork& work, float* values) {
+  const QueryRows q{
+      static_cast<const __half*>(a.p.qkv), work.sequence, work.group, work.group, work.kv_head, HD, 0};
+  store_rows<HD, kSingleThreads>(a.p, a.place, q, 0, work.group, values);
+}
+
+}  // namespace quire::kernels
