@@ -159,7 +159,7 @@ void deliver(Context& c) {
 int32_t chunk_bucket(int32_t tokens) {
   const auto chunks = static_cast<uint32_t>(std::max(1, (tokens + kChunkTokens - 1) / kChunkTokens));
   if (chunks <= 8) return static_cast<int32_t>(std::bit_ceil(chunks));
-  const uint32_t step = std::bit_floor(chunks - 1) / 4;
+  const uint32_t step = 1U << (std::bit_width(chunks - 1) - 3);
   return static_cast<int32_t>((chunks + step - 1) / step * step);
 }
 

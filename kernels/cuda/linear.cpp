@@ -137,7 +137,7 @@ Status multiply_slab(Context& c, const Matrix& m, int32_t part_index, int32_t st
 
 Status expand_and_multiply(Context& c, const Matrix& m, const __half* input, int32_t stride, int32_t rows,
                            const Epilogue& e) {
-  const size_t depth = static_cast<size_t>((m.num_rows + 7) / 8 * 8);
+  const size_t depth = static_cast<size_t>((m.num_rows + 7) / 8) * 8;
   int32_t most = static_cast<int32_t>(kSlabBytes / (depth * 2 * kStripColumns));
   if (m.bias != nullptr)
     most =

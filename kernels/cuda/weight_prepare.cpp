@@ -77,7 +77,7 @@ class Preparer {
                                          cudaMemcpyHostToDevice, stage_->stream()),
                          what);
   }
-  Status send(std::vector<Piece*> pieces);
+  Status send(const std::vector<Piece*>& pieces);
   const void* at(const Piece& piece) const {
     return piece.bytes == 0 ? nullptr : stage_->scratch() + piece.offset;
   }
@@ -89,7 +89,7 @@ class Preparer {
   size_t left_;
 };
 
-Status Preparer::send(std::vector<Piece*> pieces) {
+Status Preparer::send(const std::vector<Piece*>& pieces) {
   RawBytes raw;
   for (Piece* piece : pieces) piece->offset = raw.add(piece->bytes);
   if (const Status s = stage_->reserve(raw.size()); s != Status::ok) return s;
