@@ -9,8 +9,6 @@ namespace quire::kernels {
 
 namespace {
 
-constexpr int32_t kMaxStages = 4;
-
 // Errors after which the process's use of the card is over.
 bool is_sticky(cudaError_t error) {
   switch (error) {
@@ -181,20 +179,35 @@ void Device::unpin(void* memory) {
 void trim(Device* device) {
   static_cast<void>(cudaSetDevice(device->ordinal));
   const std::scoped_lock lock(device->stage_mutex);
-  device->num_stages -= static_cast<int32_t>(device->idle_stages.size());
   device->idle_stages.clear();
 }
 
-StageLease::StageLease(Device& device) : device_(device) {
-  std::unique_lock lock(device.stage_mutex);
-  device.stage_free.wait(lock, [&] { return !device.idle_stages.empty() || device.num_stages < kMaxStages; });
-  if (!device.idle_stages.empty()) {
-    stage_ = std::move(device.idle_stages.back());
-    device.idle_stages.pop_back();
-    return;
+namespace {
+
+int32_t places_for(size_t bytes) {
+  const size_t places = (bytes + Stage::kKeptBytes - 1) / Stage::kKeptBytes;
+  return static_cast<int32_t>(std::clamp<size_t>(places, 1, Stage::kMost));
+}
+
+}  // namespace
+
+StageLease::StageLease(Device& device, size_t bytes) : device_(device), places_(places_for(bytes)) {
+  std::vector<std::unique_ptr<Stage>> displaced;  // given back behind the lock
+  {
+    std::unique_lock lock(device.stage_mutex);
+    device.stage_free.wait(lock, [&] { return device.stages_free >= places_; });
+    device.stages_free -= places_;
+    std::vector<std::unique_ptr<Stage>>& idle = device.idle_stages;
+    if (!idle.empty()) {
+      stage_ = std::move(idle.back());
+      idle.pop_back();
+    }
+    while (idle.size() > static_cast<size_t>(device.stages_free)) {
+      displaced.push_back(std::move(idle.back()));
+      idle.pop_back();
+    }
   }
-  ++device.num_stages;
-  lock.unlock();
+  if (stage_ != nullptr) return;
   stage_ = std::make_unique<Stage>(device);
   status_ = stage_->open();
 }
@@ -202,12 +215,9 @@ StageLease::StageLease(Device& device) : device_(device) {
 StageLease::~StageLease() {
   if (status_ == Status::ok) stage_->shrink();
   const std::scoped_lock lock(device_.stage_mutex);
-  if (status_ == Status::ok) {
-    device_.idle_stages.push_back(std::move(stage_));
-  } else {
-    --device_.num_stages;
-  }
-  device_.stage_free.notify_one();
+  if (status_ == Status::ok) device_.idle_stages.push_back(std::move(stage_));
+  device_.stages_free += places_;
+  device_.stage_free.notify_all();
 }
 
 }  // namespace quire::kernels

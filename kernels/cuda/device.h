@@ -33,6 +33,9 @@ class Stage {
   static constexpr size_t kChunkBytes = size_t{8} << 20;
   // Of scratch that outlives a lease: a head takes hundreds of MiB, once.
   static constexpr size_t kKeptBytes = size_t{64} << 20;
+  // At a time. So a load takes no more beside the weights than the memory that is left alone by default, but
+  // for a matrix that is larger by itself.
+  static constexpr int32_t kMost = 4;
 
   explicit Stage(Device& device) : device_(device) {}
   Stage(const Stage&) = delete;
@@ -86,8 +89,8 @@ struct Device {
 
   std::mutex stage_mutex;
   std::condition_variable stage_free;
-  std::vector<std::unique_ptr<Stage>> idle_stages;
-  int32_t num_stages = 0;
+  std::vector<std::unique_ptr<Stage>> idle_stages;  // guarded by stage_mutex; no more than stages_free
+  int32_t stages_free = Stage::kMost;               // guarded by stage_mutex
 
   // Makes the card current for this thread. False once the device is lost.
   bool enter();
@@ -108,10 +111,11 @@ struct Device {
   size_t forget(void* memory);
 };
 
-// A stage for the life of this object.
+// A stage for the life of this object, to send `bytes` at a time: more than are kept take the place of
+// several stages.
 class StageLease {
  public:
-  explicit StageLease(Device& device);
+  StageLease(Device& device, size_t bytes);
   ~StageLease();
   StageLease(const StageLease&) = delete;
   StageLease& operator=(const StageLease&) = delete;
@@ -121,6 +125,7 @@ class StageLease {
 
  private:
   Device& device_;
+  const int32_t places_;
   std::unique_ptr<Stage> stage_;
   Status status_ = Status::ok;
 };

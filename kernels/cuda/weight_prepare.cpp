@@ -48,6 +48,14 @@ size_t num_scales(const WeightSource& source) {
          static_cast<size_t>((source.num_in - 1) / dense.scale_in + 1);
 }
 
+// About what of it is on its way at a time.
+size_t stored_bytes(const WeightSource& source) {
+  const auto rows = static_cast<size_t>(source.num_in), padded = static_cast<size_t>(source.padded_out);
+  if (source.format == WeightFormat::exl2) return static_cast<size_t>(source.exl2.packed_rows) * padded * 4;
+  if (source.format == WeightFormat::gptq) return rows / 8 * padded * 4;
+  return rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype);
+}
+
 class Preparer {
  public:
   // Into `memory`, of the size of the weight's layout.
@@ -303,12 +311,14 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
   std::fill_n(weights, num_matrices, nullptr);
   if (!device->enter()) return Status::device_lost;
   std::vector<WeightLayout> layouts(static_cast<size_t>(num_matrices));
-  size_t bytes = 0;
+  size_t bytes = 0, largest_part = 0;
   for (size_t i = 0; i < layouts.size(); ++i) {
     if (const Status s = lay_out(*device, matrices[i], layouts[i]); s != Status::ok) return s;
     bytes += layouts[i].bytes();
+    for (int32_t p = 0; p < matrices[i].num_parts; ++p)
+      largest_part = std::max(largest_part, stored_bytes(matrices[i].parts[p]));
   }
-  StageLease stage(*device);
+  StageLease stage(*device, largest_part);
   if (stage.status() != Status::ok) return stage.status();
   const auto memory = std::make_shared<WeightMemory>(*device);
   if (const Status s = memory->take(bytes, "taking memory for weights"); s != Status::ok) return s;

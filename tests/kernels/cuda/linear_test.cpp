@@ -1,5 +1,6 @@
 // Products with prepared weights against sums in double precision over the values the formats define.
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "tests/kernels/cuda/cuda_device.h"
@@ -369,6 +370,35 @@ TEST_F(LinearTest, TheStagingOfALargeMatrixIsGivenBack) {
   ASSERT_NE(weight, nullptr);
   EXPECT_EQ(memory_of(*table_, device_).held_bytes,
             before + table_->taken_bytes(table_->weight_bytes(weight)));
+}
+
+// However many threads load, what passes through the staging at a time stays within bounds.
+TEST_F(LinearTest, LargeMatricesOfManyThreadsWaitForRoom) {
+  close();
+  constexpr size_t kThreads = 8;
+  const std::vector<uint16_t> zeros(size_t{4096} * 8448, 0);  // 66 MiB
+  WeightSource source;
+  source.num_in = 4096;
+  source.num_out = source.padded_out = 8448;
+  source.dense = {DType::f16, zeros.data()};
+  const MatrixSource matrix = {&source, 1};
+  DeviceOptions options;
+  options.memory_limit_bytes = (kThreads * 70 + 140) << 20;  // two of them on their way
+  char why[512] = {};
+  ASSERT_EQ(cuda_backend()->open_device(0, &options, &device_, why, sizeof(why)), Status::ok) << why;
+  table_ = cuda_backend()->table(device_);
+  std::vector<Weight*> weights(kThreads, nullptr);
+  std::vector<Status> statuses(kThreads, Status::unsupported);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < kThreads; ++i)
+      threads.emplace_back(
+          [&, i] { statuses[i] = table_->prepare_weights(device_, &matrix, 1, &weights[i]); });
+  }
+  for (size_t i = 0; i < kThreads; ++i) {
+    EXPECT_EQ(statuses[i], Status::ok) << failure();
+    if (weights[i] != nullptr) weights_.push_back(weights[i]);
+  }
 }
 
 TEST_F(LinearTest, AMalformedMatrixIsRefused) {
