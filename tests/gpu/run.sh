@@ -14,11 +14,8 @@ failed=0
 
 # sanitize_one TOOL SHARD: what runs out of memory on purpose is no finding.
 sanitize_one() {
-  local arguments=()
-  # A lane that arrives at a barrier for its warp, behind a __syncwarp, speaks for all of its lanes.
-  [ "$1" = racecheck ] && arguments=(--racecheck-indirect-barrier-dependency)
   GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$2 timeout "$sanitize_seconds" \
-    compute-sanitizer --tool "$1" "${arguments[@]}" --error-exitcode 9 "$build/bin/kernels_cuda_test" --gtest_filter="$sanitize_filter" \
+    compute-sanitizer --tool "$1" --error-exitcode 9 "$build/bin/kernels_cuda_test" --gtest_filter="$sanitize_filter" \
     >"$out/$1/$2.log" 2>&1 || echo "shard $2: $?" >>"$out/$1/failed"
 }
 
