@@ -1,0 +1,85 @@
+// Weights out of thin air keep the promises that weights of files keep, and are the same for the same seed.
+#include "core/models/synthetic_model.h"
+
+#include <gtest/gtest.h>
+
+#include "core/config/model_config.h"
+#include "tests/support/dequantize_reference.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/weight_source_check.h"
+
+namespace quire::testing {
+namespace {
+
+LinearRequest request_of(const std::string& key) {
+  LinearRequest request;
+  request.key = key;
+  request.num_in = 384;
+  request.num_out = 160;
+  return request;
+}
+
+SyntheticSpec spec_of(const std::string& format) {
+  return parse_synthetic_spec("synthetic:llama-3.2-1b,format=" + format);
+}
+
+class SyntheticFormats : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SyntheticFormats, AreSoundAndOfUnitGain) {
+  const auto weights = make_synthetic_weights(spec_of(GetParam()));
+  for (const char* key : {"model.layers.0.mlp.down_proj", "lm_head"}) {
+    const LinearWeight weight = weights->linear(request_of(key));
+    EXPECT_EQ(find_defect(weight.source()), "") << key;
+    double squares = 0.0;
+    for (const float value : dequantize_reference(weight.source()))
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    const double gain = squares / 160.0;
+    EXPECT_GT(gain, 0.3) << key;
+    EXPECT_LT(gain, 3.0) << key;
+  }
+}
+
+TEST_P(SyntheticFormats, AreTheSameForTheSameSeed) {
+  SyntheticSpec spec = spec_of(GetParam());
+  const auto values = [&spec] {
+    return dequantize_reference(make_synthetic_weights(spec)->linear(request_of("a.q_proj")).source());
+  };
+  const std::vector<float> first = values();
+  EXPECT_EQ(values(), first);
+  spec.seed = 2;
+  EXPECT_NE(values(), first);
+}
+
+TEST_P(SyntheticFormats, OfTheLayoutAloneHaveTheSameSize) {
+  const SyntheticSpec spec = spec_of(GetParam());
+  const LinearWeight full = make_synthetic_weights(spec)->linear(request_of("a.o_proj"));
+  const LinearWeight outline =
+      make_synthetic_weights(spec, ReadScope::layout)->linear(request_of("a.o_proj"));
+  EXPECT_EQ(outline.format(), full.format());
+  EXPECT_EQ(outline.source().dense.data, nullptr);
+  EXPECT_EQ(outline.source().dense.scale_in, full.source().dense.scale_in);
+  EXPECT_EQ(outline.source().exl2.q_weight, nullptr);
+  EXPECT_EQ(outline.source().exl2.packed_rows, full.source().exl2.packed_rows);
+  EXPECT_EQ(outline.source().gptq.q_weight, nullptr);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SyntheticFormats, ::testing::Values("exl2", "gptq", "fp8", "f16"),
+                         [](const auto& format) { return std::string(format.param); });
+
+TEST(SyntheticSpec, RefusesWhatItDoesNotKnow) {
+  for (const char* path : {"synthetic:llama-9", "synthetic:llama-3.2-1b,format=fp4",
+                           "synthetic:llama-3.2-1b,bits=9", "synthetic:llama-3.2-1b,bits=",
+                           "synthetic:llama-3.2-1b,head_bits=7", "synthetic:llama-3.2-1b,colour=red"}) {
+    expect_error(ErrorCode::invalid_argument, {"is not"}, [path] { parse_synthetic_spec(path); });
+  }
+}
+
+TEST(SyntheticSpec, HasAConfigurationThatParses) {
+  for (const char* shape : {"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b"}) {
+    const SyntheticSpec spec = parse_synthetic_spec(std::string("synthetic:") + shape);
+    EXPECT_EQ(parse_model_config(synthetic_config(spec)).vocab_size, 128256) << shape;
+  }
+}
+
+}  // namespace
+}  // namespace quire::testing
