@@ -107,21 +107,18 @@ __device__ __forceinline__ float* merge_chunks(const PartialRows& partial, int n
 #pragma unroll 1
   for (int block = 0; block < num_chunks; block += kHeldChunks) {
     const int count = min(kHeldChunks, num_chunks - block);
-    // All that a thread fetches is on its way before the first is there.
-    constexpr int kMost = kHeldChunks * kTileRows / kThreads;
+    constexpr int kAtOnce = kThreads / kTileRows, kAhead = 8;  // chunks: of all threads, of one
+    const int row_of_thread = threadIdx.x % kTileRows;
 #pragma unroll 1
-    for (int first = threadIdx.x; first < count * rows; first += kThreads * kMost / 4) {
-      float2 totals[kMost / 4];
+    for (int c = threadIdx.x / kTileRows; c < count && row_of_thread < rows; c += kAtOnce * kAhead) {
+      float2 totals[kAhead];
 #pragma unroll
-      for (int k = 0; k < kMost / 4; ++k) {
-        const int i = min(first + k * kThreads, count * rows - 1);
-        totals[k] = __ldcg(partial.total(block + i / rows, i % rows));
-      }
+      for (int k = 0; k < kAhead; ++k)
+        if (c + k * kAtOnce < count)
+          totals[k] = __ldcg(partial.total(block + c + k * kAtOnce, row_of_thread));
 #pragma unroll
-      for (int k = 0; k < kMost / 4; ++k) {
-        const int i = first + k * kThreads;
-        if (i < count * rows) factors[i / rows * kTileRows + i % rows] = totals[k];
-      }
+      for (int k = 0; k < kAhead; ++k)
+        if (c + k * kAtOnce < count) factors[(c + k * kAtOnce) * kTileRows + row_of_thread] = totals[k];
     }
     __syncthreads();
 #pragma unroll 1

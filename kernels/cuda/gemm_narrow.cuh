@@ -27,11 +27,12 @@ class RowActivations {
       : at_(static_cast<Address>(first)), end_(static_cast<Address>(end)), live_(live) {
     fetch();
   }
-  __device__ __forceinline__ void operator()(uint4 (&b)[1]) {
-    b[0] = ahead_;
+  __device__ __forceinline__ uint4 operator()() {
+    const uint4 b = ahead_;
     at_ += kStepRows * 2;
     if constexpr (kShared) at_ = min(at_, end_);
     fetch();
+    return b;
   }
 
  private:
@@ -60,7 +61,7 @@ class RowActivations {
 
 // Sums of a warp's chain into its place.
 template <bool kOneRow>
-__device__ __forceinline__ void put_sums(float* place, const Sums<1>& totals, int tokens, int lane) {
+__device__ __forceinline__ void put_sums(float* place, const Sums& totals, int tokens, int lane) {
   const int g = lane >> 2, t = lane & 3;
 #pragma unroll
   for (int y = 0; y < (kOneRow ? 1 : 2); ++y) {
@@ -69,7 +70,7 @@ __device__ __forceinline__ void put_sums(float* place, const Sums<1>& totals, in
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
-      for (int x = 0; x < 2; ++x) place[sum_place(token, 16 * i + 8 * x + g)] = totals[i][0][2 * x + y];
+      for (int x = 0; x < 2; ++x) place[sum_place(token, 16 * i + 8 * x + g)] = totals[i][2 * x + y];
     }
   }
 }
@@ -145,15 +146,15 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
 #pragma unroll 1
     for (int slot = 0; slot < shape.strips; ++slot) {
       const StripPlace place = place_strip(a, group, slot);
-      Sums<1> totals;
-      clear<1>(totals);
+      Sums totals;
+      clear(totals);
       if (first < end) {
         RowActivations<kOneRow> take(row, row_end, (lane >> 2) < tokens);
         SegmentWalk walk;
         walk.begin(m, place.part, first, end);
         do {
           const uint32_t segment = ring.wait();
-          multiply_segment<kKind, 1, false>(segment, walk.bits(m), walk.records(m), lane, take, totals);
+          multiply_segment<kKind>(segment, walk.bits(m), walk.records(m), lane, take, totals);
           __syncwarp();
           requests.next(ring, lane);
         } while (walk.next(m));

@@ -1,12 +1,12 @@
-// One segment of weights times the activations of its rows, and the way along a chain of segments.
+// One segment of weights times the activations of up to 8 rows, and the way along a chain of segments.
 //
 // Codes become f16 integers, which tensor cores multiply exactly; the f32 sums of a group are scaled once, so
 // a weight costs its bits, one AND-OR and one subtraction. Per 1,024 weights of 4 bits and 8 tokens: 20
 // integer, 16 half-precision, 4 tensor instructions and 2 loads; per group 8 multiply-adds and what makes
 // their scales.
 //
-// Loops are not unrolled for few tokens: a kernel of a few microseconds meets its instructions for the first
-// time, and what it waits for then is the instruction cache. For many, the steps of a group are.
+// Loops are not unrolled: a kernel of a few microseconds meets its instructions for the first time, and what
+// it waits for then is the instruction cache.
 #pragma once
 
 #include "kernels/cuda/gemm.h"
@@ -16,68 +16,32 @@
 
 namespace quire::kernels {
 
-// Sums of 32 columns by kTiles * 8 tokens as mma leaves them: [half strip][tile][4].
-template <int kTiles>
-using Sums = float[2][kTiles][4];
+// Sums of 32 columns by 8 tokens as mma leaves them: [half strip][4].
+using Sums = float[2][4];
 
-template <int kTiles>
-__device__ __forceinline__ void clear(Sums<kTiles>& sums) {
+__device__ __forceinline__ void clear(Sums& sums) {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) sums[i][n][x] = 0.0f;
-    }
+    for (int x = 0; x < 4; ++x) sums[i][x] = 0.0f;
   }
 }
 
-template <int kTiles>
-__device__ __forceinline__ void copy(const Sums<kTiles>& from, Sums<kTiles>& to) {
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) to[i][n][x] = from[i][n][x];
-    }
-  }
-}
-
-// to += sums.
-template <int kTiles>
-__device__ __forceinline__ void add(const Sums<kTiles>& sums, Sums<kTiles>& to) {
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-      for (int x = 0; x < 4; ++x) to[i][n][x] += sums[i][n][x];
-    }
-  }
-}
-
-// sums += 32 rows of weights times activations; where they are the first, sums is what they give.
-template <int kTiles, bool kFirst>
-__device__ __forceinline__ void multiply_step(const __half2 (&w)[16], const uint4 (&b)[kTiles],
-                                              Sums<kTiles>& sums) {
+// sums += 32 rows of weights times activations.
+__device__ __forceinline__ void multiply_step(const __half2 (&w)[16], uint4 b, Sums& sums) {
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const uint32_t a[4] = {bits_of(w[8 * i + 4 * j]), bits_of(w[8 * i + 4 * j + 1]),
                              bits_of(w[8 * i + 4 * j + 2]), bits_of(w[8 * i + 4 * j + 3])};
-#pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-        if (kFirst && j == 0) {
-          mma_16x8x16_first(sums[i][n], a, b[n].x, b[n].y);
-        } else {
-          mma_16x8x16(sums[i][n], a, j == 0 ? b[n].x : b[n].z, j == 0 ? b[n].y : b[n].w);
-        }
-      }
+      mma_16x8x16(sums[i], a, j == 0 ? b.x : b.z, j == 0 ? b.y : b.w);
     }
   }
 }
+
+template <TileKind kKind>
+constexpr uint32_t kRecordBytes = scale_bytes(kKind);
 
 // What a lane knows of a group: the scales of its columns g, g + 8, g + 16, g + 24 and, for gptq, what is to
 // be added to a raw code.
@@ -103,16 +67,12 @@ struct GroupScales {
     }
   }
 
-  template <int kTiles>
-  __device__ __forceinline__ void add(const Sums<kTiles>& sums, Sums<kTiles>& totals) const {
+  // totals += scale * sums.
+  __device__ __forceinline__ void add(const Sums& sums, Sums& totals) const {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-        for (int x = 0; x < 4; ++x)
-          totals[i][n][x] = __fmaf_rn(sums[i][n][x], scale[2 * i + (x >> 1)], totals[i][n][x]);
-      }
+      for (int x = 0; x < 4; ++x) totals[i][x] = __fmaf_rn(sums[i][x], scale[2 * i + (x >> 1)], totals[i][x]);
     }
   }
 
@@ -126,75 +86,58 @@ struct GroupScales {
   }
 };
 
-// sums += one step, or is what the first step gives. take(b) gives the activations of the next step.
-template <TileKind kKind, int kBits, int kTiles, bool kFirst, typename Take>
-__device__ __forceinline__ void multiply_tile(const GroupScales<kKind>& group, uint32_t tile, int lane,
-                                              Take& take, Sums<kTiles>& sums) {
-  uint32_t raw[kBits];
-  fetch_words<kBits>(SharedTile{tile}, lane, raw);
-  uint4 b[kTiles];
-  take(b);
-  __half2 w[16];
-  group.decode(raw, w);
-  multiply_step<kTiles, kFirst>(w, b, sums);
-}
-
-// The sums of the steps of one group: 1 or kBlockSteps.
-template <TileKind kKind, int kBits, int kTiles, bool kUnrolled, typename Take>
+// The sums of the steps of one group: 1 or kBlockSteps. take() gives the activations of the next step.
+template <TileKind kKind, int kBits, typename Take>
 __device__ __forceinline__ void multiply_group(const GroupScales<kKind>& group, uint32_t tile, int steps,
-                                               int lane, Take& take, Sums<kTiles>& sums) {
-  if constexpr (kUnrolled) {
-    multiply_tile<kKind, kBits, kTiles, true>(group, tile, lane, take, sums);
-    if (steps == 1) return;
-#pragma unroll
-    for (int step = 1; step < kBlockSteps; ++step)
-      multiply_tile<kKind, kBits, kTiles, false>(group, tile + step * kBits * 128, lane, take, sums);
-  } else {
-    clear<kTiles>(sums);
+                                               int lane, Take& take, Sums& sums) {
+  clear(sums);
 #pragma unroll 1
-    for (; steps > 0; --steps, tile += kBits * 128)
-      multiply_tile<kKind, kBits, kTiles, false>(group, tile, lane, take, sums);
+  for (; steps > 0; --steps, tile += kBits * 128) {
+    uint32_t raw[kBits];
+    fetch_words<kBits>(SharedTile{tile}, lane, raw);
+    const uint4 b = take();
+    __half2 w[16];
+    group.decode(raw, w);
+    multiply_step(w, b, sums);
   }
 }
 
 // totals += the segment at `address`.
-template <TileKind kKind, int kTiles, bool kUnrolled, typename Take>
+template <TileKind kKind, typename Take>
 __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int records, int lane,
-                                                 Take& take, Sums<kTiles>& totals) {
+                                                 Take& take, Sums& totals) {
   if constexpr (kKind == TileKind::dense) {
     uint32_t raw[16];
     fetch_words<16>(SharedTile{address}, lane, raw);
-    uint4 b[kTiles];
-    take(b);
+    const uint4 b = take();
     __half2 w[16];
     decode_words<16>(raw, w, 0.0f);
-    multiply_step<kTiles, false>(w, b, totals);
+    multiply_step(w, b, totals);
   } else {
-    constexpr uint32_t kRecord = kKind == TileKind::exl2 ? 32 : 128;
     const int steps = records == 1 ? kBlockSteps : 1;
-    uint32_t tile = address + records * kRecord;
+    uint32_t tile = address + records * kRecordBytes<kKind>;
 #pragma unroll 1
-    for (int r = records; r > 0; --r, address += kRecord, tile += steps * bits * 128) {
-      Sums<kTiles> sums;
+    for (int r = records; r > 0; --r, address += kRecordBytes<kKind>, tile += steps * bits * 128) {
+      Sums sums;
       GroupScales<kKind> group;
       group.read(address, lane >> 2);
       // The same for all lanes of a warp.
       if (kKind == TileKind::gptq || bits == 4) {
-        multiply_group<kKind, 4, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
+        multiply_group<kKind, 4>(group, tile, steps, lane, take, sums);
       } else if constexpr (kKind == TileKind::exl2) {
         if (bits == 3) {
-          multiply_group<kKind, 3, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 3>(group, tile, steps, lane, take, sums);
         } else if (bits == 5) {
-          multiply_group<kKind, 5, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 5>(group, tile, steps, lane, take, sums);
         } else if (bits == 6) {
-          multiply_group<kKind, 6, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 6>(group, tile, steps, lane, take, sums);
         } else if (bits == 2) {
-          multiply_group<kKind, 2, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 2>(group, tile, steps, lane, take, sums);
         } else {
-          multiply_group<kKind, 8, kTiles, kUnrolled>(group, tile, steps, lane, take, sums);
+          multiply_group<kKind, 8>(group, tile, steps, lane, take, sums);
         }
       }
-      group.template add<kTiles>(sums, totals);
+      group.add(sums, totals);
     }
   }
 }

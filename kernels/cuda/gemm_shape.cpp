@@ -50,23 +50,27 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
   return best;
 }
 
-// Lays out strips and splits that fill the card best. No splits where gates wait for their ups.
-void deal_wide(GemmShape& s, const Device& d, const Matrix& m, int32_t token_tiles, int32_t strips) {
+// What a shape costs: blocks of 128 rows that a multiprocessor goes through, each as much as its strips and
+// what it takes besides. For sums to meet costs about three more.
+int64_t wide_cost(const GemmShape& s, const Device& d, const Matrix& m, int32_t token_tiles) {
+  const int64_t rounds = (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
+  const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? 3 : 0);
+  return rounds * row_blocks * (s.strips + kWideStrips / 2);
+}
+
+// Groups and splits that fill the card best. No splits where gates wait for their ups.
+void deal_wide(GemmShape& s, const Device& d, const Matrix& m, int32_t token_tiles) {
   int64_t least = INT64_MAX;
   GemmShape best = s;
   for (const int32_t bits : {0, kMostSplitBits}) {
     if (m.paired && bits > 0) break;
-    const int32_t splits = 1 << bits;
-    s.splits = splits;
+    s.splits = 1 << bits;
     s.split_bits = bits;
-    s.chains = kMostSplits / splits;
-    deal(s, m, strips);
-    const int64_t rounds =
-        (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
-    // In segments; what meeting costs is about three of them.
-    const int64_t segments = (m.num_blocks + 2 * splits - 1) / (2 * splits) + (splits > 1 ? 3 : 0);
-    const int64_t cost = rounds * segments;
-    if (cost < least) {
+    s.chains = kMostSplits / s.splits;
+    for (int32_t strips = kWideStrips; strips >= kWideStrips / 2; strips -= kWarpgroupStrips) {
+      deal(s, m, strips);
+      const int64_t cost = wide_cost(s, d, m, token_tiles);
+      if (cost >= least) continue;
       least = cost;
       best = s;
     }
@@ -74,38 +78,32 @@ void deal_wide(GemmShape& s, const Device& d, const Matrix& m, int32_t token_til
   s = best;
 }
 
-// Shared memory for a block's work; two slots and three stages where there is room for them, also by halving
-// the block.
-bool place_wide(GemmShape& s, const Device& d, const Matrix& m) {
+// Shared memory for a block's work: as many stages as `limit` allows. False where these are fewer than two.
+bool place_wide(GemmShape& s, const Matrix& m, uint32_t limit) {
   const auto table = static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8;
-  s.stage_bytes = static_cast<uint32_t>(kStageSegments * segment_steps(m.kind) * s.tiles) * 512;
-  const auto sums = static_cast<uint32_t>(s.strips * s.tiles * 8 * kStripColumns) * 4;
-  const int32_t most_slots = d.is_hopper ? kMostSlots : 2;
+  const auto strips = static_cast<uint32_t>(s.strips), tiles = static_cast<uint32_t>(s.tiles);
+  s.slot_bytes = aligned(m.max_segment_bytes * static_cast<uint32_t>(kBlockSteps / segment_steps(m.kind)));
+  s.stage_bytes = kBlockSteps * step_bytes(s.tiles) + strips * s.slot_bytes;
   s.table_at = kFreeAt;
-  for (s.stages = 3; s.stages >= 2; --s.stages) {
-    const uint32_t stages = 2 * static_cast<uint32_t>(s.stages) * s.stage_bytes;
-    if (place(s, m, aligned(table) + stages, sums, 2 * s.strips, most_slots, d.shared_per_block) &&
-        (s.ring_slots >= 2 || (s.stages == 2 && s.strips < kWideStrips))) {
-      s.activations_at = kFreeAt + aligned(table);
-      return true;
-    }
-  }
-  return false;
+  s.sums_at = kFreeAt + aligned(table);
+  s.activations_at = s.sums_at + strips * tiles * 8 * kStripColumns * 4;
+  if (s.activations_at + 2 * s.stage_bytes > limit) return false;
+  s.stages = std::min(kMostStages, static_cast<int32_t>((limit - s.activations_at) / s.stage_bytes));
+  s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes;
+  return true;
 }
 
 bool wide_shape(const Device& d, const Matrix& m, int32_t rows, int32_t tiles, GemmShape& s) {
   const int32_t token_tiles = (rows + tiles * 8 - 1) / (tiles * 8);
-  for (int32_t strips = kWideStrips; strips >= kWideStrips / 2; strips /= 2) {
-    s = {};
-    s.tiles = tiles;
-    deal_wide(s, d, m, token_tiles, strips);
-    // Where there are blocks for half of the card, twice as many of half the size.
-    if (strips == kWideStrips && s.tasks * token_tiles * 2 <= d.num_multiprocessors) continue;
-    if (!place_wide(s, d, m)) continue;
-    s.blocks = best_blocks(s.tasks, token_tiles, d.num_multiprocessors);
-    return true;
+  s = {};
+  s.tiles = tiles;
+  deal_wide(s, d, m, token_tiles);
+  while (!place_wide(s, m, d.shared_per_block)) {
+    if (s.strips == kWarpgroupStrips) return false;
+    deal(s, m, s.strips - kWarpgroupStrips);
   }
-  return false;
+  s.blocks = best_blocks(s.tasks, token_tiles, d.num_multiprocessors);
+  return true;
 }
 
 }  // namespace
@@ -118,7 +116,7 @@ GemmShape narrow_shape(const Device& d, const Matrix& m, int32_t rows) {
   // Half of a multiprocessor's memory: room for two blocks, or for one and one of the next kernel's.
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
   const bool halves = place(s, m, row, sums, kNarrowWarps, 2, half) && s.ring_slots == 2;
-  if (!halves && !place(s, m, row, sums, kNarrowWarps, 2, d.shared_per_block)) s.ring_slots = 0;
+  if (!halves && !place(s, m, row, sums, kNarrowWarps, 2, d.shared_per_block)) s.shared_bytes = 0;
   s.blocks = std::min(s.groups, d.num_multiprocessors * (s.shared_bytes <= half ? 2 : 1));
   return s;
 }

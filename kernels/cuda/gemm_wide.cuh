@@ -1,309 +1,162 @@
 // Tiles of 16 and 32 tokens. See GemmShape.
 //
-// Two warps share a strip, one for each half of K. They go along their chains side by side, c and c + 8 at
-// the same time, and add what both have found: each for half of the tokens, so that sums of pairs of chains
-// take no more registers than a warp has to spare where 16 of them share a multiprocessor. The warps of a
-// half bring activations to shared memory together, a stage of two segments ahead; weights come by each
-// warp's own ring. No barrier holds all of them: a warp may be a stage ahead of the others.
-//
-// Where a matrix has too few columns to fill the card its chains are split over blocks: sums meet in memory,
-// and the warp that arrives last at a half strip adds them in order.
+// Two warps share a strip, one for each half of its columns, two strips a warpgroup; all go along K together,
+// behind warps that fill stages ahead of them. Where a matrix has too few columns to fill the card its chains
+// are split over blocks: sums meet in memory, and the warp that arrives last at a half strip adds them in
+// order.
 //
 // Bytes: the weights once per tile of tokens, activations once per group of strips from L2. Per 1,024 weights
-// of 4 bits and 32 tokens: 16 tensor instructions, 36 to make the weights, 5 loads.
+// of 4 bits and 32 tokens: 4 products of a warpgroup's share (or 16 of a warp), 36 instructions to make the
+// weights, 2 loads.
 #pragma once
 
 #include "kernels/cuda/gemm_output.cuh"
+#include "kernels/cuda/gemm_stages.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace quire::kernels {
 
-// A block's share of the work: a group of strips and a split of the chains.
-struct WideTask {
-  int group;
-  int split;
+// What a warp reads of a stage: its half strip's weights and the activations.
+struct StageView {
+  uint32_t weights;
+  uint32_t activations;  // in 16 bytes
+  int lane;
+  int half;
 };
 
-__device__ __forceinline__ WideTask wide_task(const GemmShape& s, int number) {
-  return {number >> s.split_bits, number & (s.splits - 1)};
+// totals += a block of 128 rows of a half strip, where all of a warpgroup's strips have the same form, and
+// one record of scales. Weights are made while the products of the step before run.
+template <TileKind kKind, int kBits, int kTiles>
+__device__ __forceinline__ void multiply_block(const StageView& view, HalfSums<kTiles>& totals) {
+  constexpr bool kDense = kKind == TileKind::dense;
+  const uint32_t tiles = view.weights + kRecordBytes<kKind>;
+  HalfScales<kKind> group;
+  HalfTile<kKind, kBits> tile;
+  if constexpr (!kDense) group.read(view.weights, view.lane >> 2, view.half);
+  HalfSums<kTiles> group_sums;
+  HalfSums<kTiles>& sums = kDense ? totals : group_sums;
+  __half2 w[2][8];
+#pragma unroll
+  for (int i = 0; i < kBlockSteps; ++i) {
+    tile.fetch(tiles + i * (kBits * 128), view.lane, view.half);
+    if (i >= 2) wait_for_products<1>();
+    tile.decode(group, w[i & 1]);
+    start_products<kTiles>(sums, w[i & 1], view.activations + i * (kStepBytes<kTiles> >> 4), kDense || i > 0,
+                           view.lane);
+  }
+  wait_for_products<0>();
+  if constexpr (!kDense) group.template add<kTiles>(sums, totals);
 }
 
-// First chain of a half's share in a task; the share's segments follow each other.
-__device__ __forceinline__ int wide_chain(const GemmShape& s, int half, int split) {
-  return half * (kNumChains / 2) + split * s.chains;
+// The same with a record of scales for each step. Sums of two steps on their way at a time are more registers
+// than there are.
+template <TileKind kKind, int kBits, int kTiles>
+__device__ __forceinline__ void multiply_finely_scaled_block(const StageView& view,
+                                                             HalfSums<kTiles>& totals) {
+  const uint32_t tiles = view.weights + kBlockSteps * kRecordBytes<kKind>;
+  HalfTile<kKind, kBits> tile;
+  tile.fetch(tiles, view.lane, view.half);
+#pragma unroll 1
+  for (int i = 0; i < kBlockSteps; ++i) {
+    HalfScales<kKind> group;
+    HalfSums<kTiles> sums;
+    __half2 w[8];
+    group.read(view.weights + i * kRecordBytes<kKind>, view.lane >> 2, view.half);
+    tile.decode(group, w);
+    if (i + 1 < kBlockSteps) tile.fetch(tiles + (i + 1) * (kBits * 128), view.lane, view.half);
+    start_products<kTiles>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4), false, view.lane);
+    wait_for_products<0>();
+    group.template add<kTiles>(sums, totals);
+  }
 }
 
-// Where the segments of each part lie in their strip and what they look like, in shared memory.
-template <TileKind kKind>
-class SegmentTable {
- public:
-  __device__ __forceinline__ SegmentTable(uint32_t address, const Matrix& m)
-      : address_(address), segments_(m.num_blocks * kBlockSteps / kSegmentSteps<kKind>) {}
-  // Called by all threads of the block, which then meet.
-  __device__ __forceinline__ void fill(const Matrix& m) const {
-    if constexpr (kKind != TileKind::dense) {
+// Calls with the width of an exl2 segment as a constant. The same for all lanes of a warp.
+template <typename Call>
+__device__ __forceinline__ void with_width(int bits, Call call) {
+  if (bits == 4) {
+    call(std::integral_constant<int, 4>{});
+  } else if (bits == 3) {
+    call(std::integral_constant<int, 3>{});
+  } else if (bits == 5) {
+    call(std::integral_constant<int, 5>{});
+  } else if (bits == 6) {
+    call(std::integral_constant<int, 6>{});
+  } else if (bits == 2) {
+    call(std::integral_constant<int, 2>{});
+  } else if (bits == 8) {
+    call(std::integral_constant<int, 8>{});
+  }
+}
+
+// The same where the strips of a warpgroup may differ: their warps go apart to make weights, and meet to
+// multiply.
+template <int kTiles>
+__device__ __forceinline__ void multiply_mixed_block(const StageView& view, int bits, int records,
+                                                     HalfSums<kTiles>& totals) {
+  constexpr TileKind kKind = TileKind::exl2;
+  uint32_t tiles = view.weights + records * kRecordBytes<kKind>;
+  HalfScales<kKind> group;
+  HalfSums<kTiles> sums;
+  __half2 w[8];
 #pragma unroll 1
-      for (int p = 0; p < m.num_parts; ++p) {
-#pragma unroll 1
-        for (int r = 0; r < m.parts[p].num_runs; ++r) {
-          const Run& run = m.parts[p].runs[r];
-          const uint32_t form = run.segment_bytes | run.bits << 16 | run.records << 24;
-#pragma unroll 1
-          for (int i = run.first + static_cast<int>(threadIdx.x); i < run.end;
-               i += static_cast<int>(blockDim.x))
-            store_shared_8(place(p, i),
-                           make_uint2(run.first_byte + (i - run.first) * run.segment_bytes, form));
-        }
-      }
+  for (int i = 0; i < kBlockSteps; ++i, tiles += bits * 128) {
+    if (i == 0 || records > 1) {
+      group.read(view.weights + i * kRecordBytes<kKind>, view.lane >> 2, view.half);
+      fill_half<kTiles>(sums, 0.0f);
     }
+    with_width(bits, [&]<int kBits>(std::integral_constant<int, kBits>) {
+      HalfTile<kKind, kBits> tile;
+      tile.fetch(tiles, view.lane, view.half);
+      tile.decode(group, w);
+    });
+    __syncwarp();
+    start_products<kTiles>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4), true, view.lane);
+    wait_for_products<0>();
+    if (i + 1 == kBlockSteps || records > 1) group.template add<kTiles>(sums, totals);
   }
-  // Where the entry of a segment lies; those of the next follow.
-  __device__ __forceinline__ uint32_t place(int part, int segment) const {
-    return address_ + kEntryBytes * (part * segments_ + segment);
-  }
-  __device__ __forceinline__ uint32_t offset(uint32_t place, int segment) const {
-    if constexpr (kKind == TileKind::dense) {
-      return segment * kDenseBytes;
-    } else {
-      return load_shared_4(place);
-    }
-  }
-  // bytes | bits << 16 | records << 24.
-  __device__ __forceinline__ uint32_t form(uint32_t place) const {
-    if constexpr (kKind == TileKind::dense) {
-      return kDenseBytes | 16 << 16;
-    } else {
-      return load_shared_4(place + 4);
-    }
-  }
+}
 
-  static constexpr uint32_t kEntryBytes = 8;
-
- private:
-  static constexpr uint32_t kDenseBytes = kStepRows * kStripColumns * 2;
-
-  uint32_t address_;
-  int segments_;
-};
-
-// Asks for a warp's segments in the order in which they will be worked on.
-template <TileKind kKind>
-class WideRequests {
- public:
-  __device__ __forceinline__ WideRequests(const GemmArguments& a, const SegmentTable<kKind>& table, int slot,
-                                          int half)
-      : a_(a), table_(table), slot_(slot), half_(half), task_(static_cast<int>(blockIdx.y)) {}
-  __device__ __forceinline__ void next(WarpRing& ring, int lane) {
-    if (left_ == 0 && !open()) return ring.request_nothing();
-    const uint32_t bytes = table_.form(entry_) & 0xffff;
-    ring.request(from_, bytes, lane);
-    from_ += bytes;
-    entry_ += SegmentTable<kKind>::kEntryBytes;
-    --left_;
-  }
-
- private:
-  __device__ __forceinline__ bool open() {
-#pragma unroll 1
-    while (task_ < a_.shape.tasks) {
-      const WideTask task = wide_task(a_.shape, task_);
-      task_ += static_cast<int>(gridDim.y);
-      const StripPlace place = place_strip(a_, task.group, slot_);
-      const int chain = wide_chain(a_.shape, half_, task.split);
-      const int first = chain_begin<kKind>(a_.matrix, chain);
-      left_ = chain_begin<kKind>(a_.matrix, chain + a_.shape.chains) - first;
-      if (place.part < 0) left_ = 0;
-      if (left_ == 0) continue;
-      entry_ = table_.place(place.part, first);
-      const Part& part = a_.matrix.parts[place.part];
-      from_ =
-          part.strips + static_cast<size_t>(place.strip) * part.strip_bytes + table_.offset(entry_, first);
-      return true;
-    }
-    return false;
-  }
-
-  const GemmArguments& a_;
-  const SegmentTable<kKind>& table_;
-  int slot_;
-  int half_;
-  int task_;
-  int left_ = 0;  // segments of the task
-  uint32_t entry_ = 0;
-  const uint8_t* from_ = nullptr;
-};
-
-// Stages of activations of one half of K: [step][tile][lane] pieces of 16 bytes, those of kStageSegments
-// segments that follow each other each, or of what is left of a task.
-class ActivationRing {
- public:
-  __device__ __forceinline__ ActivationRing(const GemmShape& s, uint32_t base, int half)
-      : stages_(base + s.activations_at + half * s.stages * s.stage_bytes),
-        barriers_(base + kStageBarriersAt + half * kMostStages * 16),
-        stage_bytes_(s.stage_bytes),
-        num_stages_(s.stages) {}
-  // By one thread. All lanes of `warps` warps fill the ring, and all of them read it.
-  __device__ __forceinline__ void create(int warps) const {
-#pragma unroll 1
-    for (int i = 0; i < num_stages_; ++i) {
-      barrier_init(barriers_ + 16 * i, 32 * warps);
-      barrier_init(barriers_ + 16 * i + 8, warps);
-    }
-  }
-  // To fill: an address to copy to, then that this thread's copies are on their way.
-  __device__ __forceinline__ uint32_t begin_fill() const {
-    barrier_wait(barriers_ + 16 * stage_ + 8, phase_ ^ 1);
-    return address();
-  }
-  __device__ __forceinline__ void end_fill() {
-    barrier_arrive_after_copies(barriers_ + 16 * stage_);
-    advance();
-  }
-  // To read.
-  __device__ __forceinline__ uint32_t wait() const {
-    barrier_wait(barriers_ + 16 * stage_, phase_);
-    return address();
-  }
-  __device__ __forceinline__ void release(int lane) {
-    if (lane == 0) barrier_arrive(barriers_ + 16 * stage_ + 8);
-    advance();
-  }
-
- private:
-  __device__ __forceinline__ uint32_t address() const {
-    return stages_ + stage_ * stage_bytes_;
-  }
-  __device__ __forceinline__ void advance() {
-    if (++stage_ == num_stages_) {
-      stage_ = 0;
-      phase_ ^= 1;
-    }
-  }
-
-  uint32_t stages_;
-  uint32_t barriers_;
-  uint32_t stage_bytes_;
-  int num_stages_;
-  int stage_ = 0;
-  uint32_t phase_ = 0;
-};
-
-// Brings the activations of a half's segments, all warps of that half together.
 template <TileKind kKind, int kTiles>
-class ActivationFill {
- public:
-  // `thread` of those of the half. Tokens that are not there are left out: what lies in their place reaches
-  // no sum but their own.
-  __device__ __forceinline__ ActivationFill(const GemmArguments& a, uint32_t base, int half, int thread)
-      : a_(a), ring_(a.shape, base, half), half_(half), task_(static_cast<int>(blockIdx.y)) {
-    const int token = thread / kPieces, tokens = a.shape.strips * 32 / kPieces;  // at once
-    const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8);
-    const int live = min(kTiles * 8, a.rows - first_token) - token;
-    piece_ = thread % kPieces;
-    rounds_ = live > 0 ? (live + tokens - 1) / tokens : 0;
-    row_ = a.input + static_cast<size_t>(first_token + (live > 0 ? token : 0)) * a.input_stride + piece_ * 8;
-    place_ = ((piece_ / 4 * kTiles * 8 + token) * 4 + piece_ % 4) * 16;
-    round_bytes_ = tokens * 64;
-    round_stride_ = tokens * a.input_stride;
-  }
-  __device__ __forceinline__ void next() {
-    if (left_ <= 0 && !open()) return;
-    uint32_t target = ring_.begin_fill() + place_;
-    const __half* from = from_;
-    const bool mine = piece_ < left_ * kSegmentPieces;
-#pragma unroll 1
-    for (int r = mine ? rounds_ : 0; r > 0; --r) {
-      copy_async_16(target, from);
-      target += round_bytes_;
-      from += round_stride_;
+__device__ __forceinline__ void multiply_any_block(const StageView& view, uint32_t form,
+                                                   HalfSums<kTiles>& totals) {
+  const auto multiply = [&]<int kBits>(std::integral_constant<int, kBits>) {
+    if constexpr (kKind == TileKind::dense) {
+      multiply_block<kKind, kBits, kTiles>(view, totals);
+    } else if (form_records(form) == 1) {
+      multiply_block<kKind, kBits, kTiles>(view, totals);
+    } else {
+      multiply_finely_scaled_block<kKind, kBits, kTiles>(view, totals);
     }
-    ring_.end_fill();
-    from_ += kPieces * 8;
-    left_ -= kStageSegments;
+  };
+  if constexpr (kKind == TileKind::dense) {
+    multiply(std::integral_constant<int, 16>{});
+  } else if constexpr (kKind == TileKind::gptq) {
+    multiply(std::integral_constant<int, 4>{});
+  } else if (form_is_common(form)) {
+    with_width(form_bits(form), multiply);
+  } else {
+    multiply_mixed_block<kTiles>(view, form_bits(form), form_records(form), totals);
   }
-
- private:
-  static constexpr int kSegmentPieces = 4 * kSegmentSteps<kKind>;  // of a token's row
-  static constexpr int kPieces = kSegmentPieces * kStageSegments;
-
-  __device__ __forceinline__ bool open() {
-    left_ = 0;
-#pragma unroll 1
-    while (left_ == 0 && task_ < a_.shape.tasks) {
-      const int chain = wide_chain(a_.shape, half_, wide_task(a_.shape, task_).split);
-      task_ += static_cast<int>(gridDim.y);
-      const int first = chain_begin<kKind>(a_.matrix, chain);
-      left_ = chain_begin<kKind>(a_.matrix, chain + a_.shape.chains) - first;
-      from_ = row_ + first * kSegmentPieces * 8;
-    }
-    return left_ > 0;
-  }
-
-  const GemmArguments& a_;
-  ActivationRing ring_;
-  int half_;
-  int task_;
-  int left_ = 0;  // segments of the task
-  int piece_;
-  int rounds_;  // copies of this thread for a stage
-  uint32_t round_bytes_;
-  int round_stride_;
-  uint32_t place_;
-  const __half* row_ = nullptr;
-  const __half* from_ = nullptr;
-};
-
-// A half strip's sums: 32 columns by half of the tokens.
-template <int kTiles>
-using HalfSums = Sums<kTiles / 2>;
-
-// What a warp and its partner found for a chain each, added: for the tokens from tile kKept on. `mine` and
-// `other` are their places in shared memory.
-template <int kTiles, int kKept>
-__device__ __forceinline__ void exchange(const Sums<kTiles>& totals, int barrier, uint32_t mine,
-                                         uint32_t other, HalfSums<kTiles>& sum) {
-  constexpr int kHalf = kTiles / 2, kGiven = kHalf - kKept;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-#pragma unroll
-    for (int n = 0; n < kHalf; ++n) {
-      const float* give = totals[i][kGiven + n];
-      store_shared_16(mine + (i * kHalf + n) * 512,
-                      make_uint4(__float_as_uint(give[0]), __float_as_uint(give[1]), __float_as_uint(give[2]),
-                                 __float_as_uint(give[3])));
-    }
-  }
-  named_barrier(barrier, 64);
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-#pragma unroll
-    for (int n = 0; n < kHalf; ++n) {
-      const uint4 v = load_shared_16(other + (i * kHalf + n) * 512);
-      sum[i][n][0] = totals[i][kKept + n][0] + __uint_as_float(v.x);
-      sum[i][n][1] = totals[i][kKept + n][1] + __uint_as_float(v.y);
-      sum[i][n][2] = totals[i][kKept + n][2] + __uint_as_float(v.z);
-      sum[i][n][3] = totals[i][kKept + n][3] + __uint_as_float(v.w);
-    }
-  }
-  named_barrier(barrier, 64);  // both places are free
 }
 
-// A half strip's results, one token after another, 32 columns by the lanes of the warp.
+// A lane's sums in shared memory.
 template <int kTiles>
-__device__ __forceinline__ void put_columns(float* place, const HalfSums<kTiles>& sums, int lane) {
-  const int g = lane >> 2, t = lane & 3;
+__device__ __forceinline__ void park(uint32_t place, const HalfSums<kTiles>& sums) {
 #pragma unroll
-  for (int n = 0; n < kTiles / 2; ++n) {
-    float* at = place + (8 * n + 2 * t) * kStripColumns;  // the swizzle of these tokens is t
+  for (int n = 0; n < kTiles; ++n)
+    store_shared_16(place + n * 512, make_uint4(__float_as_uint(sums[n][0]), __float_as_uint(sums[n][1]),
+                                                __float_as_uint(sums[n][2]), __float_as_uint(sums[n][3])));
+}
+
+template <int kTiles>
+__device__ __forceinline__ void load_parked(uint32_t place, HalfSums<kTiles>& sums) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-#pragma unroll
-      for (int x = 0; x < 2; ++x) {
-        const int column = (16 * i + 8 * x + g) ^ (t << 3);
-        at[column] = sums[i][n][2 * x];
-        at[column + kStripColumns] = sums[i][n][2 * x + 1];
-      }
-    }
+  for (int n = 0; n < kTiles; ++n) {
+    const uint4 v = load_shared_16(place + n * 512);
+    sums[n][0] = __uint_as_float(v.x);
+    sums[n][1] = __uint_as_float(v.y);
+    sums[n][2] = __uint_as_float(v.z);
+    sums[n][3] = __uint_as_float(v.w);
   }
 }
 
@@ -312,41 +165,152 @@ __device__ __forceinline__ void put_columns(float* place, const HalfSums<kTiles>
 template <int kTiles>
 __device__ __forceinline__ bool meet(const GemmArguments& a, size_t half_strip, int split, int lane,
                                      HalfSums<kTiles>& all) {
-  constexpr int kHalf = kTiles / 2;
-  constexpr int splits = kMostSplits;
-  auto* partials = reinterpret_cast<float4*>(a.partials) + half_strip * splits * (kTiles * 32) + lane;
-  auto piece = [&](int s, int i, int n) { return partials + (s * kTiles + i * kHalf + n) * 32; };
+  constexpr int kPieces = kTiles * 32;
+  auto* partials = reinterpret_cast<float4*>(a.partials) + half_strip * kMostSplits * kPieces + lane;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-#pragma unroll
-    for (int n = 0; n < kHalf; ++n)
-      __stcg(piece(split, i, n), make_float4(all[i][n][0], all[i][n][1], all[i][n][2], all[i][n][3]));
-  }
+  for (int n = 0; n < kTiles; ++n)
+    __stcg(partials + split * kPieces + n * 32, make_float4(all[n][0], all[n][1], all[n][2], all[n][3]));
   __syncwarp();
   uint32_t before = 0;
   if (lane == 0) {
     before = add_acquire_release(a.counters + half_strip, 1);
-    if (before + 1 == splits) a.counters[half_strip] = 0;
+    if (before + 1 == kMostSplits) a.counters[half_strip] = 0;
   }
   before = __shfl_sync(0xffffffffU, before, 0);
-  if (before + 1 != splits) return false;
+  if (before + 1 != kMostSplits) return false;
   __syncwarp();
   auto plus = [](float4 x, float4 y) { return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w); };
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
+  for (int n = 0; n < kTiles; ++n) {
+    float4 sum = __ldcg(partials + n * 32);
 #pragma unroll
-    for (int n = 0; n < kHalf; ++n) {
-      auto of = [&](int s) { return __ldcg(piece(s, i, n)); };
-      float4 sum = of(0);
-#pragma unroll
-      for (int s = 1; s < kMostSplits; ++s) sum = plus(sum, of(s));
-      all[i][n][0] = sum.x;
-      all[i][n][1] = sum.y;
-      all[i][n][2] = sum.z;
-      all[i][n][3] = sum.w;
-    }
+    for (int s = 1; s < kMostSplits; ++s) sum = plus(sum, __ldcg(partials + s * kPieces + n * 32));
+    all[n][0] = sum.x;
+    all[n][1] = sum.y;
+    all[n][2] = sum.z;
+    all[n][3] = sum.w;
   }
   return true;
+}
+
+// What becomes of the sums of a lane's columns, straight from its registers: for each token eight lanes write
+// eight columns side by side.
+template <int kTiles>
+__device__ __forceinline__ void finish_half(const GemmArguments& a, StripPlace place, int half, int lane,
+                                            HalfSums<kTiles>& sums) {
+  const Part& part = a.matrix.parts[place.part];
+  const int local = place.strip * kStripColumns + 16 * half + (lane >> 2), column = part.first_column + local;
+  const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8) + 2 * (lane & 3);
+  const bool there[2] = {local < part.num_columns, local + 8 < part.num_columns};
+  if (a.matrix.bias != nullptr) {
+#pragma unroll
+    for (int c = 0; c < 2; ++c) {
+      const float bias = there[c] ? a.matrix.bias[column + 8 * c] : 0.0f;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        sums[n][2 * c] += bias;
+        sums[n][2 * c + 1] += bias;
+      }
+    }
+  }
+  const auto each = [&](auto store) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        const int token = first_token + 8 * n + (x & 1);
+        if (token < a.rows && there[x >> 1])
+          store(static_cast<size_t>(token) * a.epilogue.stride + column + 8 * (x >> 1), sums[n][x]);
+      }
+    }
+  };
+  if (a.epilogue.residual != nullptr) {
+    each([&](size_t at, float v) { atomicAdd(a.epilogue.residual + at, v); });  // the only one to add to it
+  } else if (a.epilogue.output_f32 != nullptr) {
+    each([&](size_t at, float v) { a.epilogue.output_f32[at] = v; });
+  } else {
+    each([&](size_t at, float v) { a.epilogue.output[at] = __float2half_rn(v); });
+  }
+}
+
+// The same for the warps of a gate and its up, whose lanes have the same columns and tokens: all park their
+// sums, `mine` and `other` are the places, and each finishes half of the tokens.
+template <int kTiles>
+__device__ __forceinline__ void finish_paired_half(const GemmArguments& a, StripPlace place, int slot,
+                                                   int half, int lane, uint32_t mine, uint32_t other,
+                                                   const HalfSums<kTiles>& sums) {
+  const bool up = (slot & 1) != 0;
+  park<kTiles>(mine, sums);
+  named_barrier(1 + slot / 2, 128);
+  const int first_tile = up ? kTiles / 2 : 0, column = 16 * half + (lane >> 2);
+  const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8) + 2 * (lane & 3);
+#pragma unroll 1
+  for (int i = first_tile * 4; i < (first_tile + kTiles / 2) * 4 && place.part >= 0; ++i) {
+    const int token = first_token + 8 * (i >> 2) + (i & 1);
+    const uint32_t at = (i >> 2) * 512 + (i & 3) * 4;
+    const float own = __uint_as_float(load_shared_4(mine + at)),
+                others = __uint_as_float(load_shared_4(other + at));
+    if (token < a.rows)
+      finish_pair(a, place.strip, token, column + 4 * (i & 2), up ? others : own, up ? own : others);
+  }
+  named_barrier(1 + slot / 2, 128);  // the next sums take the place
+}
+
+// All that a warp does that reads stages: the half strip `warp & 1` of slot `warp / 2`.
+template <TileKind kKind, int kTiles>
+__device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTable<kKind>& table,
+                                            uint32_t base, int warp, int lane) {
+  const Matrix& m = a.matrix;
+  const GemmShape& shape = a.shape;
+  const int slot = warp >> 1, half = warp & 1;
+  const auto parked_by = [&](int w) { return base + shape.sums_at + w * (kTiles * 512) + lane * 16; };
+  const uint32_t parked = parked_by(warp);
+  const uint32_t weights_at = kBlockSteps * kStepBytes<kTiles> + slot * shape.slot_bytes;
+  StageRing ring(shape, base);
+  wait_for_predecessor();
+#pragma unroll 1
+  for (int number = static_cast<int>(blockIdx.y); number < shape.tasks;
+       number += static_cast<int>(gridDim.y)) {
+    const WideTask task = wide_task(shape, number);
+    const StripPlace place = place_strip(a, task.group, slot);
+    HalfSums<kTiles> sums;
+    fill_half<kTiles>(sums, -0.0f);  // adds nothing, not even a sign
+#pragma unroll 1
+    for (int i = 0; i < 2 * shape.chains; ++i) {
+      const int chain = wide_chain(shape, task.split, i);
+      const int end = chain_block(m, chain + 1);
+      HalfSums<kTiles> totals;
+      fill_half<kTiles>(totals, 0.0f);
+#pragma unroll 1
+      for (int block = chain_block(m, chain); block < end; ++block) {
+        const uint32_t form = uniform(table.form(max(place.part, 0), block));
+        ring.wait_until_full();
+        multiply_any_block<kKind, kTiles>({ring.address() + weights_at, ring.address() >> 4, lane, half},
+                                          form, totals);
+        __syncwarp();
+        ring.release(lane);
+        ring.next();
+      }
+      if ((i & 1) == 0) {
+        park<kTiles>(parked, totals);
+        continue;
+      }
+      HalfSums<kTiles> first;
+      load_parked<kTiles>(parked, first);
+      add_half<kTiles>(first, totals);
+      add_half<kTiles>(totals, sums);
+    }
+    if (shape.splits > 1) {
+      if (place.part < 0) continue;
+      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + task.group * shape.strips + slot;
+      if (!meet<kTiles>(a, strip * 2 + half, task.split, lane, sums)) continue;
+    }
+    if (m.paired) {
+      finish_paired_half<kTiles>(a, place, slot, half, lane, parked, parked_by(warp ^ 2), sums);
+    } else if (place.part >= 0) {
+      finish_half<kTiles>(a, place, half, lane, sums);
+    }
+  }
 }
 
 // kTiles: tiles of 8 tokens.
@@ -354,118 +318,19 @@ template <TileKind kKind, int kTiles>
 __global__ void __launch_bounds__(kWideThreads, 1) gemm_wide_kernel(const __grid_constant__ GemmArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
-
-  const Matrix& m = a.matrix;
-  const GemmShape& shape = a.shape;
-  const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = kept(threadIdx.x & 31);
-  const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8);
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = kept(threadIdx.x & 31);
   const uint32_t base = shared_address(shared);
-  const SegmentTable<kKind> table(base + shape.table_at, m);
-  table.fill(m);
-  if (threadIdx.x < 2) ActivationRing(shape, base, static_cast<int>(threadIdx.x)).create(shape.strips);
+  const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
+  table.fill(a.matrix);
+  if (threadIdx.x == 0) StageRing(a.shape, base).create(a.shape.strips);
   __syncthreads();
-
-  const int slot = warp >> 1, half = warp & 1;
-  WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes,
-                base + warp * kBarrierBytes, shape.ring_slots, shape.slot_bytes, lane);
-  WideRequests<kKind> requests(a, table, slot, half);
-#pragma unroll 1
-  for (int i = 0; i < ring.size(); ++i) requests.next(ring, lane);
-  ActivationRing activations(shape, base, half);
-  ActivationFill<kKind, kTiles> fill(a, base, half, slot * 32 + lane);
-  constexpr uint32_t kExchangeBytes = kTiles * 512;  // of a warp
-  constexpr int kHalfFloats = kTiles / 2 * 8 * kStripColumns;
-  static_assert(kExchangeBytes == kHalfFloats * 4);
-  const uint32_t mine = base + shape.sums_at + warp * kExchangeBytes + lane * 16;
-  const uint32_t other = base + shape.sums_at + (warp ^ 1) * kExchangeBytes + lane * 16;
-  float* columns = reinterpret_cast<float*>(shared + shape.sums_at) + warp * kHalfFloats;
-  const int tokens = min(kTiles * 4, a.rows - first_token - half * kTiles * 4);
-  wait_for_predecessor();
-  // A warp fills as far ahead as leaves the others a stage to be behind.
-#pragma unroll 1
-  for (int i = 2; i < shape.stages; ++i) fill.next();
-
-#pragma unroll 1
-  for (int number = static_cast<int>(blockIdx.y); number < shape.tasks;
-       number += static_cast<int>(gridDim.y)) {
-    const WideTask task = wide_task(shape, number);
-    const StripPlace place = place_strip(a, task.group, slot);
-    HalfSums<kTiles> sums;
-    const int first_chain = wide_chain(shape, half, task.split);
-    int segment = chain_begin<kKind>(m, first_chain);
-    uint32_t entry = table.place(max(place.part, 0), segment);
-    uint32_t next_form = table.form(entry), pieces = 0;
-    const int task_end = chain_begin<kKind>(m, first_chain + shape.chains);
-    int in_stage = 0;  // segments done of the stage
-#pragma unroll 1
-    for (int i = 0; i < shape.chains; ++i) {
-      const int end = chain_begin<kKind>(m, first_chain + i + 1);
-      Sums<kTiles> totals;
-      clear<kTiles>(totals);
-#pragma unroll 1
-      for (; segment < end; ++segment) {
-        if (in_stage == 0) {
-          fill.next();
-          pieces = activations.wait() + lane * 16;
-        }
-        if (place.part >= 0) {
-          const uint32_t form = __shfl_sync(0xffffffffU, next_form, 0);
-          entry += SegmentTable<kKind>::kEntryBytes;
-          next_form = table.form(entry);  // behind the last there is something to read, too
-          const auto take = [&](uint4(&b)[kTiles]) {
-#pragma unroll
-            for (int n = 0; n < kTiles; ++n) b[n] = load_shared_16(pieces + n * 512);
-            pieces += kTiles * 512;
-          };
-          const uint32_t address = ring.wait();
-          multiply_segment<kKind, kTiles, true>(address, form >> 16 & 0xff, form >> 24, lane, take, totals);
-          __syncwarp();
-          requests.next(ring, lane);
-        }
-        if (++in_stage == kStageSegments || segment + 1 == task_end) {
-          activations.release(lane);
-          in_stage = 0;
-        }
-      }
-      HalfSums<kTiles> sum;
-      if (half == 0) {
-        exchange<kTiles, 0>(totals, 1 + slot, mine, other, sum);
-      } else {
-        exchange<kTiles, kTiles / 2>(totals, 1 + slot, mine, other, sum);
-      }
-      if (i == 0) {
-        copy<kTiles / 2>(sum, sums);
-      } else {
-        add<kTiles / 2>(sum, sums);
-      }
-    }
-    if (shape.splits > 1) {
-      if (place.part < 0) continue;
-      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + task.group * shape.strips + slot;
-      if (!meet<kTiles>(a, strip * 2 + half, task.split, lane, sums)) continue;
-    }
-    put_columns<kTiles>(columns, sums, lane);
-    if (m.paired) {
-      named_barrier(1 + kWideStrips + slot / 2, 128);  // a gate with its up
-    } else {
-      __syncwarp();
-    }
-    // Of a pair each warp finishes half of its tokens.
-#pragma unroll 1
-    for (int token = m.paired ? slot & 1 : 0; token < tokens; token += m.paired ? 2 : 1) {
-      const int at = sum_place(token, lane), to = first_token + half * kTiles * 4 + token;
-      if (!m.paired) {
-        finish_single(a, place, to, lane, columns[at]);
-      } else if (place.part >= 0) {
-        const float* gate = columns - (slot & 1) * 2 * kHalfFloats;
-        finish_pair(a, place.strip, to, lane, gate[at], gate[2 * kHalfFloats + at]);
-      }
-    }
-    if (m.paired) {
-      named_barrier(1 + kWideStrips + slot / 2, 128);  // the next sums take the place
-    } else {
-      __syncwarp();
-    }
+  const int helper = warp - 2 * a.shape.strips;
+  if (helper < 0) {
+    read_stages<kKind, kTiles>(a, table, base, warp, lane);
+  } else if (helper == 0) {
+    fill_weights<kKind>(a, table, base, kBlockSteps * kStepBytes<kTiles>, lane);
+  } else {
+    fill_activations<kTiles>(a, base, helper - 1, lane);
   }
 }
 

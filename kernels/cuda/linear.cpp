@@ -71,7 +71,7 @@ Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, i
     shape = gemm_shape(*c.device, m, most);  // dealt out for what one launch takes
     most = most_rows(c, m, shape, most);
   }
-  if (shape.ring_slots == 0)
+  if (shape.shared_bytes == 0)
     return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");
   for (int32_t first = 0; first < rows; first += most) {
     GemmArguments a;

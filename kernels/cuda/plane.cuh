@@ -91,12 +91,47 @@ struct GlobalTile {
   }
 };
 
-// The 16 pairs of a lane as code - zero, still without scale.
+// Words of a lane for its 16 columns of a half strip, low plane first; the two codes of a pair lie in one.
 template <int kBits>
-__device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __half2 (&w)[16], float zero) {
+constexpr int kHalfWords = kBits == 2   ? 1
+                           : kBits <= 4 ? 2
+                           : kBits <= 6 ? 3
+                                        : kBits / 2;
+
+// A lane's words of one half of a tile in shared memory. What both halves share is moved to where the first
+// has it.
+template <int kBits>
+__device__ __forceinline__ void fetch_half(uint32_t tile, int lane, int half,
+                                           uint32_t (&raw)[kHalfWords<kBits>]) {
+  if constexpr (kBits == 2 || kBits == 3) {
+    raw[0] = load_shared_4(tile + lane * 8 + half * 4);
+    if constexpr (kBits == 3) raw[1] = load_shared_4(tile + 256 + lane * 4) >> (8 * half);
+  } else if constexpr (kBits <= 6) {
+    const uint2 low = load_shared_8(tile + lane * 16 + half * 8);
+    raw[0] = low.x;
+    raw[1] = low.y;
+    if constexpr (kBits == 5) raw[2] = load_shared_4(tile + 512 + lane * 4) >> (8 * half);
+    if constexpr (kBits == 6) raw[2] = load_shared_4(tile + 512 + lane * 8 + half * 4);
+  } else {
+#pragma unroll
+    for (int plane = 0; plane < kBits / 8; ++plane) {
+      const uint4 v = load_shared_16(tile + half * (kBits * 64) + plane * 512 + lane * 16);
+      raw[4 * plane] = v.x;
+      raw[4 * plane + 1] = v.y;
+      raw[4 * plane + 2] = v.z;
+      raw[4 * plane + 3] = v.w;
+    }
+  }
+}
+
+// The 8 pairs of a half as code - zero, still without scale. Where both halves share a word, kHalf says whose
+// bits of it are meant.
+template <int kBits, int kHalf>
+__device__ __forceinline__ void decode_half(const uint32_t (&raw)[kHalfWords<kBits>], float zero,
+                                            __half2 (&w)[8]) {
   if constexpr (kBits == 4) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 2; ++i) {
       const uint32_t upper = raw[i] >> 8;
       w[4 * i] = centred(and_or(raw[i], 0x000f000f, kMagic), 0, zero);
       w[4 * i + 1] = centred(and_or(raw[i], 0x00f000f0, kMagic), 4, zero);
@@ -105,13 +140,9 @@ __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __hal
     }
   } else if constexpr (kBits == 2 || kBits == 3) {
 #pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      const uint32_t low = (s & 1) ? raw[s / 2] >> 8 : raw[s / 2];
-      const uint32_t top = kBits == 3 ? shifted(raw[kBits - 1], s == 0   ? 2
-                                                                : s == 1 ? 1
-                                                                : s == 2 ? -6
-                                                                         : -7)
-                                      : 0;
+    for (int s = 0; s < 2; ++s) {
+      const uint32_t low = s == 1 ? raw[0] >> 8 : raw[0];
+      const uint32_t top = kBits == 3 ? shifted(raw[kBits - 2], 2 - s - 8 * kHalf) : 0;
 #pragma unroll
       for (int q = 0; q < 4; ++q) {
         uint32_t bits = and_or(low, 0x00030003U << (2 * q), kMagic);
@@ -121,63 +152,99 @@ __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __hal
     }
   } else if constexpr (kBits == 5) {
 #pragma unroll
-    for (int s = 0; s < 8; ++s) {
-      const uint32_t low = (s & 1) ? raw[s / 2] >> 8 : raw[s / 2];
-      const uint32_t top = shifted(raw[4], s < 4 ? 4 - s : -s);
+    for (int s = 0; s < 4; ++s) {
+      const uint32_t low = s == 1 || s == 3 ? raw[s / 2] >> 8 : raw[s / 2];
+      const uint32_t top = shifted(raw[2], kHalf == 0 ? 4 - s : -4 - s);
       w[2 * s] = centred(and_or(top, 0x00100010, and_or(low, 0x000f000f, kMagic)), 0, zero);
       w[2 * s + 1] = centred(and_or(top, 0x01000100, and_or(low, 0x00f000f0, kMagic)), 4, zero);
     }
   } else if constexpr (kBits == 6) {
 #pragma unroll
-    for (int s = 0; s < 8; ++s) {
-      const uint32_t low = (s & 1) ? raw[s / 2] >> 8 : raw[s / 2];
-      const int kind = s % 4;
-      const uint32_t top = shifted(s < 4 ? raw[4] : raw[5], kind == 0   ? 4
-                                                            : kind == 1 ? 2
-                                                            : kind == 2 ? -4
-                                                                        : -6);
+    for (int s = 0; s < 4; ++s) {
+      const uint32_t low = s == 1 || s == 3 ? raw[s / 2] >> 8 : raw[s / 2];
+      const uint32_t top = shifted(raw[2], s == 0 ? 4 : s == 1 ? 2 : s == 2 ? -4 : -6);
       w[2 * s] = centred(and_or(top, 0x00300030, and_or(low, 0x000f000f, kMagic)), 0, zero);
       w[2 * s + 1] = centred(and_or(top, 0x03000300, and_or(low, 0x00f000f0, kMagic)), 4, zero);
     }
   } else if constexpr (kBits == 8) {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < 4; ++i) {
       w[2 * i] = centred(and_or(raw[i], 0x00ff00ff, kMagic), 0, zero);
       w[2 * i + 1] = centred(and_or(raw[i] >> 8, 0x00ff00ff, kMagic), 0, zero);
     }
   } else {
     static_assert(kBits == 16);
 #pragma unroll
-    for (int h = 0; h < 16; ++h) w[h] = half2_of(raw[h]);
+    for (int h = 0; h < 8; ++h) w[h] = half2_of(raw[h]);
   }
 }
 
-// Raw 4-bit codes plus an offset for each of the lane's columns g + 8q: fields of even q lie at 2^0, of odd q
-// at 2^4.
-__device__ __forceinline__ void decode_shifted_words(const uint32_t (&raw)[4], const __half2 (&offset)[4],
-                                                     __half2 (&w)[16]) {
+// The 16 pairs of a lane, both halves.
+template <int kBits>
+__device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __half2 (&w)[16], float zero) {
+  constexpr int kLow = kBits == 3 || kBits == 5 || kBits == 6 ? kHalfWords<kBits> - 1 : kHalfWords<kBits>;
+  uint32_t words[kHalfWords<kBits>];
+  __half2 pairs[8];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int i = 0; i < kLow; ++i) words[i] = raw[half * kLow + i];
+    if constexpr (kBits == 3 || kBits == 5) words[kLow] = raw[kBits - 1];
+    if constexpr (kBits == 6) words[kLow] = raw[4 + half];
+    if (half == 0) {
+      decode_half<kBits, 0>(words, zero, pairs);
+    } else {
+      decode_half<kBits, 1>(words, zero, pairs);
+    }
+#pragma unroll
+    for (int h = 0; h < 8; ++h) w[8 * half + h] = pairs[h];
+  }
+}
+
+// Raw 4-bit codes of a half plus an offset for each of the lane's columns g and g + 8: fields of the first
+// lie at 2^0, of the second at 2^4.
+__device__ __forceinline__ void decode_shifted_half(const uint32_t (&raw)[2], const __half2 (&offset)[2],
+                                                    __half2 (&w)[8]) {
   const __half2 one = __float2half2_rn(1.0f), sixteenth = __float2half2_rn(0.0625f);
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 2; ++i) {
     const uint32_t upper = raw[i] >> 8;
-    const __half2 even = offset[2 * (i / 2)], odd = offset[2 * (i / 2) + 1];
-    w[4 * i] = __hfma2(half2_of(and_or(raw[i], 0x000f000f, kMagic)), one, even);
-    w[4 * i + 1] = __hfma2(half2_of(and_or(raw[i], 0x00f000f0, kMagic)), sixteenth, odd);
-    w[4 * i + 2] = __hfma2(half2_of(and_or(upper, 0x000f000f, kMagic)), one, even);
-    w[4 * i + 3] = __hfma2(half2_of(and_or(upper, 0x00f000f0, kMagic)), sixteenth, odd);
+    w[4 * i] = __hfma2(half2_of(and_or(raw[i], 0x000f000f, kMagic)), one, offset[0]);
+    w[4 * i + 1] = __hfma2(half2_of(and_or(raw[i], 0x00f000f0, kMagic)), sixteenth, offset[1]);
+    w[4 * i + 2] = __hfma2(half2_of(and_or(upper, 0x000f000f, kMagic)), one, offset[0]);
+    w[4 * i + 3] = __hfma2(half2_of(and_or(upper, 0x00f000f0, kMagic)), sixteenth, offset[1]);
   }
 }
 
-// Scales of a lane's columns g + 8q from their nibbles: f16(f16((nibble + 1)^2) * group scale), as f32.
+// The same for both halves.
+__device__ __forceinline__ void decode_shifted_words(const uint32_t (&raw)[4], const __half2 (&offset)[4],
+                                                     __half2 (&w)[16]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t words[2] = {raw[2 * half], raw[2 * half + 1]};
+    const __half2 offsets[2] = {offset[2 * half], offset[2 * half + 1]};
+    __half2 pairs[8];
+    decode_shifted_half(words, offsets, pairs);
+#pragma unroll
+    for (int h = 0; h < 8; ++h) w[8 * half + h] = pairs[h];
+  }
+}
+
+// Scales of two columns from their nibbles, which lie at bits 0 and 16: f16(f16((nibble + 1)^2) * group
+// scale), as f32.
+__device__ __forceinline__ void exl2_two_scales(uint32_t nibbles, uint32_t group_scale, float& first,
+                                                float& second) {
+  const __half2 root = centred(and_or(nibbles, 0x000f000f, kMagic), 0, -1.0f);
+  const __half2 scale = __hmul2(__hmul2(root, root), half2_of(group_scale));
+  first = __low2float(scale);
+  second = __high2float(scale);
+}
+
+// Of a lane's columns g + 8q.
 __device__ __forceinline__ void exl2_column_scales(uint32_t nibbles, uint32_t group_scale, float (&s)[4]) {
   const uint32_t apart = nibbles | nibbles << 12;  // two nibbles in the two halves
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const __half2 root = centred(and_or(apart >> (8 * i), 0x000f000f, kMagic), 0, -1.0f);
-    const __half2 scale = __hmul2(__hmul2(root, root), half2_of(group_scale));
-    s[2 * i] = __low2float(scale);
-    s[2 * i + 1] = __high2float(scale);
-  }
+  exl2_two_scales(apart, group_scale, s[0], s[1]);
+  exl2_two_scales(apart >> 8, group_scale, s[2], s[3]);
 }
 
 // Multiplies each pair by the scale of its column, an f16 value: column g + 8q of the lane is q = 2i + (r &

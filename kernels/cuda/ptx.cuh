@@ -30,6 +30,12 @@ __device__ __forceinline__ int kept(int value) {
   return value;
 }
 
+// A value that all lanes of the warp have, in a register of the warp: branches on it keep the warp together,
+// and addresses made of it cost the lanes nothing.
+__device__ __forceinline__ uint32_t uniform(uint32_t value) {
+  return __reduce_or_sync(0xffffffffU, value);
+}
+
 // Adds and gives what was there. What the warp wrote before __syncwarp can be read by those that see the sum.
 __device__ __forceinline__ uint32_t add_acquire_release(uint32_t* place, uint32_t value) {
   uint32_t before;
@@ -81,6 +87,34 @@ __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
 __device__ __forceinline__ void barrier_arrive_after_copies(uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
+
+// Makes barriers known to the copy engine. By the thread that made them.
+__device__ __forceinline__ void fence_barrier_init() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+}
+
+// What threads have written to shared memory, and this thread has waited for, can be read by the tensor
+// cores.
+__device__ __forceinline__ void fence_async_proxy() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
+#if __CUDA_ARCH__ >= 900
+// Arrives at the barrier and has it wait for `bytes`, a multiple of 16, that the copy engine brings.
+__device__ __forceinline__ void copy_bulk(uint32_t target, const void* source, uint32_t bytes,
+                                          uint32_t barrier) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(target),
+      "l"(source), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+#endif
 
 // Until the phase of this parity is over.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
@@ -154,6 +188,10 @@ __device__ __forceinline__ uint32_t load_shared_1(uint32_t address) {
   uint32_t v;
   asm volatile("ld.shared.u8 %0, [%1];" : "=r"(v) : "r"(address) : "memory");
   return v;
+}
+
+__device__ __forceinline__ void store_shared_4(uint32_t address, uint32_t v) {
+  asm volatile("st.shared.u32 [%0], %1;" ::"r"(address), "r"(v) : "memory");
 }
 
 __device__ __forceinline__ void store_shared_8(uint32_t address, uint2 v) {

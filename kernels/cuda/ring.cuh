@@ -16,9 +16,8 @@ class WarpRing {
                                       int lane)
       : slots_(slots), barriers_(barriers), slot_bytes_(slot_bytes), num_slots_(num_slots) {
 #if __CUDA_ARCH__ >= 900
-    if (lane < num_slots_)
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barriers_ + 8 * lane) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    if (lane < num_slots_) barrier_init(barriers_ + 8 * lane, 1);
+    fence_barrier_init();
     __syncwarp();
 #endif
   }
@@ -28,16 +27,7 @@ class WarpRing {
   __device__ __forceinline__ void request(const uint8_t* source, uint32_t bytes, int lane) {
     const uint32_t target = slots_ + next_ * slot_bytes_;
 #if __CUDA_ARCH__ >= 900
-    if (lane == 0) {
-      const uint32_t barrier = barriers_ + 8 * next_;
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-                   : "memory");
-      asm volatile(
-          "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-              target),
-          "l"(source), "r"(bytes), "r"(barrier)
-          : "memory");
-    }
+    if (lane == 0) copy_bulk(target, source, bytes, barriers_ + 8 * next_);
 #else
     for (uint32_t at = lane * 16; at < bytes; at += 512) copy_async_16(target + at, source + at);
     commit_copies();
