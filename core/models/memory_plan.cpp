@@ -3,13 +3,6 @@
 #include <numeric>
 
 namespace quire {
-namespace {
-
-TransformerMemoryPlan stage_memory(const Device& device, const StageSizes& sizes) {
-  return plan_transformer_memory(device.table(), sizes.shape, sizes.kv, sizes.limits);
-}
-
-}  // namespace
 
 MemoryBytes& MemoryBytes::operator+=(const MemoryBytes& other) {
   embedding += other.embedding;
@@ -22,7 +15,8 @@ MemoryBytes& MemoryBytes::operator+=(const MemoryBytes& other) {
 }
 
 MemoryBytes plan_stage(const Device& device, const StageSizes& sizes) {
-  const TransformerMemoryPlan memory = stage_memory(device, sizes);
+  const TransformerMemoryPlan memory =
+      plan_transformer_memory(device.table(), sizes.shape, sizes.kv, sizes.limits);
   kernels::MemoryUse context;
   device.check(device.table().plan_context(device.handle(), &sizes.context, &context), "planning a context");
   MemoryBytes bytes;

@@ -515,23 +515,14 @@ SingleChoice choose_rows(int group) {
   return c;
 }
 
-template <int HD>
-SingleChoice choose_formats(KvFormat keys, KvFormat values, int group) {
-  if (keys == KvFormat::q8 && values == KvFormat::q8)
-    return choose_rows<HD, KvFormat::q8, KvFormat::q8>(group);
-  if (keys == KvFormat::q8 && values == KvFormat::q4)
-    return choose_rows<HD, KvFormat::q8, KvFormat::q4>(group);
-  if (keys == KvFormat::q4 && values == KvFormat::q4)
-    return choose_rows<HD, KvFormat::q4, KvFormat::q4>(group);
-  return {};
-}
-
 }  // namespace
 
 SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values, int group) {
-  if (head_dim == 64) return choose_formats<64>(keys, values, group);
-  if (head_dim == 128) return choose_formats<128>(keys, values, group);
-  return {};
+  return choose_size(head_dim, [&]<int HD>() {
+    return choose_codes(keys, values, [&]<KvFormat kKeys, KvFormat kValues>() {
+      return choose_rows<HD, kKeys, kValues>(group);
+    });
+  });
 }
 
 }  // namespace quire::kernels

@@ -414,25 +414,16 @@ SingleChoice choose_rows(int group) {
           Places<HD, kKeyFormat, kValueFormat>::kTotal, kMostBlocks, kKeyFormat == KvFormat::q8 ? 32 : 16, 1};
 }
 
-template <int HD>
-SingleChoice choose_formats(KvFormat keys, KvFormat values, int group) {
-  if (keys == KvFormat::f16 && values == KvFormat::f16)
-    return choose_rows<HD, KvFormat::f16, KvFormat::f16>(group);
-  if (keys == KvFormat::q8 && values == KvFormat::q8)
-    return choose_rows<HD, KvFormat::q8, KvFormat::q8>(group);
-  if (keys == KvFormat::q8 && values == KvFormat::q4)
-    return choose_rows<HD, KvFormat::q8, KvFormat::q4>(group);
-  if (keys == KvFormat::q4 && values == KvFormat::q4)
-    return choose_rows<HD, KvFormat::q4, KvFormat::q4>(group);
-  return {};
-}
-
 SingleChoice choose(int head_dim, KvFormat keys, KvFormat values, int group, bool many_chunks) {
   const bool coded = keys != KvFormat::f16 && values != KvFormat::f16;
   if (many_chunks && coded) return choose_attention_codes(head_dim, keys, values, group);
-  if (head_dim == 64) return choose_formats<64>(keys, values, group);
-  if (head_dim == 128) return choose_formats<128>(keys, values, group);
-  return {};
+  return choose_size(head_dim, [&]<int HD>() {
+    if (keys == KvFormat::f16 && values == KvFormat::f16)
+      return choose_rows<HD, KvFormat::f16, KvFormat::f16>(group);
+    return choose_codes(keys, values, [&]<KvFormat kKeys, KvFormat kValues>() {
+      return choose_rows<HD, kKeys, kValues>(group);
+    });
+  });
 }
 
 SingleChoice choose(const AttentionParams& p, bool many_chunks) {

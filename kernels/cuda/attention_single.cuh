@@ -31,6 +31,25 @@ struct SingleChoice {
   int chunks_at_once = 0;  // of a block
 };
 
+// Of the head sizes and coded formats that these kernels are made for; none for others. choose is called with
+// constants: the head size, the formats of keys and values.
+template <typename Choose>
+SingleChoice choose_size(int head_dim, Choose choose) {
+  if (head_dim == 64) return choose.template operator()<64>();
+  if (head_dim == 128) return choose.template operator()<128>();
+  return {};
+}
+template <typename Choose>
+SingleChoice choose_codes(KvFormat keys, KvFormat values, Choose choose) {
+  if (keys == KvFormat::q8 && values == KvFormat::q8)
+    return choose.template operator()<KvFormat::q8, KvFormat::q8>();
+  if (keys == KvFormat::q8 && values == KvFormat::q4)
+    return choose.template operator()<KvFormat::q8, KvFormat::q4>();
+  if (keys == KvFormat::q4 && values == KvFormat::q4)
+    return choose.template operator()<KvFormat::q4, KvFormat::q4>();
+  return {};
+}
+
 // For many chunks of quantized pages.
 SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values, int group);
 

@@ -58,13 +58,8 @@ struct HalfScales {
       const uint32_t nibbles = load_shared_2(record + 2 * g) >> (8 * half);
       exl2_two_scales(nibbles | nibbles << 12, load_shared_4(record + 16), scale[0], scale[1]);
     } else if constexpr (kKind == TileKind::gptq) {
-      const __half2 scales = half2_of(load_shared_4(record + 8 * g + 4 * half));
-      const __half2 zeros = half2_of(load_shared_4(record + 64 + 8 * g + 4 * half));
-      scale[0] = __low2float(scales);
-      scale[1] = __high2float(scales);
-      // Codes of the first column lie in the low four bits of a field, those of the second 16 times as high.
-      offset[0] = __hsub2(__float2half2_rn(-1024.0f), __low2half2(zeros));
-      offset[1] = __hsub2(__float2half2_rn(-64.0f), __high2half2(zeros));
+      gptq_two_columns(load_shared_4(record + 8 * g + 4 * half),
+                       load_shared_4(record + 64 + 8 * g + 4 * half), scale, offset);
     }
   }
 

@@ -6,16 +6,23 @@
 
 namespace quire::kernels {
 
+// Calls with what puts a value at its place in the output.
+template <typename Call>
+__device__ __forceinline__ void with_store(const Epilogue& e, Call call) {
+  if (e.residual != nullptr) {
+    // The only one to add to it: nothing to wait for.
+    call([&](size_t at, float v) { atomicAdd(e.residual + at, v); });
+  } else if (e.output_f32 != nullptr) {
+    call([&](size_t at, float v) { e.output_f32[at] = v; });
+  } else {
+    call([&](size_t at, float v) { e.output[at] = __float2half_rn(v); });
+  }
+}
+
 __device__ __forceinline__ void store_result(const GemmArguments& a, int token, int column, float value) {
   if (a.matrix.bias != nullptr) value += a.matrix.bias[column];
   const size_t at = static_cast<size_t>(token) * a.epilogue.stride + column;
-  if (a.epilogue.residual != nullptr) {
-    atomicAdd(a.epilogue.residual + at, value);  // the only one to add to it: nothing to wait for
-  } else if (a.epilogue.output_f32 != nullptr) {
-    a.epilogue.output_f32[at] = value;
-  } else {
-    a.epilogue.output[at] = __float2half_rn(value);
-  }
+  with_store(a.epilogue, [&](auto store) { store(at, value); });
 }
 
 // One column of a strip.

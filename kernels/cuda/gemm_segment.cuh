@@ -55,15 +55,8 @@ struct GroupScales {
       exl2_column_scales(load_shared_2(record + 2 * g), load_shared_4(record + 16), scale);
     } else if constexpr (kKind == TileKind::gptq) {
       const uint2 s = load_shared_8(record + 8 * g), z = load_shared_8(record + 64 + 8 * g);
-      const __half2 scales[2] = {half2_of(s.x), half2_of(s.y)}, zeros[2] = {half2_of(z.x), half2_of(z.y)};
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        scale[2 * i] = __low2float(scales[i]);
-        scale[2 * i + 1] = __high2float(scales[i]);
-        // Codes of even columns lie in the low four bits of a field, those of odd columns 16 times as high.
-        offset[2 * i] = __hsub2(__float2half2_rn(-1024.0f), __low2half2(zeros[i]));
-        offset[2 * i + 1] = __hsub2(__float2half2_rn(-64.0f), __high2half2(zeros[i]));
-      }
+      gptq_two_columns(s.x, z.x, scale, offset);
+      gptq_two_columns(s.y, z.y, scale + 2, offset + 2);
     }
   }
 
@@ -145,11 +138,15 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
 template <TileKind kKind>
 constexpr int kSegmentSteps = segment_steps(kKind);
 
-// First segment of a chain; `chain` may be kNumChains.
+// First block of 128 rows of a chain; `chain` may be kNumChains.
+__device__ __forceinline__ int chain_block(const Matrix& m, int chain) {
+  return static_cast<int>(static_cast<unsigned>(m.num_blocks * chain) / kNumChains);
+}
+
+// Its first segment.
 template <TileKind kKind>
 __device__ __forceinline__ int chain_begin(const Matrix& m, int chain) {
-  constexpr int kSegments = kBlockSteps / kSegmentSteps<kKind>;
-  return static_cast<int>(static_cast<unsigned>(m.num_blocks * chain) / kNumChains) * kSegments;
+  return chain_block(m, chain) * (kBlockSteps / kSegmentSteps<kKind>);
 }
 
 // Along the segments [first, end) of a part, knowing the form of each.

@@ -17,11 +17,6 @@ __device__ __forceinline__ WideTask wide_task(const GemmShape& s, int number) {
   return {number >> s.split_bits, number & (s.splits - 1)};
 }
 
-// First block of 128 rows of a chain; `chain` may be kNumChains.
-__device__ __forceinline__ int chain_block(const Matrix& m, int chain) {
-  return static_cast<int>(static_cast<unsigned>(m.num_blocks * chain) / kNumChains);
-}
-
 // The chain that comes at `number` among those of a task: c and c + 8 follow each other.
 __device__ __forceinline__ int wide_chain(const GemmShape& s, int split, int number) {
   return split * s.chains + (number >> 1) + (number & 1) * (kNumChains / 2);
@@ -160,7 +155,7 @@ class StageRing {
   __device__ __forceinline__ void create(int strips) const {
 #pragma unroll 1
     for (int i = 0; i < num_stages_; ++i) {
-      barrier_init(barriers_ + 16 * i, 32 + weight_arrivals(strips));
+      barrier_init(barriers_ + 16 * i, 32 + weight_arrivals(strips));  // 32: of one warp's activations
       barrier_init(barriers_ + 16 * i + 8, 2 * strips);
     }
     fence_barrier_init();

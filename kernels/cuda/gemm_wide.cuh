@@ -213,7 +213,7 @@ __device__ __forceinline__ void finish_half(const GemmArguments& a, StripPlace p
       }
     }
   }
-  const auto each = [&](auto store) {
+  with_store(a.epilogue, [&](auto store) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -223,14 +223,7 @@ __device__ __forceinline__ void finish_half(const GemmArguments& a, StripPlace p
           store(static_cast<size_t>(token) * a.epilogue.stride + column + 8 * (x >> 1), sums[n][x]);
       }
     }
-  };
-  if (a.epilogue.residual != nullptr) {
-    each([&](size_t at, float v) { atomicAdd(a.epilogue.residual + at, v); });  // the only one to add to it
-  } else if (a.epilogue.output_f32 != nullptr) {
-    each([&](size_t at, float v) { a.epilogue.output_f32[at] = v; });
-  } else {
-    each([&](size_t at, float v) { a.epilogue.output[at] = __float2half_rn(v); });
-  }
+  });
 }
 
 // The same for the warps of a gate and its up, whose lanes have the same columns and tokens: all park their

@@ -247,6 +247,16 @@ __device__ __forceinline__ void exl2_column_scales(uint32_t nibbles, uint32_t gr
   exl2_two_scales(apart >> 8, group_scale, s[2], s[3]);
 }
 
+// Scales of two neighbouring columns, and what is to be added to their raw codes: those of the first lie in
+// the low four bits of a field, those of the second 16 times as high.
+__device__ __forceinline__ void gptq_two_columns(uint32_t scales, uint32_t zeros, float* scale,
+                                                 __half2* offset) {
+  scale[0] = __low2float(half2_of(scales));
+  scale[1] = __high2float(half2_of(scales));
+  offset[0] = __hsub2(__float2half2_rn(-1024.0f), __low2half2(half2_of(zeros)));
+  offset[1] = __hsub2(__float2half2_rn(-64.0f), __high2half2(half2_of(zeros)));
+}
+
 // Multiplies each pair by the scale of its column, an f16 value: column g + 8q of the lane is q = 2i + (r &
 // 1).
 __device__ __forceinline__ void apply_scales(__half2 (&w)[16], const float (&s)[4]) {
