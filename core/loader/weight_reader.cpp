@@ -12,6 +12,16 @@ namespace {
 
 constexpr size_t kPieceBytes = size_t{8} << 20;
 
+DType dtype_of(const WeightDirectory::Entry& entry) {
+  const StoredType& type = *entry.tensor->type;
+  if (type.dtype) return *type.dtype;
+  throw Error(ErrorCode::unsupported, "{}: the type {} cannot be read", describe(entry), type.name);
+}
+
+size_t size_of(const WeightDirectory::Entry& entry) {
+  return checked_cast<size_t>(entry.tensor->size_bytes, entry.tensor->name);
+}
+
 }  // namespace
 
 std::string describe(const WeightDirectory::Entry& entry) {
@@ -29,11 +39,7 @@ WeightReader::WeightReader(const WeightDirectory& directory, LoadMonitor monitor
 
 HostTensor WeightReader::read(std::string_view name) {
   const WeightDirectory::Entry& entry = directory_.at(name);
-  const StoredType& type = *entry.tensor->type;
-  if (!type.dtype)
-    throw Error(ErrorCode::unsupported, "{}: the type {} cannot be read", describe(entry), type.name);
-  const auto size = checked_cast<size_t>(entry.tensor->size_bytes, entry.tensor->name);
-  HostTensor tensor(*type.dtype, entry.tensor->shape, size, describe(entry));
+  HostTensor tensor(dtype_of(entry), entry.tensor->shape, size_of(entry), describe(entry));
   fill(entry, tensor.bytes());
   see(entry.tensor->name);
   return tensor;
@@ -43,12 +49,9 @@ HostTensor WeightReader::read_values(std::string_view name, const std::vector<in
   if (scope_ == ReadScope::all) return read(name, shape);
   const WeightDirectory::Entry& entry = directory_.at(name);
   require_shape(entry, shape);
-  const StoredType& type = *entry.tensor->type;
-  if (!type.dtype)
-    throw Error(ErrorCode::unsupported, "{}: the type {} cannot be read", describe(entry), type.name);
+  HostTensor tensor = HostTensor::without_data(dtype_of(entry), shape, size_of(entry));
   see(entry.tensor->name);
-  return HostTensor::without_data(*type.dtype, shape,
-                                  checked_cast<size_t>(entry.tensor->size_bytes, entry.tensor->name));
+  return tensor;
 }
 
 HostTensor WeightReader::read(std::string_view name, const std::vector<int64_t>& shape) {
@@ -69,7 +72,7 @@ std::vector<float> WeightReader::read_floats(std::string_view name, const std::v
 }
 
 void WeightReader::fill(const WeightDirectory::Entry& entry, gsl::span<std::byte> out) {
-  const bool again = has_seen(entry.tensor->name);  // tied weights are read twice and count once
+  const bool counts = claim_count(entry.tensor->name);
   uint64_t offset = entry.tensor->offset_bytes;
   while (!out.empty()) {
     if (monitor_.cancel && monitor_.cancel->load(std::memory_order_relaxed)) {
@@ -79,7 +82,7 @@ void WeightReader::fill(const WeightDirectory::Entry& entry, gsl::span<std::byte
     entry.file->file().read_at(offset, piece);
     offset += piece.size();
     out = out.subspan(piece.size());
-    if (!again) done_bytes_.fetch_add(piece.size(), std::memory_order_relaxed);
+    if (counts) done_bytes_.fetch_add(piece.size(), std::memory_order_relaxed);
     report(entry.tensor->name);
   }
 }
@@ -102,6 +105,11 @@ bool WeightReader::has_seen(const std::string& name) const {
 void WeightReader::see(const std::string& name) {
   const MutexLock lock(mutex_);
   seen_.insert(name);
+}
+
+bool WeightReader::claim_count(const std::string& name) {
+  const MutexLock lock(mutex_);
+  return counted_.insert(name).second;
 }
 
 void WeightReader::skip(std::string_view name) {

@@ -65,6 +65,8 @@ class WeightReader {
   void report(std::string_view tensor);
   bool has_seen(const std::string& name) const;
   void see(const std::string& name);
+  // True for the first read of a tensor to begin, which is the one that counts.
+  bool claim_count(const std::string& name);
 
   const WeightDirectory& directory_;
   const LoadMonitor monitor_;
@@ -74,6 +76,7 @@ class WeightReader {
   uint64_t told_bytes_ = 0;  // of the teller
   mutable Mutex mutex_;
   std::unordered_set<std::string> seen_ QUIRE_GUARDED_BY(mutex_);
+  std::unordered_set<std::string> counted_ QUIRE_GUARDED_BY(mutex_);
 };
 
 // "FILE: tensor "NAME"": how messages name a tensor.

@@ -38,8 +38,9 @@ class PieceBuilder {
     return layer;
   }
 
-  EmbeddingLayer embedding() {
-    const HostTensor stored = table();
+  HostTensor table() { return weights_.table(embedding_name(), config_.vocab_size, config_.hidden_size); }
+
+  EmbeddingLayer embedding(const HostTensor& stored) {
     const std::string what = "preparing " + embedding_name();
     EmbeddingLayer layer;
     layer.table = mode_ == BuildMode::plan
@@ -50,24 +51,16 @@ class PieceBuilder {
     return layer;
   }
 
+  bool ties_head() const { return config_.tied_embeddings && !weights_.has_linear(head_key()); }
+
+  HeadLayer tied_head(const HostTensor& table) { return head(embedding_name(), tied_source(table)); }
+
   HeadLayer head() {
-    HeadLayer head;
-    head.norm = norm(std::string(spec_.keys.final_norm));
-    head.vocab_size = config_.vocab_size;
-    const std::string head_key(spec_.keys.head);
-    if (weights_.has_linear(head_key)) {
-      request(head.projection, head_key,
-              {linear(head_key, config_.hidden_size, config_.vocab_size, false).source()});
-      prepare_matrices();
-    } else if (config_.tied_embeddings) {
-      const HostTensor tied = table();
-      request(head.projection, embedding_name(), {tied_source(tied)});
-      prepare_matrices();
-    } else {
+    if (!weights_.has_linear(head_key())) {
       throw Error(ErrorCode::format,
-                  "the tensor {}.weight is missing, and config.json does not tie the embeddings", head_key);
+                  "the tensor {}.weight is missing, and config.json does not tie the embeddings", head_key());
     }
-    return head;
+    return head(head_key(), linear(head_key(), config_.hidden_size, config_.vocab_size, false).source());
   }
 
  private:
@@ -123,9 +116,17 @@ class PieceBuilder {
     request(layer.down, down_key, {down.source()});
   }
 
-  std::string embedding_name() const { return std::string(spec_.keys.embedding) + ".weight"; }
+  HeadLayer head(const std::string& key, const WeightSource& projection) {
+    HeadLayer head;
+    head.norm = norm(std::string(spec_.keys.final_norm));
+    head.vocab_size = config_.vocab_size;
+    request(head.projection, key, {projection});
+    prepare_matrices();
+    return head;
+  }
 
-  HostTensor table() { return weights_.table(embedding_name(), config_.vocab_size, config_.hidden_size); }
+  std::string embedding_name() const { return std::string(spec_.keys.embedding) + ".weight"; }
+  std::string head_key() const { return std::string(spec_.keys.head); }
 
   WeightSource tied_source(const HostTensor& table) const {
     WeightSource source;
@@ -242,9 +243,13 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
     TransformerStage& first = transformer->stages.front();
     TransformerStage& last = transformer->stages.back();
     if (piece == 0) {
-      transformer->embedding = builder_for(first).embedding();
+      PieceBuilder embedding = builder_for(first);
+      const HostTensor table = embedding.table();
+      transformer->embedding = embedding.embedding(table);
+      if (embedding.ties_head()) transformer->head = builder_for(last).tied_head(table);  // read once
     } else if (piece == 1) {
-      transformer->head = builder_for(last).head();
+      PieceBuilder head = builder_for(last);
+      if (!head.ties_head()) transformer->head = head.head();
     } else {
       const int32_t layer = piece - kEnds;
       TransformerStage& stage = stage_of(*transformer, layer);

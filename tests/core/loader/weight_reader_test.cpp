@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -99,6 +100,22 @@ TEST_F(WeightReaderTest, CountsATensorReadTwiceOnce) {
   weights.read("tied");
   EXPECT_EQ(done, 8U);
   weights.read("other");
+  EXPECT_EQ(done, weights.directory().total_bytes());
+}
+
+// As where two threads begin to read what is tied before either is done.
+TEST_F(WeightReaderTest, CountsATensorOnceWhoseReadsOverlap) {
+  add_pattern("tied", size_t{9} << 20);
+  uint64_t done = 0;
+  WeightReader* self = nullptr;
+  bool overlaps = false;
+  WeightReader weights = reader({[&](const LoadProgress& progress) {
+                                   done = progress.done_bytes;
+                                   if (!std::exchange(overlaps, true)) self->read("tied");
+                                 },
+                                 nullptr});
+  self = &weights;
+  weights.read("tied");
   EXPECT_EQ(done, weights.directory().total_bytes());
 }
 
