@@ -42,7 +42,7 @@ cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_
 
 // Once per device, with the device current: raise the shared-memory limits.
 cudaError_t setup_attention_decode();
-cudaError_t setup_attention_single();
+cudaError_t setup_attention_single(int shared_limit);
 cudaError_t setup_attention_prefill();
 
 }  // namespace quire::kernels

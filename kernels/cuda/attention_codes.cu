@@ -86,27 +86,6 @@ __device__ __forceinline__ void load_words(uint32_t (&to)[kWords], uint32_t from
   }
 }
 
-__device__ __forceinline__ uint32_t transposed_8x8(uint32_t piece) {
-  uint32_t r;
-  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(piece));
-  return r;
-}
-
-// Rows of queries [8 * tile, 8 * tile + 8) as the operand with 8 columns.
-template <int HD>
-__device__ __forceinline__ void load_queries_of_tile(uint32_t queries, int tile, int lane,
-                                                     uint32_t (&out)[HD / 16][2]) {
-#pragma unroll
-  for (int k = 0; k < HD / 16; k += 2) {
-    uint32_t pieces[4];
-    load_matrices(pieces, queries + tile_offset<HD>(8 * tile + (lane & 7), 2 * k + (lane >> 3)));
-    out[k][0] = pieces[0];
-    out[k][1] = pieces[1];
-    out[k + 1][0] = pieces[2];
-    out[k + 1][1] = pieces[3];
-  }
-}
-
 // A lane's codes of 16 keys on their way to scores.
 template <int HD, KvFormat kFormat>
 struct KeyStep {
@@ -382,7 +361,8 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
     if (waits) begin();
     uint32_t queries[kTiles][HD / 16][2];
 #pragma unroll
-    for (int n = 0; n < kTiles; ++n) load_queries_of_tile<HD>(base + P::kQueries, n, lane, queries[n]);
+    for (int n = 0; n < kTiles; ++n)
+      load_query_columns<HD>(base + P::kQueries + n * (8 * HD * 2), lane, queries[n]);
     const uint32_t pick = t < 2 ? 0x1010 : 0x3232;
     // A constant that the compiler does not know: beside it the other operand of a permutation fits its
     // instruction.

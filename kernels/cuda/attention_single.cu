@@ -1,7 +1,7 @@
 // Attention for steps in which every sequence has one token, for the cache formats and head sizes that matter
 // most: the choice of a kernel, and the one whose blocks work on a chunk of 128 keys at a time. Where pages
-// are quantized and chunks are many, attention_codes.cu has a faster one. The arithmetic is that of
-// attention.cuh.
+// are f16 and chunks few, attention_short.cu has a faster one, and where pages are quantized and chunks many,
+// attention_codes.cu. The arithmetic is that of attention.cuh.
 //
 // Keys and values travel to shared memory as they are, asynchronously, the next chunk's while this one is
 // worked on; quantized ones are unpacked on the way from there into the registers of tensor cores, each by
@@ -23,8 +23,9 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kMostBlocks = 6;  // of a multiprocessor
-constexpr int kManyChunks = 8;  // for each multiprocessor: enough to give every warp one of its own
+constexpr int kMostBlocks = 6;   // of a multiprocessor
+constexpr int kManyChunks = 8;   // for each multiprocessor: enough to give every warp one of its own
+constexpr int kShortChunks = 8;  // of a sequence, at most, where a block takes them all
 
 // How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
 // that read different rows meet in no bank.
@@ -411,7 +412,11 @@ SingleChoice choose_rows(int group) {
   // one round (192 instead of 213 us).
   return {group <= 8 ? attention_single_kernel<HD, kKeyFormat, kValueFormat, 1>
                      : attention_single_kernel<HD, kKeyFormat, kValueFormat, 2>,
-          Places<HD, kKeyFormat, kValueFormat>::kTotal, kMostBlocks, kKeyFormat == KvFormat::q8 ? 32 : 16, 1};
+          kSingleThreads,
+          Places<HD, kKeyFormat, kValueFormat>::kTotal,
+          kMostBlocks,
+          kKeyFormat == KvFormat::q8 ? 32 : 16,
+          1};
 }
 
 SingleChoice choose(int head_dim, KvFormat keys, KvFormat values, int group, bool many_chunks) {
@@ -432,6 +437,15 @@ SingleChoice choose(const AttentionParams& p, bool many_chunks) {
       p.batch.max_query_tokens == 1 && group <= kTileRows && p.kv_shape.page_tokens % kChunkTokens == 0;
   if (!fits) return {};
   return choose(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format, group, many_chunks);
+}
+
+// The kernel whose blocks take whole sequences, where these are short and the card has room for its blocks.
+SingleChoice choose_whole(const AttentionParams& p, int max_chunks, int tiles, const Device& device) {
+  if (max_chunks > (tiles >= device.num_multiprocessors ? kShortChunks : 2)) return {};
+  const SingleChoice choice =
+      choose_attention_short(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format,
+                             p.heads.num_heads / p.heads.num_kv_heads);
+  return choice.shared_bytes <= device.shared_per_block ? choice : SingleChoice{};
 }
 
 // So that the card's last round of blocks is as full as can be.
@@ -463,33 +477,41 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
   const int tiles = p.batch.num_sequences * p.heads.num_kv_heads;
   const bool many_chunks = int64_t{tiles} * max_chunks >= int64_t{kManyChunks} * device.num_multiprocessors;
-  const SingleChoice choice = choose(p, many_chunks);
+  const SingleChoice whole = choose_whole(p, max_chunks, tiles, device);
+  const SingleChoice choice = whole.kernel != nullptr ? whole : choose(p, many_chunks);
   const int resident = std::min<int>(
       choice.most_blocks, static_cast<int>(device.shared_per_multiprocessor / (choice.shared_bytes + 1536)));
-  const int per_block =
-      best_chunks_per_block(choice, max_chunks, tiles, device.num_multiprocessors * std::max(1, resident));
+  const int per_block = whole.kernel != nullptr
+                            ? max_chunks
+                            : best_chunks_per_block(choice, max_chunks, tiles,
+                                                    device.num_multiprocessors * std::max(1, resident));
   SingleArguments a{p,     {},        append != nullptr ? 1 : 0,
                     place, per_block, {max_chunks, group, scratch.partials, scratch.counters}};
   if (append != nullptr) a.append = *append;
   const dim3 grid(static_cast<unsigned>((max_chunks + per_block - 1) / per_block),
                   static_cast<unsigned>(p.batch.num_sequences), static_cast<unsigned>(p.heads.num_kv_heads));
-  return launch_kernel(choice.kernel, grid, dim3(kSingleThreads), choice.shared_bytes, l.stream, l.dependent,
-                       a);
+  return launch_kernel(choice.kernel, grid, dim3(static_cast<unsigned>(choice.threads)), choice.shared_bytes,
+                       l.stream, l.dependent, a);
 }
 
-cudaError_t setup_attention_single() {
+cudaError_t setup_attention_single(int shared_limit) {
+  const auto allow = [](const SingleChoice& choice) {
+    return cudaFuncSetAttribute(reinterpret_cast<const void*>(choice.kernel),
+                                cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                static_cast<int>(choice.shared_bytes));
+  };
   for (const int dim : {64, 128}) {
     for (const auto& [keys, values] :
          {std::pair{KvFormat::f16, KvFormat::f16}, std::pair{KvFormat::q8, KvFormat::q8},
           std::pair{KvFormat::q8, KvFormat::q4}, std::pair{KvFormat::q4, KvFormat::q4}}) {
-      for (const int i : {0, 1, 2, 3}) {
-        const SingleChoice choice = choose(dim, keys, values, i < 2 ? 8 : 16, i % 2 == 1);
-        const cudaError_t error = cudaFuncSetAttribute(reinterpret_cast<const void*>(choice.kernel),
-                                                       cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                       static_cast<int>(choice.shared_bytes));
-        if (error != cudaSuccess) return error;
-      }
+      for (const int i : {0, 1, 2, 3})
+        if (const cudaError_t e = allow(choose(dim, keys, values, i < 2 ? 8 : 16, i % 2 == 1));
+            e != cudaSuccess)
+          return e;
     }
+    const SingleChoice whole = choose_attention_short(dim, KvFormat::f16, KvFormat::f16, 1);
+    if (whole.shared_bytes > static_cast<uint32_t>(shared_limit)) continue;
+    if (const cudaError_t e = allow(whole); e != cudaSuccess) return e;
   }
   return cudaSuccess;
 }

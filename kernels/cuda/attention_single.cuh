@@ -25,6 +25,7 @@ struct SingleArguments {
 // A kernel for one head size and format, and how its blocks share the work.
 struct SingleChoice {
   void (*kernel)(const SingleArguments) = nullptr;
+  int threads = kSingleThreads;
   uint32_t shared_bytes = 0;
   int most_blocks = 0;     // of a multiprocessor
   int most_chunks = 0;     // of a block
@@ -52,6 +53,8 @@ SingleChoice choose_codes(KvFormat keys, KvFormat values, Choose choose) {
 
 // For many chunks of quantized pages.
 SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values, int group);
+// For few chunks of f16 pages: a block takes all of a sequence.
+SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group);
 
 // Where the keys of one kv head of one sequence lie.
 struct SequencePages {
@@ -102,17 +105,18 @@ struct SingleWork {
 };
 
 // Queries of the group as rows of f16, as the keys want them; where the block takes the token also its key
-// and value into the pages. Rows are dealt out to warps; `row` is this warp's scratch.
-template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+// and value into the pages. Rows are dealt out to warps; `row` is this warp's scratch. keep(is it the value,
+// row) is called by the warp that has written the token's key or value.
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kWarps, typename Keep>
 __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
-                                             uint8_t* queries, float* row) {
+                                             uint8_t* queries, float* row, Keep keep) {
   const AttentionParams& p = a.p;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads, group = work.group;
   const bool takes_token = work.takes_token(a);
   const size_t token_row = takes_token ? work.pages.row(work.position) : 0;
 #pragma unroll 1
-  for (int r = warp; r < group + (takes_token ? 2 : 0); r += kSingleWarps) {
+  for (int r = warp; r < group + (takes_token ? 2 : 0); r += kWarps) {
     const int head = r < group    ? work.kv_head * group + r
                      : r == group ? p.heads.num_heads + work.kv_head
                                   : p.heads.num_heads + p.heads.num_kv_heads + work.kv_head;
@@ -140,10 +144,32 @@ __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const Sin
       }
     } else if (r == group) {
       store_row(row, HD, kKeyFormat, p.kv.keys, p.kv.key_scales, token_row, lane);
+      keep(false, row);
     } else {
       store_row(row, HD, kValueFormat, p.kv.values, p.kv.value_scales, token_row, lane);
+      keep(true, row);
     }
     __syncwarp();
+  }
+}
+
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+__device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
+                                             uint8_t* queries, float* row) {
+  prepare_rows<HD, kKeyFormat, kValueFormat, kSingleWarps>(a, work, queries, row, [](bool, const float*) {});
+}
+
+// Eight rows of queries as the operand with 8 columns.
+template <int HD>
+__device__ __forceinline__ void load_query_columns(uint32_t queries, int lane, uint32_t (&out)[HD / 16][2]) {
+#pragma unroll
+  for (int k = 0; k < HD / 16; k += 2) {
+    uint32_t pieces[4];
+    load_matrices(pieces, queries + tile_offset<HD>(lane & 7, 2 * k + (lane >> 3)));
+    out[k][0] = pieces[0];
+    out[k][1] = pieces[1];
+    out[k + 1][0] = pieces[2];
+    out[k + 1][1] = pieces[3];
   }
 }
 

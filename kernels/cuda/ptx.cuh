@@ -163,6 +163,13 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&r)[4], uint3
                : "memory");
 }
 
+// 8 x 8 f16 that the lanes of a warp hold as an operand of tensor cores, two to a lane.
+__device__ __forceinline__ uint32_t transposed_8x8(uint32_t piece) {
+  uint32_t r;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(r) : "r"(piece));
+  return r;
+}
+
 __device__ __forceinline__ uint4 load_shared_16(uint32_t address) {
   uint4 v;
   asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"

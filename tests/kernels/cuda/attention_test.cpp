@@ -407,16 +407,45 @@ TEST_F(AttentionTest, DecodesCodesOfLargeGroups) {
   }
 }
 
+// Sixteen sequences of one token each, so many heads and so short that a block takes each of them whole: a
+// token alone in its chunk, the last and the first of one, and all numbers of chunks up to eight.
+Case short_crowd(int32_t head_dim) {
+  Case c{.heads = {18, 9, head_dim}};
+  c.lengths = {1024, 1, 129, 128, 384, 127, 641, 255, 256, 257, 513, 33, 897, 769, 896, 1000};
+  c.queries.assign(c.lengths.size(), 1);
+  return c;
+}
+
+TEST_F(AttentionTest, DecodesShortSequences) {
+  for (const int32_t dim : {64, 128}) {
+    SCOPED_TRACE(dim);
+    Case c = short_crowd(dim);
+    check(c, 2e-3, 0.0);
+    c.window = 300;
+    c.softcap = 8.0f;
+    c.page_tokens = 128;
+    check(c, 2e-3, 0.0);
+    // A few: of two chunks at most, in groups of up to eight rows, and of nine.
+    for (const int32_t group : {1, 3, 8, 9}) {
+      SCOPED_TRACE(group);
+      check({.heads = {2 * group, 2, dim}, .lengths = {256, 129, 128, 1}, .queries = {1, 1, 1, 1}}, 2e-3,
+            0.0);
+    }
+  }
+}
+
 TEST_F(AttentionTest, TheSameBitsInACrowdAndAlone) {
-  for (const Formats& formats : kCoded) {
-    for (const int32_t window : {0, 1100}) {
-      SCOPED_TRACE(std::to_string(static_cast<int>(formats.keys)) + " " +
-                   std::to_string(static_cast<int>(formats.values)) + " window " + std::to_string(window));
-      Case c = crowd(formats, 128);
+  std::vector<Case> crowds{short_crowd(64), short_crowd(128)};
+  for (const Formats& formats : kCoded) crowds.push_back(crowd(formats, 128));
+  for (Case& c : crowds) {
+    for (const int32_t window : {0, c.keys == KvFormat::f16 ? 300 : 1100}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(c.keys)) + " " +
+                   std::to_string(static_cast<int>(c.values)) + " window " + std::to_string(window));
       c.window = window;
       c.softcap = window > 0 ? 20.0f : 0.0f;
       const Cache cache = make_cache(c);
-      const size_t width = 32 * 128, out_width = 16 * 128;
+      const auto dim = static_cast<size_t>(c.heads.head_dim), heads = static_cast<size_t>(c.heads.num_heads);
+      const size_t width = 2 * heads * dim, out_width = heads * dim;  // two rows share a key
       std::vector<std::vector<float>> all;
       std::vector<int32_t> before;
       for (const int32_t length : c.lengths) {

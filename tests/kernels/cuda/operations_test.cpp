@@ -539,7 +539,8 @@ TEST_F(BlockTest, CompanyAndChunksDoNotShow) {
 
 // Which kernel attends depends on how many chunks a step may have; what it appends and computes does not.
 TEST_F(BlockTest, ManyChunksAndFewAreTheSameBits) {
-  for (const auto& [format, page_tokens] : {std::pair{KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
+  for (const auto& [format, page_tokens] :
+       {std::pair{KvFormat::f16, 256}, {KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
     SCOPED_TRACE(testing::Message() << "format " << static_cast<int>(format));
     table_->release_context(context_);
     make_context(small_limits());

@@ -1,0 +1,324 @@
+// Attention over f16 pages for steps in which every sequence has one token and few keys: a block takes all
+// chunks of one kv head of a sequence, two of them side by side, so that nothing meets in memory.
+//
+// Keys and values travel through a few tiles of shared memory, each asked for again as soon as it is read: of
+// 256 keys of 128 dimensions three quarters are on their way before the kernel before has ended. Keys and
+// queries have the roles that they have in attention_codes.cu: 16 keys by 8 rows of queries, which suits a
+// group. The sums are those of attention.cuh.
+//
+// Bytes: keys and values once. Operations: 136 products of 16 x 8 x 16 for a chunk.
+#include "kernels/cuda/attention_single.cuh"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kSets = 2;  // of four warps, each with a chunk
+constexpr int kSetWarps = 4;
+constexpr int kWarps = kSets * kSetWarps;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kResident = 2;  // blocks of a multiprocessor
+constexpr int kRows = 8;      // of queries: columns of a product
+constexpr int kSteps = kChunkTokens / 16;
+constexpr int kWarpSteps = kSteps / kSetWarps;
+
+template <int HD>
+struct Places {
+  static constexpr int kTiles = HD == 64 ? 4 : 3;  // of 128 keys or values
+  static constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
+  static constexpr uint32_t kQueries = kTiles * kTileBytes;           // [kRows][HD] f16
+  static constexpr uint32_t kWeights = kQueries + kRows * HD * 2;     // [set][step][lane] 8 bytes
+  static constexpr uint32_t kSums = kWeights + kSets * kSteps * 256;  // [set][kRows][kSumStride] floats
+  static constexpr int kSumStride = HD + 4;                           // lanes meet in no bank
+  static constexpr uint32_t kScratch = kSums;                         // [warp][HD] floats, before the sums
+  static constexpr uint32_t kTotal = kSums + kSets * kRows * kSumStride * 4;
+  static_assert(kWarps <= kSets * kRows);
+};
+
+// Keys and values of a block's chunks on their way through the tiles, in the order of use: keys of as many
+// chunks as there are sets, then their values.
+template <int HD>
+class TileRing {
+ public:
+  using P = Places<HD>;
+  // Tiles that are asked for before the token's own key and value are in the cache.
+  static constexpr int kEarly = P::kTiles;
+
+  __device__ __forceinline__ TileRing(const SingleArguments& a, const SingleWork& work, uint32_t base)
+      : work_(work),
+        keys_(static_cast<const uint8_t*>(a.p.kv.keys)),
+        values_(static_cast<const uint8_t*>(a.p.kv.values)),
+        base_(base),
+        own_(a.appends != 0 ? work.position : -1) {}
+
+  __device__ __forceinline__ static int number(int chunk, bool values) {
+    return chunk / kSets * (2 * kSets) + (values ? kSets : 0) + chunk % kSets;
+  }
+  __device__ __forceinline__ static uint32_t place(int number) {
+    return static_cast<uint32_t>(number % P::kTiles) * P::kTileBytes;
+  }
+  // Asks for the tiles before number `end`; each is a group of copies, be it empty. Keys behind the token's
+  // are zeros: what lies there may be no number.
+  __device__ __forceinline__ void ask(int end) {
+    const int row = threadIdx.x / kPieces;
+#pragma unroll 1
+    for (; next_ < end; ++next_) {
+      const int chunk = work_.first_chunk + next_ / (2 * kSets) * kSets + next_ % kSets;
+      if (chunk <= work_.last_chunk) {
+        const int begin = chunk * kChunkTokens;
+        const int live = work_.position + 1 - begin - row;
+        const int own = next_ < kEarly ? own_ - begin - row : -1;
+        const uint8_t* from =
+            (next_ / kSets % 2 == 0 ? keys_ : values_) + work_.pages.row(begin) * (HD * 2) + threadIdx.x * 16;
+        const uint32_t to = base_ + place(next_) + tile_offset<HD>(row, threadIdx.x % kPieces);
+#pragma unroll
+        for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)
+          if (i != own) copy_async_16(to + i * HD * 2, from + i * HD * 2, i < live ? 16 : 0);
+      }
+      commit_copies();
+    }
+  }
+  // Until the tiles of one kind are there of all that were asked for up to now.
+  __device__ __forceinline__ static void wait() {
+    wait_for_copies<P::kTiles - kSets>();
+    __syncthreads();
+  }
+
+ private:
+  static constexpr int kPieces = HD / 8;
+  static constexpr int kRowsAtOnce = kThreads / kPieces;
+  static_assert(kRowsAtOnce % 8 == 0);  // so that pieces of one thread lie at even distances
+
+  const SingleWork& work_;
+  const uint8_t* keys_;
+  const uint8_t* values_;
+  uint32_t base_;
+  int own_;  // position whose row the block itself puts into the early tiles
+  int next_ = 0;
+};
+
+// Products of the rows with the warp's 32 keys, as scores in units of log2.
+template <int HD>
+__device__ __forceinline__ void multiply_keys(uint32_t keys, const uint32_t (&queries)[HD / 16][2], int lane,
+                                              float (&score)[kWarpSteps][4]) {
+#pragma unroll
+  for (int k = 0; k < HD / 16; ++k) {
+#pragma unroll
+    for (int n = 0; n < kWarpSteps; ++n) {
+      uint32_t key[4];
+      load_matrices(key, keys + tile_offset<HD>(n * 16 + (lane & 15), 2 * k + (lane >> 4)));
+      if (k == 0) {
+        mma_16x8x16_first(score[n], key, queries[k][0], queries[k][1]);
+      } else {
+        mma_16x8x16(score[n], key, queries[k][0], queries[k][1]);
+      }
+    }
+  }
+}
+
+// Weights times values over a chunk, of `kColumns` times 16 dimensions from piece `first` on, and the sums of
+// the weights.
+template <int HD, int kColumns>
+__device__ __forceinline__ void multiply_values(uint32_t values, uint32_t weights, int first, int lane,
+                                                float (&out)[kColumns][4], float (&sum)[4]) {
+  constexpr uint32_t ones[4] = {kOnes, kOnes, kOnes, kOnes};
+  const uint32_t row = (lane & 7) + ((lane >> 4) << 3);
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+    const uint2 weight = load_shared_8(weights + k * 256 + lane * 8);
+    mma_16x8x16(sum, ones, weight.x, weight.y);
+#pragma unroll
+    for (int n = 0; n < kColumns; ++n) {
+      uint32_t value[4];
+      load_matrices_transposed(value,
+                               values + tile_offset<HD>(k * 16 + row, first + 2 * n + ((lane >> 3) & 1)));
+      mma_16x8x16(out[n], value, weight.x, weight.y);
+    }
+  }
+}
+
+template <int HD>
+__global__ void __launch_bounds__(kThreads, kResident)
+    attention_short_kernel(const __grid_constant__ SingleArguments a) {
+  using P = Places<HD>;
+  using Ring = TileRing<HD>;
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ float maxima[kWarps][kRows];
+  __shared__ float2 totals[kSets][kRows];  // maximum and sum of a chunk
+  release_successor();
+
+  const AttentionParams& p = a.p;
+  const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
+  const int set = warp / kSetWarps, part = warp % kSetWarps;
+  const int g = lane >> 2, t = lane & 3;
+  const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
+  const SingleWork work(a, rule);
+  const uint32_t base = shared_address(shared);
+  const uint32_t weights = base + P::kWeights + set * kSteps * 256;
+  Ring ring(a, work, base);
+  if (a.appends == 0) wait_for_predecessor();
+  ring.ask(Ring::kEarly);
+
+  // Each thread ends with two columns of a row, or of two rows.
+  constexpr int kPairs = kRows * HD / 2 / kThreads;
+  const auto row_of = [&](int i) { return (static_cast<int>(threadIdx.x) + i * kThreads) / (HD / 2); };
+  const int column = static_cast<int>(threadIdx.x) % (HD / 2) * 2;
+  const int first_head = work.kv_head * work.group;
+  int2 place[kPairs];
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    const int at = (first_head + row_of(i)) * HD + column;
+    place[i] = make_int2(at, at + 1);
+    if (a.place != nullptr && row_of(i) < work.group)
+      place[i] = __ldg(reinterpret_cast<const int2*>(a.place + at));
+  }
+  if (a.appends != 0) wait_for_predecessor();
+  prepare_rows<HD, KvFormat::f16, KvFormat::f16, kWarps>(
+      a, work, shared + P::kQueries, reinterpret_cast<float*>(shared + P::kScratch) + warp * HD,
+      [&](bool value, const float* row) {
+        const int tile = Ring::number(work.last_chunk - work.first_chunk, value);
+        if (tile >= Ring::kEarly) return;
+        const int local = work.position % kChunkTokens;
+#pragma unroll
+        for (int i = 0; i < HD / 32; ++i) {
+          const int d = lane + 32 * i;
+          *reinterpret_cast<__half*>(shared + Ring::place(tile) + tile_offset<HD>(local, d / 8) + d % 8 * 2) =
+              __float2half_rn(row[d]);
+        }
+      });
+  Ring::wait();
+  uint32_t queries[HD / 16][2];
+  load_query_columns<HD>(base + P::kQueries, lane, queries);
+
+  float2 merged_pair[kPairs] = {};
+  float largest_so_far[kPairs], sum_so_far[kPairs];
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    largest_so_far[i] = -INFINITY;
+    sum_so_far[i] = 0.0f;
+  }
+#pragma unroll 1
+  for (int done = 0;; done += kSets) {
+    const int chunk = work.first_chunk + done + set;
+    const bool works = chunk <= work.last_chunk;
+    float score[kWarpSteps][4];
+    if (works) {
+      multiply_keys<HD>(base + Ring::place(Ring::number(done + set, false)) + part * (32 * HD * 2), queries,
+                        lane, score);
+      if (rule.softcap > 0.0f) {
+#pragma unroll
+        for (int i = 0; i < 4 * kWarpSteps; ++i) rule.cap(score[i / 4][i % 4]);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4 * kWarpSteps; ++i) rule.take(score[i / 4][i % 4]);
+      }
+      if (work.cuts(rule, chunk)) {
+        const int first_key = chunk * kChunkTokens + part * 32 + g;
+#pragma unroll
+        for (int i = 0; i < 4 * kWarpSteps; ++i)
+          if (rule.hides(first_key + i / 4 * 16 + i % 4 / 2 * 8, work.position))
+            score[i / 4][i % 4] = -INFINITY;
+      }
+#pragma unroll
+      for (int x = 0; x < 2; ++x) {
+        float largest = -INFINITY;
+#pragma unroll
+        for (int n = 0; n < kWarpSteps; ++n) largest = fmaxf(largest, fmaxf(score[n][x], score[n][2 + x]));
+#pragma unroll
+        for (int d = 4; d < 32; d <<= 1) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, d));
+        if (g == 0) maxima[warp][2 * t + x] = largest;
+      }
+    }
+    __syncthreads();
+    ring.ask(2 * done + kSets + P::kTiles);  // nobody reads these keys any more
+    if (works) {
+      float from[2];  // what scores are taken from: a row without a visible key has no weights
+#pragma unroll
+      for (int x = 0; x < 2; ++x) {
+        const int r = 2 * t + x;
+        float largest = maxima[set * kSetWarps][r];
+#pragma unroll
+        for (int w = 1; w < kSetWarps; ++w) largest = fmaxf(largest, maxima[set * kSetWarps + w][r]);
+        if (part == 0 && g == 0) totals[set][r].x = largest;
+        from[x] = largest == -INFINITY ? 0.0f : largest;
+      }
+#pragma unroll
+      for (int n = 0; n < kWarpSteps; ++n) {
+        uint32_t pair[2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+          pair[h] = transposed_8x8(bits_of(__floats2half2_rn(exp2_fast(score[n][2 * h] - from[0]),
+                                                             exp2_fast(score[n][2 * h + 1] - from[1]))));
+        store_shared_8(weights + (part * kWarpSteps + n) * 256 + lane * 8, make_uint2(pair[0], pair[1]));
+      }
+    }
+    Ring::wait();
+    if (works) {
+      constexpr int kColumns = HD / 16 / kSetWarps;
+      float out[kColumns][4] = {};
+      float sum[4] = {};
+      multiply_values<HD, kColumns>(base + Ring::place(Ring::number(done + set, true)), weights,
+                                    part * kColumns * 2, lane, out, sum);
+      auto* sums = reinterpret_cast<float*>(shared + P::kSums) + set * kRows * P::kSumStride +
+                   2 * t * P::kSumStride + part * (HD / kSetWarps) + g;
+#pragma unroll
+      for (int x = 0; x < 2; ++x) {
+        if (2 * t + x >= work.group) continue;
+        if (part == 0 && g == 0) totals[set][2 * t + x].y = sum[x];
+#pragma unroll
+        for (int n = 0; n < kColumns; ++n) {
+          sums[x * P::kSumStride + n * 16] = out[n][x];
+          sums[x * P::kSumStride + n * 16 + 8] = out[n][2 + x];
+        }
+      }
+    }
+    __syncthreads();
+    const bool ends = work.first_chunk + done + kSets > work.last_chunk;
+    if (!ends) ring.ask(2 * done + 2 * kSets + P::kTiles);
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const int row = row_of(i);
+      if (row >= work.group) continue;
+#pragma unroll
+      for (int s = 0; s < kSets; ++s) {
+        if (work.first_chunk + done + s > work.last_chunk) continue;
+        const float2 total = totals[s][row];
+        const float2 v = *reinterpret_cast<const float2*>(reinterpret_cast<const float*>(shared + P::kSums) +
+                                                          (s * kRows + row) * P::kSumStride + column);
+        float old_factor, new_factor;
+        merge_factors(largest_so_far[i], total.x, old_factor, new_factor);
+        sum_so_far[i] = merged(sum_so_far[i], old_factor, total.y, new_factor);
+        merged_pair[i].x = merged(merged_pair[i].x, old_factor, v.x, new_factor);
+        merged_pair[i].y = merged(merged_pair[i].y, old_factor, v.y, new_factor);
+      }
+    }
+    if (ends) break;
+    Ring::wait();
+  }
+  auto* output = static_cast<__half*>(p.output) + static_cast<size_t>(work.sequence) * p.heads.num_heads * HD;
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    if (row_of(i) >= work.group) continue;
+    const float share = 1.0f / sum_so_far[i];
+    output[place[i].x] = __float2half_rn(__fmul_rn(merged_pair[i].x, share));
+    output[place[i].y] = __float2half_rn(__fmul_rn(merged_pair[i].y, share));
+  }
+}
+
+template <int HD>
+SingleChoice choice_of() {
+  SingleChoice c;
+  c.kernel = attention_short_kernel<HD>;
+  c.threads = kThreads;
+  c.shared_bytes = Places<HD>::kTotal;
+  c.most_blocks = kResident;
+  return c;
+}
+
+}  // namespace
+
+SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group) {
+  if (keys != KvFormat::f16 || values != KvFormat::f16 || group > kRows) return {};
+  return choose_size(head_dim, [&]<int HD>() { return choice_of<HD>(); });
+}
+
+}  // namespace quire::kernels
