@@ -139,14 +139,14 @@ template <TileKind kKind>
 constexpr int kSegmentSteps = segment_steps(kKind);
 
 // First block of 128 rows of a chain; `chain` may be kNumChains.
-__device__ __forceinline__ int chain_block(const Matrix& m, int chain) {
-  return static_cast<int>(static_cast<unsigned>(m.num_blocks * chain) / kNumChains);
+__device__ __forceinline__ int chain_block(int num_blocks, int chain) {
+  return static_cast<int>(static_cast<unsigned>(num_blocks * chain) / kNumChains);
 }
 
 // Its first segment.
 template <TileKind kKind>
 __device__ __forceinline__ int chain_begin(const Matrix& m, int chain) {
-  return chain_block(m, chain) * (kBlockSteps / kSegmentSteps<kKind>);
+  return chain_block(m.num_blocks, chain) * (kBlockSteps / kSegmentSteps<kKind>);
 }
 
 // Along the segments [first, end) of a part, knowing the form of each.

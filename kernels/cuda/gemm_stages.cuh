@@ -17,9 +17,10 @@ __device__ __forceinline__ WideTask wide_task(const GemmShape& s, int number) {
   return {number >> s.split_bits, number & (s.splits - 1)};
 }
 
-// The chain that comes at `number` among those of a task: c and c + 8 follow each other.
-__device__ __forceinline__ int wide_chain(const GemmShape& s, int split, int number) {
-  return split * s.chains + (number >> 1) + (number & 1) * (kNumChains / 2);
+// The chain that comes at `number` among those of a task whose first is `first`: c and c + 8 follow each
+// other.
+__device__ __forceinline__ int wide_chain(int first, int number) {
+  return first + (number >> 1) + (number & 1) * (kNumChains / 2);
 }
 
 // The blocks of 128 rows of a thread block's tasks in the order in which they are worked on.
@@ -46,9 +47,9 @@ class BlockWalk {
         number_ += static_cast<int>(gridDim.y);
         continue;
       }
-      const int chain = wide_chain(a_.shape, wide_task(a_.shape, number_).split, chain_);
-      block_ = chain_block(a_.matrix, chain);
-      end_ = chain_block(a_.matrix, chain + 1);
+      const int chain = wide_chain(wide_task(a_.shape, number_).split * a_.shape.chains, chain_);
+      block_ = chain_block(a_.matrix.num_blocks, chain);
+      end_ = chain_block(a_.matrix.num_blocks, chain + 1);
       if (block_ < end_) return;
     }
   }
@@ -103,7 +104,8 @@ class FormTable {
                                                      run.segment_bytes | looks));
         }
 #pragma unroll 1
-        for (int p = 0; p < m.num_parts; ++p) store_shared_4(place(p, block) + 4, form(p, block) | common);
+        for (int p = 0; p < m.num_parts; ++p)
+          store_shared_4(place(p, block) + 4, form(forms(p), block) | common);
       }
     }
   }
@@ -114,11 +116,15 @@ class FormTable {
       return load_shared_4(place(part, block));
     }
   }
-  __device__ __forceinline__ uint32_t form(int part, int block) const {
+  // Where the forms of a part lie, for form().
+  __device__ __forceinline__ uint32_t forms(int part) const {
+    return place(part, 0) + 4;
+  }
+  __device__ static __forceinline__ uint32_t form(uint32_t forms, int block) {
     if constexpr (kKind == TileKind::dense) {
       return kDenseBytes | 16 << 16;
     } else {
-      return load_shared_4(place(part, block) + 4);
+      return load_shared_4(forms + kFormBytes * block);
     }
   }
 
@@ -156,7 +162,7 @@ class StageRing {
 #pragma unroll 1
     for (int i = 0; i < num_stages_; ++i) {
       barrier_init(barriers_ + 16 * i, 32 + weight_arrivals(strips));  // 32: of one warp's activations
-      barrier_init(barriers_ + 16 * i + 8, 2 * strips);
+      barrier_init(barriers_ + 16 * i + 8, 64 * strips);
     }
     fence_barrier_init();
   }
@@ -176,8 +182,9 @@ class StageRing {
   __device__ __forceinline__ void wait_until_full() const {
     barrier_wait(full_barrier(), round_ & 1);
   }
-  __device__ __forceinline__ void release(int lane) const {
-    if (lane == 0) barrier_arrive(barriers_ + 16 * stage_ + 8);
+  // By each lane of the warps that read.
+  __device__ __forceinline__ void release() const {
+    barrier_arrive(barriers_ + 16 * stage_ + 8);
   }
   __device__ __forceinline__ void next() {
     if (++stage_ == num_stages_) {
@@ -210,7 +217,7 @@ __device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormT
     const Part& part = a.matrix.parts[place.part];
     return {part.strips + static_cast<size_t>(place.strip) * part.strip_bytes +
                 table.offset(place.part, walk.block()),
-            form_bytes(table.form(place.part, walk.block()))};
+            form_bytes(table.form(table.forms(place.part), walk.block()))};
   };
   StageRing ring(a.shape, base);
 #pragma unroll 1

@@ -160,35 +160,52 @@ __device__ __forceinline__ void load_parked(uint32_t place, HalfSums<kTiles>& su
   }
 }
 
-// Leaves a warp's sums in memory. True for the warp that arrives last at the half strip; `all` is then the
-// sum over all splits.
+// Named barriers of the warps that read stages; 1 to 4 are those of the pairs of a gate and its up.
+constexpr int kMeetBarrier = 5;
+
+// Where the splits of a group of strips meet.
+struct Meeting {
+  float4* partials;   // of this lane's half strip and split 0
+  uint32_t* counter;  // of the group
+  uint32_t flag;      // a word of shared memory
+  int threads;        // of the block that take part
+};
+
+// Leaves sums in memory. True for the block that arrives last at its group; `all` is then the sum over all
+// splits. A block arrives as one: each arrival waits for what was written before.
 template <int kTiles>
-__device__ __forceinline__ bool meet(const GemmArguments& a, size_t half_strip, int split, int lane,
-                                     HalfSums<kTiles>& all) {
-  constexpr int kPieces = kTiles * 32;
-  auto* partials = reinterpret_cast<float4*>(a.partials) + half_strip * kMostSplits * kPieces + lane;
+__device__ __forceinline__ bool meet(const Meeting& m, int split, HalfSums<kTiles>& all) {
+  constexpr int kPieces = kTiles * 32, kAtOnce = 2;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n)
-    __stcg(partials + split * kPieces + n * 32, make_float4(all[n][0], all[n][1], all[n][2], all[n][3]));
-  __syncwarp();
-  uint32_t before = 0;
-  if (lane == 0) {
-    before = add_acquire_release(a.counters + half_strip, 1);
-    if (before + 1 == kMostSplits) a.counters[half_strip] = 0;
+    __stcg(m.partials + split * kPieces + n * 32, make_float4(all[n][0], all[n][1], all[n][2], all[n][3]));
+  named_barrier(kMeetBarrier, m.threads);
+  if (threadIdx.x == 0) {
+    const uint32_t before = add_acquire_release(m.counter, 1);
+    if (before + 1 == kMostSplits) *m.counter = 0;
+    store_shared_4(m.flag, before);
   }
-  before = __shfl_sync(0xffffffffU, before, 0);
-  if (before + 1 != kMostSplits) return false;
-  __syncwarp();
-  auto plus = [](float4 x, float4 y) { return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w); };
+  named_barrier(kMeetBarrier, m.threads);
+  if (uniform(load_shared_4(m.flag)) + 1 != kMostSplits) return false;
 #pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-    float4 sum = __ldcg(partials + n * 32);
+  for (int first = 0; first < kTiles; first += kAtOnce) {
+    float4 v[kAtOnce][kMostSplits];
 #pragma unroll
-    for (int s = 1; s < kMostSplits; ++s) sum = plus(sum, __ldcg(partials + s * kPieces + n * 32));
-    all[n][0] = sum.x;
-    all[n][1] = sum.y;
-    all[n][2] = sum.z;
-    all[n][3] = sum.w;
+    for (int n = 0; n < kAtOnce; ++n) {
+#pragma unroll
+      for (int s = 0; s < kMostSplits; ++s) v[n][s] = __ldcg(m.partials + s * kPieces + (first + n) * 32);
+    }
+#pragma unroll
+    for (int n = 0; n < kAtOnce; ++n) {
+      float4 sum = v[n][0];
+#pragma unroll
+      for (int s = 1; s < kMostSplits; ++s)
+        sum = make_float4(sum.x + v[n][s].x, sum.y + v[n][s].y, sum.z + v[n][s].z, sum.w + v[n][s].w);
+      all[first + n][0] = sum.x;
+      all[first + n][1] = sum.y;
+      all[first + n][2] = sum.z;
+      all[first + n][3] = sum.w;
+    }
   }
   return true;
 }
@@ -232,24 +249,31 @@ template <int kTiles>
 __device__ __forceinline__ void finish_paired_half(const GemmArguments& a, StripPlace place, int slot,
                                                    int half, int lane, uint32_t mine, uint32_t other,
                                                    const HalfSums<kTiles>& sums) {
+  constexpr int kShare = kTiles / 2;
   const bool up = (slot & 1) != 0;
   park<kTiles>(mine, sums);
   named_barrier(1 + slot / 2, 128);
-  const int first_tile = up ? kTiles / 2 : 0, column = 16 * half + (lane >> 2);
-  const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8) + 2 * (lane & 3);
-#pragma unroll 1
-  for (int i = first_tile * 4; i < (first_tile + kTiles / 2) * 4 && place.part >= 0; ++i) {
-    const int token = first_token + 8 * (i >> 2) + (i & 1);
-    const uint32_t at = (i >> 2) * 512 + (i & 3) * 4;
-    const float own = __uint_as_float(load_shared_4(mine + at)),
-                others = __uint_as_float(load_shared_4(other + at));
-    if (token < a.rows)
-      finish_pair(a, place.strip, token, column + 4 * (i & 2), up ? others : own, up ? own : others);
-  }
+  const int first_tile = up ? kShare : 0, column = 16 * half + (lane >> 2);
+  const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8) + first_tile * 8 + 2 * (lane & 3);
+  HalfSums<kShare> own, others;
+  load_parked<kShare>(mine + first_tile * 512, own);
+  load_parked<kShare>(other + first_tile * 512, others);
   named_barrier(1 + slot / 2, 128);  // the next sums take the place
+  if (place.part < 0) return;
+#pragma unroll
+  for (int n = 0; n < kShare; ++n) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      const int token = first_token + 8 * n + (x & 1);
+      if (token < a.rows)
+        finish_pair(a, place.strip, token, column + 8 * (x >> 1), up ? others[n][x] : own[n][x],
+                    up ? own[n][x] : others[n][x]);
+    }
+  }
 }
 
-// All that a warp does that reads stages: the half strip `warp & 1` of slot `warp / 2`.
+// All that a warp does that reads stages: the half strip `warp & 1` of slot `warp / 2`. What the loops use is
+// in registers of the warp: what the compiler fetches from the arguments again is waited for each time.
 template <TileKind kKind, int kTiles>
 __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTable<kKind>& table,
                                             uint32_t base, int warp, int lane) {
@@ -258,7 +282,8 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
   const int slot = warp >> 1, half = warp & 1;
   const auto parked_by = [&](int w) { return base + shape.sums_at + w * (kTiles * 512) + lane * 16; };
   const uint32_t parked = parked_by(warp);
-  const uint32_t weights_at = kBlockSteps * kStepBytes<kTiles> + slot * shape.slot_bytes;
+  const uint32_t weights_at = uniform(kBlockSteps * kStepBytes<kTiles> + slot * shape.slot_bytes);
+  const int num_chains = uniform(2 * shape.chains), num_blocks = uniform(m.num_blocks);
   StageRing ring(shape, base);
   wait_for_predecessor();
 #pragma unroll 1
@@ -266,22 +291,22 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
        number += static_cast<int>(gridDim.y)) {
     const WideTask task = wide_task(shape, number);
     const StripPlace place = place_strip(a, task.group, slot);
+    const uint32_t forms = uniform(table.forms(max(place.part, 0)));
     HalfSums<kTiles> sums;
     fill_half<kTiles>(sums, -0.0f);  // adds nothing, not even a sign
 #pragma unroll 1
-    for (int i = 0; i < 2 * shape.chains; ++i) {
-      const int chain = wide_chain(shape, task.split, i);
-      const int end = chain_block(m, chain + 1);
+    for (int i = 0; i < num_chains; ++i) {
+      const int chain = wide_chain(task.split * (num_chains >> 1), i);
+      const int end = chain_block(num_blocks, chain + 1);
       HalfSums<kTiles> totals;
       fill_half<kTiles>(totals, 0.0f);
 #pragma unroll 1
-      for (int block = chain_block(m, chain); block < end; ++block) {
-        const uint32_t form = uniform(table.form(max(place.part, 0), block));
+      for (int block = chain_block(num_blocks, chain); block < end; ++block) {
+        const uint32_t form = uniform(FormTable<kKind>::form(forms, block));
         ring.wait_until_full();
         multiply_any_block<kKind, kTiles>({ring.address() + weights_at, ring.address() >> 4, lane, half},
                                           form, totals);
-        __syncwarp();
-        ring.release(lane);
+        ring.release();
         ring.next();
       }
       if ((i & 1) == 0) {
@@ -294,9 +319,12 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
       add_half<kTiles>(totals, sums);
     }
     if (shape.splits > 1) {
-      if (place.part < 0) continue;
-      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + task.group * shape.strips + slot;
-      if (!meet<kTiles>(a, strip * 2 + half, task.split, lane, sums)) continue;
+      const size_t group = static_cast<size_t>(blockIdx.x) * shape.groups + task.group;
+      const size_t half_strip = (group * shape.strips + slot) * 2 + half;
+      const Meeting meeting = {
+          reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane,
+          a.counters + group, base + kMeetFlagAt, 64 * shape.strips};
+      if (!meet<kTiles>(meeting, task.split, sums)) continue;
     }
     if (m.paired) {
       finish_paired_half<kTiles>(a, place, slot, half, lane, parked, parked_by(warp ^ 2), sums);

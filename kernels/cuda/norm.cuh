@@ -122,4 +122,13 @@ class RowNorm {
   int4 target_[kHeld];
 };
 
+// Where a row's places are permuted its values meet in shared memory first: written straight to where they
+// belong they would be as many sectors as there are columns. By kNormThreads threads; columns are a multiple
+// of 8.
+__device__ __forceinline__ void copy_normed_row(const __half* row, int columns, __half* to) {
+#pragma unroll 1
+  for (int c = threadIdx.x * 8; c < columns; c += kNormThreads * 8)
+    *reinterpret_cast<uint4*>(to + c) = *reinterpret_cast<const uint4*>(row + c);
+}
+
 }  // namespace quire::kernels

@@ -32,10 +32,11 @@ __global__ void embed_kernel(const void* table, DType dtype, const int32_t* ids,
     hidden[row * columns + c] = table_value(table, dtype, from + c) * scale;
 }
 
-// One block per row.
-template <bool kLayer>
+// One block per row. kStaged: f16 by way of shared memory.
+template <bool kLayer, bool kStaged>
 __global__ void __launch_bounds__(kNormThreads)
     norm_kernel(const __grid_constant__ NormParams p, const int32_t* place) {
+  extern __shared__ __align__(16) __half staged[];
   __shared__ float sums[2 * kNormThreads / 32];
   release_successor();
   RowNorm<kLayer> norm(p, place);
@@ -43,14 +44,20 @@ __global__ void __launch_bounds__(kNormThreads)
   const size_t row = blockIdx.x;
   const size_t from = p.row_index != nullptr ? p.row_index[row] : row;
   const size_t to = row * static_cast<size_t>(p.columns);
-  auto* out = static_cast<__half*>(p.output);
+  auto* out = static_cast<__half*>(p.output) + to;
   norm.run(p.input + from * static_cast<size_t>(p.columns), sums, [&](int column, float y) {
-    if (p.residual != nullptr) {
+    if constexpr (kStaged) {
+      staged[column] = __float2half_rn(y);
+    } else if (p.residual != nullptr) {
       p.residual[to + column] += y;
     } else {
-      out[to + column] = __float2half_rn(y);
+      out[column] = __float2half_rn(y);
     }
   });
+  if constexpr (kStaged) {
+    __syncthreads();
+    copy_normed_row(staged, p.columns, out);
+  }
 }
 
 __global__ void rope_angles_kernel(RopeAnglesParams p) {
@@ -131,9 +138,14 @@ cudaError_t launch_embed(const EmbedParams& p, const void* table, DType dtype, i
 }
 
 cudaError_t launch_norm(const NormParams& p, const int32_t* place, Launch l) {
-  return launch_kernel(p.kind == NormKind::layer ? norm_kernel<true> : norm_kernel<false>,
-                       dim3(static_cast<unsigned>(p.rows)), dim3(kNormThreads), 0, l.stream, l.dependent, p,
-                       place);
+  constexpr size_t kMostStaged = size_t{47} << 10;  // bytes, of what a kernel may have without asking
+  const size_t bytes = static_cast<size_t>(p.columns) * sizeof(__half);
+  const bool staged = p.residual == nullptr && p.columns % 8 == 0 && bytes <= kMostStaged;
+  const bool layer = p.kind == NormKind::layer;
+  const auto kernel = staged ? (layer ? norm_kernel<true, true> : norm_kernel<false, true>)
+                             : (layer ? norm_kernel<true, false> : norm_kernel<false, false>);
+  return launch_kernel(kernel, dim3(static_cast<unsigned>(p.rows)), dim3(kNormThreads), staged ? bytes : 0,
+                       l.stream, l.dependent, p, place);
 }
 
 cudaError_t launch_rope_angles(const RopeAnglesParams& p, Launch l) {
