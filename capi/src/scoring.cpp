@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <limits>
+#include <utility>
 
 #include "core/base/error.h"
 
@@ -17,7 +18,7 @@ constexpr size_t kMaxWindowsUnderWay = 4;
 class ScoreJob {
  public:
   ScoreJob(const ScoreCall& call, gsl::span<const TokenId> tokens, bool want_raw_logits)
-      : job_(call.cache.submit(make_request(tokens, want_raw_logits))),
+      : job_(submit(call, make_request(tokens, want_raw_logits))),
         listener_(call.cancel, [job = job_] { job->cancel(); }) {}
 
   // Waits for a good end.
@@ -33,6 +34,14 @@ class ScoreJob {
   }
 
  private:
+  // A job could be over before a switch that is on already ends it.
+  static std::shared_ptr<Job> submit(const ScoreCall& call, JobRequest request) {
+    if (call.cancel != nullptr && call.cancel->triggered()) {
+      throw Error(ErrorCode::cancelled, "the score was cancelled");
+    }
+    return call.cache.submit(std::move(request));
+  }
+
   static JobRequest make_request(gsl::span<const TokenId> tokens, bool want_raw_logits) {
     JobRequest request;
     request.kind = JobKind::score;

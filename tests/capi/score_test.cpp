@@ -111,6 +111,22 @@ TEST_F(ScoreTest, TimeoutAndCancelLeaveNoJob) {
   EXPECT_EQ(score(0).size(), 60u) << "the cache goes on";
 }
 
+TEST_F(ScoreTest, ATriggeredCancelFailsBeforeAJobIsMade) {
+  const OwnedCancel cancel(quire_cancel_create(nullptr));
+  quire_cancel_trigger(cancel.get(), nullptr);
+  std::vector<float> out(1000);
+  EXPECT_EQ(quire_cache_score(world.cache.get(), ids.data(), ids.size(), 1, QUIRE_WAIT_FOREVER, cancel.get(),
+                              out.data(), out.size(), report.out()),
+            -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED) << report.message();
+  EXPECT_EQ(quire_cache_logits(world.cache.get(), ids.data(), 1, QUIRE_WAIT_FOREVER, cancel.get(), out.data(),
+                               out.size(), report.out()),
+            -1);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED) << report.message();
+  const OwnedStats stats(quire_cache_stats(world.cache.get(), nullptr));
+  EXPECT_EQ(quire_stats_jobs_submitted(stats.get(), nullptr), 0);
+}
+
 TEST_F(ScoreTest, ClosingTheCacheEndsIt) {
   std::vector<int32_t> long_ids(4000, 7);
   std::vector<float> out(long_ids.size());
