@@ -26,10 +26,6 @@ typedef unsigned long size_t;
 %ignore quire_runtime_options_set_log_sink;
 %ignore quire_model_options_set_progress;
 
-/* Arrays of handles; the layers take events and submit jobs one at a time. */
-%ignore quire_queue_drain;
-%ignore quire_job_submit_many;
-
 /* A string constant would cross as bytes; quire_version_string says more. */
 %ignore QUIRE_VERSION_STRING;
 

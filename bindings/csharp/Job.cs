@@ -1,40 +1,15 @@
 using System;
+using System.Threading;
 using Quire.Native;
 
 namespace Quire
 {
-    /// <summary>Why a job ended; the numbers of the C interface (quire/event.h).</summary>
-    public enum FinishReason
-    {
-        None = QuireNative.QUIRE_FINISH_NONE,
-        StopToken = QuireNative.QUIRE_FINISH_STOP_TOKEN,
-        StopString = QuireNative.QUIRE_FINISH_STOP_STRING,
-        Length = QuireNative.QUIRE_FINISH_LENGTH,
-        MaxSeqLen = QuireNative.QUIRE_FINISH_MAX_SEQ_LEN,
-        Completed = QuireNative.QUIRE_FINISH_COMPLETED,
-        Cancelled = QuireNative.QUIRE_FINISH_CANCELLED,
-        Error = QuireNative.QUIRE_FINISH_ERROR,
-    }
-
-    /// <summary>One piece of a job's result.</summary>
-    public sealed class Event
-    {
-        /// <summary>Whole characters, never a piece of a stop text.</summary>
-        public string Text { get; internal set; }
-
-        /// <summary>The ids that came with the text.</summary>
-        public int[] Tokens { get; internal set; }
-
-        /// <summary>Of the last event why the job ended, else None.</summary>
-        public FinishReason Finish { get; internal set; }
-    }
-
     /// <summary>One generation. Any thread may use it at any time; each event is given to one of those that
     /// poll.</summary>
     public sealed unsafe class Job : IDisposable
     {
         // Mono does not end a process while a thread waits in native code, so no wait is without end.
-        private const long WaitSliceNanoseconds = 100 * 1000 * 1000;
+        internal const long WaitSliceNanoseconds = 100 * 1000 * 1000;
 
         private readonly JobHandle handle;
         private volatile bool over;
@@ -44,71 +19,127 @@ namespace Quire
             this.handle = handle;
         }
 
-        /// <summary>Waits for the next event; null once the last one was taken. Throws what the job failed
-        /// with.</summary>
-        public Event Next()
+        /// <summary>Waits for the next event with text or progress, or the last one; null once that was taken. Throws
+        /// what the job failed with. The token ends the wait and not the job.</summary>
+        public Event Next(CancellationToken cancel = default(CancellationToken))
         {
+            bool finished = false;
             while (!over)
             {
-                IntPtr error;
-                IntPtr polled = QuireNative.quire_job_poll(handle, WaitSliceNanoseconds, out error);
-                QuireException.ThrowIf(error);
-                if (polled == IntPtr.Zero) continue;
-                Event read = Read(polled);
-                if (read != null) return read;
+                cancel.ThrowIfCancellationRequested();
+                IntPtr polled = Call.Get((out IntPtr e) =>
+                    QuireNative.quire_job_poll(handle, WaitSliceNanoseconds, out e));
+                if (polled == IntPtr.Zero)
+                {
+                    // Nothing behind the end: the last event went to a queue or to another thread.
+                    over |= finished;
+                    finished = WaitFor(0);
+                    continue;
+                }
+                Event read = Event.Take(polled);
+                over |= read.IsLast;
+                if (read.Error != null) throw read.Error;
+                if (read.IsLast || read.Kind == EventKind.Text || read.Kind == EventKind.Prefill) return read;
             }
             return null;
         }
 
-        /// <summary>Copies an event and frees it; null for one that says nothing to a reader of text.</summary>
-        private Event Read(IntPtr polled)
+        private bool WaitFor(long nanoseconds)
         {
-            IntPtr error;
-            try
-            {
-                int type = QuireNative.quire_event_type(polled, out error);
-                QuireException.ThrowIf(error);
-                UIntPtr length;
-                if (type == QuireNative.QUIRE_EVENT_ERROR)
-                {
-                    over = true;
-                    byte* message = QuireNative.quire_event_error_message(polled, &length, out error);
-                    throw new QuireException((ErrorCode)QuireNative.quire_event_error_code(polled, out error),
-                                             Utf8.String(message, length));
-                }
-                if (type != QuireNative.QUIRE_EVENT_TEXT && type != QuireNative.QUIRE_EVENT_FINISHED) return null;
-                if (type == QuireNative.QUIRE_EVENT_FINISHED) over = true;
-                byte* text = QuireNative.quire_event_text(polled, &length, out error);
-                return new Event
-                {
-                    Text = Utf8.String(text, length),
-                    Tokens = ReadTokens(polled),
-                    Finish = (FinishReason)QuireNative.quire_event_finish_reason(polled, out error),
-                };
-            }
-            finally
-            {
-                QuireNative.quire_event_free(polled, out error);
-            }
+            return Call.Get((out IntPtr e) => QuireNative.quire_job_wait(handle, nanoseconds, out e)) == 1;
         }
 
-        private static int[] ReadTokens(IntPtr polled)
+        /// <summary>Waits for the job to end, taking no event. The token ends the wait and not the job.</summary>
+        public void Wait(CancellationToken cancel = default(CancellationToken))
         {
-            IntPtr error;
-            var tokens = new int[QuireNative.quire_event_tokens(polled, null, UIntPtr.Zero, out error)];
-            fixed (int* target = tokens)
+            do
             {
-                QuireNative.quire_event_tokens(polled, target, (UIntPtr)tokens.Length, out error);
-            }
-            return tokens;
+                cancel.ThrowIfCancellationRequested();
+            } while (!WaitFor(WaitSliceNanoseconds));
         }
 
         /// <summary>Ends the job soon; its last event says Cancelled.</summary>
         public void Cancel()
         {
-            IntPtr error;
-            QuireNative.quire_job_cancel(handle, out error);
-            QuireException.ThrowIf(error);
+            Call.Get((out IntPtr e) => QuireNative.quire_job_cancel(handle, out e));
+        }
+
+        /// <summary>Sets the job aside until Resume; it keeps its room in the cache as long as others need
+        /// none.</summary>
+        public void Pause()
+        {
+            Call.Get((out IntPtr e) => QuireNative.quire_job_pause(handle, out e));
+        }
+
+        /// <summary>Lets a paused job go on.</summary>
+        public void Resume()
+        {
+            Call.Get((out IntPtr e) => QuireNative.quire_job_resume(handle, out e));
+        }
+
+        /// <summary>Changes Request.Priority.</summary>
+        public void SetPriority(int priority)
+        {
+            Call.Get((out IntPtr e) => QuireNative.quire_job_set_priority(handle, priority, out e));
+        }
+
+        /// <summary>Takes generated tokens back, all but the first, and lets the job go on; events are not taken
+        /// back.</summary>
+        public void Rewind(int newTokens)
+        {
+            Call.Get((out IntPtr e) => QuireNative.quire_job_rewind(handle, newTokens, out e));
+        }
+
+        /// <summary>A second job that goes on from the tokens of this one. Of the request count Seed, UserData, Queue
+        /// and MaxNewTokens.</summary>
+        public Job Fork(Request request)
+        {
+            using (JobRequestHandle filled = request.ToNative())
+            {
+                return new Job(new JobHandle(
+                    Call.Get((out IntPtr e) => QuireNative.quire_job_fork(handle, filled, out e))));
+            }
+        }
+
+        /// <summary>A number that no other job of the cache has or will have: Event.JobId.</summary>
+        public long Id
+        {
+            get { return Call.Get((out IntPtr e) => QuireNative.quire_job_id(handle, out e)); }
+        }
+
+        /// <summary>What is known of the job now.</summary>
+        public JobInfo Info()
+        {
+            return JobInfo.Of(handle);
+        }
+
+        /// <summary>One line for a person: why the job waits, what it does, or how it ended.</summary>
+        public string Explain()
+        {
+            return Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
+                QuireNative.quire_job_explain(handle, (byte*)text, size, out e));
+        }
+
+        /// <summary>Of a finished Score job the natural logarithm of the probability of each token of the prompt; NaN
+        /// for the first.</summary>
+        public float[] Scores()
+        {
+            return Call.Fetch<float>((void* values, UIntPtr size, out IntPtr e) =>
+                QuireNative.quire_job_scores(handle, (float*)values, size, out e));
+        }
+
+        /// <summary>Of a finished Score job with Request.RawLogits the logits for what follows each token.</summary>
+        public float[] RawLogits()
+        {
+            return Call.Fetch<float>((void* values, UIntPtr size, out IntPtr e) =>
+                QuireNative.quire_job_raw_logits(handle, (float*)values, size, out e));
+        }
+
+        /// <summary>Of a finished Embed job the vector.</summary>
+        public float[] Embedding()
+        {
+            return Call.Fetch<float>((void* values, UIntPtr size, out IntPtr e) =>
+                QuireNative.quire_job_embedding(handle, (float*)values, size, out e));
         }
 
         /// <summary>Frees the job, and cancels it where it is not over.</summary>

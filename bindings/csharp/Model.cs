@@ -1,8 +1,21 @@
 using System;
+using System.Collections.Generic;
 using Quire.Native;
 
 namespace Quire
 {
+    /// <summary>A token with a meaning of its own; the numbers of the C interface (quire/model.h).</summary>
+    public enum TokenKind
+    {
+        Bos = QuireNative.QUIRE_TOKEN_BOS,
+
+        /// <summary>The first one where there are several, see Model.EosTokens.</summary>
+        Eos = QuireNative.QUIRE_TOKEN_EOS,
+
+        Pad = QuireNative.QUIRE_TOKEN_PAD,
+        Unk = QuireNative.QUIRE_TOKEN_UNK,
+    }
+
     /// <summary>A loaded model with its tokenizer; it never changes. Any thread may use it at any time.</summary>
     public sealed unsafe class Model : IDisposable
     {
@@ -17,92 +30,122 @@ namespace Quire
         /// templates, never for what users wrote.</summary>
         public int[] Encode(string text, bool addSpecial = true, bool parseSpecial = false)
         {
-            byte[] bytes = Utf8.Bytes(text);
-            var tokens = new int[0];
-            while (true)
+            using (var source = new Pinned(Utf8.Bytes(text)))
             {
-                IntPtr error;
-                long size;
-                fixed (byte* source = bytes)
-                fixed (int* target = tokens)
-                {
-                    size = QuireNative.quire_model_encode(handle, source, (UIntPtr)bytes.Length, addSpecial ? 1 : 0,
-                        parseSpecial ? 1 : 0, target, (UIntPtr)tokens.Length, out error);
-                }
-                QuireException.ThrowIf(error);
-                if (size <= tokens.Length) return tokens;
-                tokens = new int[size];
+                return Call.Fetch<int>((void* tokens, UIntPtr size, out IntPtr e) =>
+                    QuireNative.quire_model_encode(handle, (byte*)source.Address, source.Length, addSpecial ? 1 : 0,
+                        parseSpecial ? 1 : 0, (int*)tokens, size, out e));
             }
         }
 
         /// <summary>Token ids to text.</summary>
         public string Decode(int[] tokens, bool skipSpecial = true)
         {
-            var text = new byte[0];
-            while (true)
+            using (var source = new Pinned(tokens))
             {
-                IntPtr error;
-                long size;
-                fixed (int* source = tokens)
-                fixed (byte* target = text)
-                {
-                    size = QuireNative.quire_model_decode(handle, source, (UIntPtr)tokens.Length, skipSpecial ? 1 : 0,
-                        target, (UIntPtr)text.Length, out error);
-                }
-                QuireException.ThrowIf(error);
-                if (size <= text.Length) return System.Text.Encoding.UTF8.GetString(text);
-                text = new byte[size];
+                return Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
+                    QuireNative.quire_model_decode(handle, (int*)source.Address, source.Length, skipSpecial ? 1 : 0,
+                        (byte*)text, size, out e));
             }
+        }
+
+        /// <summary>The bytes that one token stands for; they may be a part of a character.</summary>
+        public byte[] TokenBytes(int token)
+        {
+            return Call.Fetch<byte>((void* bytes, UIntPtr size, out IntPtr e) =>
+                QuireNative.quire_model_token_bytes(handle, token, (byte*)bytes, size, out e));
+        }
+
+        /// <summary>The token that the tokenizer's file spells so, such as "&lt;|im_end|&gt;"; null where there is
+        /// none.</summary>
+        public int? FindToken(string text)
+        {
+            using (var source = new Pinned(Utf8.Bytes(text)))
+            {
+                return UnlessNegative(Call.Get((out IntPtr e) =>
+                    QuireNative.quire_model_find_token(handle, (byte*)source.Address, source.Length, out e)));
+            }
+        }
+
+        public bool IsSpecial(int token)
+        {
+            return Call.Get((out IntPtr e) => QuireNative.quire_model_is_special(handle, token, out e)) == 1;
+        }
+
+        /// <summary>The token of a kind; null where the model has none.</summary>
+        public int? SpecialToken(TokenKind kind)
+        {
+            return UnlessNegative(Call.Get((out IntPtr e) =>
+                QuireNative.quire_model_special_token(handle, (int)kind, out e)));
+        }
+
+        /// <summary>Every token that ends a text.</summary>
+        public int[] EosTokens()
+        {
+            return Call.Fetch<int>((void* tokens, UIntPtr size, out IntPtr e) =>
+                QuireNative.quire_model_eos_tokens(handle, (int*)tokens, size, out e));
+        }
+
+        /// <summary>How many ids the tokenizer knows.</summary>
+        public int TokenizerSize
+        {
+            get { return Call.Get((out IntPtr e) => QuireNative.quire_model_tokenizer_size(handle, out e)); }
+        }
+
+        /// <summary>What the model is; ErrorCode.Unsupported for one that is a tokenizer alone.</summary>
+        public ModelInfo Info()
+        {
+            return ModelInfo.Of(handle);
+        }
+
+        /// <summary>What a step costs; ErrorCode.Unsupported where the weights were not loaded.</summary>
+        public StepCost StepCost()
+        {
+            return Quire.StepCost.Of(handle);
+        }
+
+        /// <summary>All tensors, in an order that does not change.</summary>
+        public IList<Tensor> Tensors()
+        {
+            int count = Call.Get((out IntPtr e) => QuireNative.quire_model_num_tensors(handle, out e));
+            var tensors = new List<Tensor>(count);
+            for (int i = 0; i < count; i++) tensors.Add(Tensor.Of(handle, i));
+            return tensors;
         }
 
         /// <summary>Takes the memory of a cache and starts its scheduler. maxTokens is room for all jobs
         /// together; 0 is one job of full length.</summary>
         public Cache CreateCache(long maxTokens = 0)
         {
-            IntPtr error;
-            IntPtr created = QuireNative.quire_cache_options_create(out error);
-            QuireException.ThrowIf(error);
-            using (var options = new CacheOptionsHandle(created))
+            return CreateCache(new CacheOptions { MaxTokens = maxTokens });
+        }
+
+        /// <summary>Takes the memory of a cache and starts its scheduler.</summary>
+        public Cache CreateCache(CacheOptions options)
+        {
+            using (CacheOptionsHandle filled = options.ToNative())
             {
-                QuireNative.quire_cache_options_set_max_tokens(options, maxTokens, out error);
-                QuireException.ThrowIf(error);
-                IntPtr value = QuireNative.quire_cache_create(handle, options, out error);
-                QuireException.ThrowIf(error);
-                return new Cache(new CacheHandle(value));
+                return new Cache(new CacheHandle(
+                    Call.Get((out IntPtr e) => QuireNative.quire_cache_create(handle, filled, out e))));
             }
+        }
+
+        /// <summary>How many bytes CreateCache would take on the device of the model.</summary>
+        public long CacheBytes(CacheOptions options)
+        {
+            using (CacheOptionsHandle filled = options.ToNative())
+            {
+                return Call.Get((out IntPtr e) =>
+                    QuireNative.quire_cache_required_bytes(handle, filled, out e));
+            }
+        }
+
+        private static int? UnlessNegative(int token)
+        {
+            return token < 0 ? (int?)null : token;
         }
 
         /// <summary>Frees the model; caches made for it stay usable.</summary>
-        public void Dispose()
-        {
-            handle.Dispose();
-        }
-    }
-
-    /// <summary>The key/value cache of a model with the scheduler that batches its jobs. Any thread may use it at
-    /// any time.</summary>
-    public sealed class Cache : IDisposable
-    {
-        private readonly CacheHandle handle;
-
-        internal Cache(CacheHandle handle)
-        {
-            this.handle = handle;
-        }
-
-        /// <summary>Hands a request over; everything that can be refused is refused here.</summary>
-        public Job Submit(Request request)
-        {
-            using (JobRequestHandle filled = request.ToNative())
-            {
-                IntPtr error;
-                IntPtr value = QuireNative.quire_job_submit(handle, filled, out error);
-                QuireException.ThrowIf(error);
-                return new Job(new JobHandle(value));
-            }
-        }
-
-        /// <summary>Frees the cache; its jobs run on.</summary>
         public void Dispose()
         {
             handle.Dispose();

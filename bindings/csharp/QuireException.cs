@@ -36,6 +36,12 @@ namespace Quire
     {
         public ErrorCode Code { get; private set; }
 
+        /// <summary>The name of the code that a script can match, such as "invalid_argument".</summary>
+        public unsafe string CodeName
+        {
+            get { return Utf8.String(QuireNative.quire_error_code_name((int)Code)); }
+        }
+
         internal QuireException(ErrorCode code, string message) : base(message)
         {
             Code = code;
@@ -60,6 +66,14 @@ namespace Quire
         public static byte[] Bytes(string text)
         {
             return Encoding.UTF8.GetBytes(text);
+        }
+
+        /// <summary>Text that ends with a zero byte.</summary>
+        public static string String(byte* bytes)
+        {
+            int length = 0;
+            while (bytes[length] != 0) length++;
+            return Encoding.UTF8.GetString(bytes, length);
         }
 
         public static string String(byte* bytes, UIntPtr length)

@@ -1,49 +1,171 @@
 using System;
+using System.Collections.Generic;
+using System.Threading;
 using Quire.Native;
 
 namespace Quire
 {
+    /// <summary>Settings of a runtime. What is null has its default. Not for several threads at once.</summary>
+    public sealed unsafe class RuntimeOptions
+    {
+        /// <summary>Threads that compute; 0 is one per core.</summary>
+        public int? NumThreads { get; set; }
+
+        /// <summary>The device of models that name none: "cpu", "cuda:0".</summary>
+        public string Device { get; set; }
+
+        /// <summary>Bytes of host memory that all models and caches may take together; 0 is no budget.</summary>
+        public long? MemoryBudget { get; set; }
+
+        internal void Fill(RuntimeOptionsHandle options)
+        {
+            Call.Set(NumThreads, value => (out IntPtr e) =>
+                QuireNative.quire_runtime_options_set_num_threads(options, value, out e));
+            Call.SetText(Device, (byte* text, UIntPtr length, out IntPtr e) =>
+                QuireNative.quire_runtime_options_set_device(options, text, length, out e));
+            Call.Set(MemoryBudget, value => (out IntPtr e) =>
+                QuireNative.quire_runtime_options_set_memory_budget(options, value, out e));
+        }
+    }
+
+    /// <summary>What a runtime knows of one device.</summary>
+    public sealed class Device
+    {
+        /// <summary>By which options choose it.</summary>
+        public string Name { get; internal set; }
+
+        /// <summary>Model, instruction sets or compute capability.</summary>
+        public string Description { get; internal set; }
+
+        /// <summary>Why it cannot be used; empty where it can.</summary>
+        public string Refusal { get; internal set; }
+
+        public long MemoryBytes { get; internal set; }
+
+        /// <summary>At the moment of asking.</summary>
+        public long FreeBytes { get; internal set; }
+    }
+
     /// <summary>The devices that models are loaded on. Any thread may use it at any time.</summary>
     public sealed unsafe class Runtime : IDisposable
     {
         private readonly RuntimeHandle handle;
 
         /// <summary>Makes a runtime that computes with so many threads; 0 is one per core.</summary>
-        public Runtime(int numThreads = 0)
+        public Runtime(int numThreads = 0) : this(new RuntimeOptions { NumThreads = numThreads }) { }
+
+        public Runtime(RuntimeOptions options)
         {
-            IntPtr error;
-            QuireNative.quire_abi_check(QuireNative.QUIRE_ABI_MAJOR, QuireNative.QUIRE_ABI_MINOR, out error);
-            QuireException.ThrowIf(error);
-            IntPtr created = QuireNative.quire_runtime_options_create(out error);
-            QuireException.ThrowIf(error);
-            using (var options = new RuntimeOptionsHandle(created))
+            Call.Get((out IntPtr e) =>
+                QuireNative.quire_abi_check(QuireNative.QUIRE_ABI_MAJOR, QuireNative.QUIRE_ABI_MINOR, out e));
+            using (var filled = new RuntimeOptionsHandle(
+                Call.Get<IntPtr>(QuireNative.quire_runtime_options_create)))
             {
-                QuireNative.quire_runtime_options_set_num_threads(options, numThreads, out error);
-                QuireException.ThrowIf(error);
-                IntPtr value = QuireNative.quire_runtime_create(options, out error);
-                QuireException.ThrowIf(error);
-                handle = new RuntimeHandle(value);
+                options.Fill(filled);
+                handle = new RuntimeHandle(
+                    Call.Get((out IntPtr e) => QuireNative.quire_runtime_create(filled, out e)));
             }
         }
 
-        /// <summary>Loads a model directory.</summary>
-        public Model LoadModel(string path)
+        /// <summary>The version of the library that is loaded, such as "0.1.0".</summary>
+        public static string LibraryVersion
         {
-            IntPtr error;
-            IntPtr created = QuireNative.quire_model_options_create(out error);
-            QuireException.ThrowIf(error);
-            using (var options = new ModelOptionsHandle(created))
+            get { return Utf8.String(QuireNative.quire_version_string()); }
+        }
+
+        /// <summary>Loads a model directory. The token ends the load, which leaves nothing behind then.</summary>
+        public Model LoadModel(string path, ModelOptions options = null,
+            CancellationToken cancel = default(CancellationToken))
+        {
+            using (ModelOptionsHandle filled = (options ?? new ModelOptions()).ToNative(path))
+            using (var ending = new Cancel(cancel))
             {
-                byte[] bytes = Utf8.Bytes(path);
-                fixed (byte* text = bytes)
+                return ending.During(value =>
                 {
-                    QuireNative.quire_model_options_set_path(options, text, (UIntPtr)bytes.Length, out error);
-                }
-                QuireException.ThrowIf(error);
-                IntPtr value = QuireNative.quire_model_load(handle, options, out error);
-                QuireException.ThrowIf(error);
-                return new Model(new ModelHandle(value));
+                    Call.Get((out IntPtr e) =>
+                        QuireNative.quire_model_options_set_cancel(filled, value, out e));
+                    return new Model(new ModelHandle(
+                        Call.Get((out IntPtr e) => QuireNative.quire_model_load(handle, filled, out e))));
+                });
             }
+        }
+
+        /// <summary>What a model directory and a cache will take, before a weight is read. Fails as a load does, and
+        /// with ErrorCode.OutOfMemory where a split over several devices, automatic or by bytes, does not
+        /// go.</summary>
+        public Plan Plan(string path, ModelOptions model = null, CacheOptions cache = null)
+        {
+            using (ModelOptionsHandle filledModel = (model ?? new ModelOptions()).ToNative(path))
+            using (CacheOptionsHandle filledCache = (cache ?? new CacheOptions()).ToNative())
+            {
+                return Quire.Plan.Of(Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
+                    QuireNative.quire_plan(handle, filledModel, filledCache, (byte*)text, size, out e)));
+            }
+        }
+
+        /// <summary>An empty queue for jobs of caches of this runtime.</summary>
+        public EventQueue CreateQueue()
+        {
+            return new EventQueue(new QueueHandle(
+                Call.Get((out IntPtr e) => QuireNative.quire_queue_create(handle, out e))));
+        }
+
+        /// <summary>All devices, those that cannot be used included, in an order that does not change.</summary>
+        public IList<Device> Devices()
+        {
+            int count = Call.Get((out IntPtr e) => QuireNative.quire_runtime_num_devices(handle, out e));
+            var devices = new List<Device>();
+            for (int i = 0; i < count; i++) devices.Add(Describe(i));
+            return devices;
+        }
+
+        private Device Describe(int device)
+        {
+            return new Device
+            {
+                Name = Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
+                    QuireNative.quire_runtime_device_name(handle, device, (byte*)text, size, out e)),
+                Description = Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
+                    QuireNative.quire_runtime_device_description(handle, device, (byte*)text, size, out e)),
+                Refusal = Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
+                    QuireNative.quire_runtime_device_refusal(handle, device, (byte*)text, size, out e)),
+                MemoryBytes = Call.Get((out IntPtr e) =>
+                    QuireNative.quire_runtime_device_memory_bytes(handle, device, out e)),
+                FreeBytes = Call.Get((out IntPtr e) =>
+                    QuireNative.quire_runtime_device_free_bytes(handle, device, out e)),
+            };
+        }
+
+        /// <summary>Measures how many bytes per second a device, by its place in Devices, reads from a buffer of so
+        /// many bytes. Takes some tenths of a second.</summary>
+        public long MeasureReadRate(int device, long workingSetBytes)
+        {
+            return Call.Get((out IntPtr e) =>
+                QuireNative.quire_runtime_measure_read_rate(handle, device, workingSetBytes, out e));
+        }
+
+        /// <summary>Measures how many multiplications and additions per second a device does.</summary>
+        public long MeasureOpRate(int device)
+        {
+            return Call.Get((out IntPtr e) => QuireNative.quire_runtime_measure_op_rate(handle, device, out e));
+        }
+
+        /// <summary>What this machine offers and what the library found, for a person.</summary>
+        public static string Diagnose()
+        {
+            return Diagnose(QuireNative.QUIRE_DIAGNOSE_TEXT);
+        }
+
+        /// <summary>The same as one JSON object.</summary>
+        public static string DiagnoseAsJson()
+        {
+            return Diagnose(QuireNative.QUIRE_DIAGNOSE_JSON);
+        }
+
+        private static string Diagnose(int format)
+        {
+            return Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
+                QuireNative.quire_diagnose(format, (byte*)text, size, out e));
         }
 
         /// <summary>Frees the runtime; models made with it stay usable.</summary>

@@ -66,16 +66,6 @@ func call[T any](function func(failure *native.ErrorHandle) T) (T, error) {
 	return result, err
 }
 
-// firstError makes calls in order up to the first that fails.
-func firstError(functions ...func(failure *native.ErrorHandle) int32) error {
-	for _, function := range functions {
-		if _, err := call(function); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // measured asks for the size of a result, makes room for it, and fetches it; it asks again where the result
 // grew in between.
 func measured[E any](function func(out []E, failure *native.ErrorHandle) int64) ([]E, error) {

@@ -9,119 +9,23 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// Request says what a job generates. The zero value of a field takes the default.
-type Request struct {
-	Prompt       string
-	Tokens       []int32 // the prompt as ids; where set, Prompt is not read
-	ParseSpecial bool    // reads the text of special tokens in Prompt as those tokens
-	MaxNewTokens int
-	Temperature  *float64 // nil samples from the model's own distribution; 0 takes the likeliest token
-	TopK         int
-	TopP         float64
-	MinP         float64
-	Seed         uint64
-	StopTexts    []string
-}
-
-// FinishReason says why a job ended; 0 while it has not.
-type FinishReason int32
-
-// The reasons of the C interface (quire/event.h).
-const (
-	StopToken       = FinishReason(native.QUIRE_FINISH_STOP_TOKEN)
-	StopString      = FinishReason(native.QUIRE_FINISH_STOP_STRING)
-	Length          = FinishReason(native.QUIRE_FINISH_LENGTH)
-	MaxSeqLen       = FinishReason(native.QUIRE_FINISH_MAX_SEQ_LEN)
-	Completed       = FinishReason(native.QUIRE_FINISH_COMPLETED)
-	FinishCancelled = FinishReason(native.QUIRE_FINISH_CANCELLED)
-	FinishError     = FinishReason(native.QUIRE_FINISH_ERROR)
-)
-
-// Event is one piece of a job's result.
-type Event struct {
-	Text   string       // whole characters, never a piece of a stop text
-	Tokens []int32      // the ids that came with it
-	Finish FinishReason // of the last event: why the job ended
-}
-
-// Job is one generation.
+// Job is one generation. Events are shared by those that call Next; each is given once.
 type Job struct {
 	handle *handle[native.JobHandle]
 	over   uint32 // 1 once the last event was taken
 }
 
-// Submit hands a request to the cache. Everything that can be refused is refused here.
-func (c *Cache) Submit(request Request) (*Job, error) {
-	created, err := call(native.Quire_job_request_create)
-	if err != nil {
-		return nil, err
-	}
-	owned := own(created, native.Quire_job_request_free)
-	defer owned.close()
-	if err := request.fill(owned.get()); err != nil {
-		return nil, err
-	}
-	submitted, err := with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) native.JobHandle {
-		return native.Quire_job_submit(cache, owned.get(), e)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Job{handle: own(submitted, native.Quire_job_free)}, nil
-}
-
-// fill sets what the request has on its native counterpart.
-func (r *Request) fill(request native.JobRequestHandle) error {
-	type setter = func(e *native.ErrorHandle) int32
-	var setters []setter
-	set := func(wanted bool, function setter) {
-		if wanted {
-			setters = append(setters, function)
-		}
-	}
-	set(r.Tokens == nil, func(e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_prompt_text(request, r.Prompt, e)
-	})
-	set(r.Tokens != nil, func(e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_prompt_tokens(request, r.Tokens, e)
-	})
-	set(r.ParseSpecial, func(e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_parse_special(request, 1, e)
-	})
-	set(r.MaxNewTokens != 0, func(e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_max_new_tokens(request, int32(r.MaxNewTokens), e)
-	})
-	set(r.Temperature != nil, func(e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_temperature(request, *r.Temperature, e)
-	})
-	set(r.TopK != 0, func(e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_top_k(request, int32(r.TopK), e)
-	})
-	set(r.TopP != 0, func(e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_top_p(request, r.TopP, e)
-	})
-	set(r.MinP != 0, func(e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_min_p(request, r.MinP, e)
-	})
-	set(true, func(e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_seed(request, r.Seed, e)
-	})
-	for i := range r.StopTexts {
-		text := r.StopTexts[i]
-		set(true, func(e *native.ErrorHandle) int32 {
-			return native.Quire_job_request_add_stop_text(request, text, e)
-		})
-	}
-	return firstError(setters...)
+func newJob(submitted native.JobHandle) *Job {
+	return &Job{handle: own(submitted, native.Quire_job_free)}
 }
 
 // How long a native wait lasts before the context is asked again; a waiting call holds an OS thread.
 const waitSlice = 50 * time.Millisecond
 
-// Next takes the next event with text or tokens, or the last event; io.EOF follows that one. A job that failed
-// ends with its *Error. The context ends the wait and not the job.
+// Next takes the next event with text, tokens or progress, or the last event; io.EOF follows that one. A job that
+// failed ends with its *Error. The context ends the wait and not the job.
 func (j *Job) Next(ctx context.Context) (Event, error) {
-	for {
+	for finished := false; ; {
 		if err := ctx.Err(); err != nil {
 			return Event{}, err
 		}
@@ -135,42 +39,117 @@ func (j *Job) Next(ctx context.Context) (Event, error) {
 			return Event{}, err
 		}
 		if polled == 0 {
+			// Nothing behind the end: the last event went to a queue or to another goroutine.
+			if finished {
+				atomic.StoreUint32(&j.over, 1)
+			} else if finished, err = j.wait(0); err != nil {
+				return Event{}, err
+			}
 			continue
 		}
-		event, kind, err := readEvent(polled)
-		switch {
-		case kind == native.QUIRE_EVENT_FINISHED || kind == native.QUIRE_EVENT_ERROR:
+		event, err := readEvent(polled)
+		if event.isLast() {
 			atomic.StoreUint32(&j.over, 1)
-			return event, err
-		case kind == native.QUIRE_EVENT_TEXT || err != nil:
-			return event, err
+		}
+		switch {
+		case err != nil || event.Err != nil:
+			return Event{}, firstOf(err, event.Err)
+		case event.Kind == EventText || event.Kind == EventPrefill || event.isLast():
+			return event, nil
 		}
 	}
 }
 
-// readEvent copies an event and frees it. The error is why reading failed, or why the job did.
-func readEvent(handle native.EventHandle) (event Event, kind int32, err error) {
-	defer native.Quire_event_free(handle, nil)
-	if kind, err = call(func(e *native.ErrorHandle) int32 { return native.Quire_event_type(handle, e) }); err != nil {
-		return Event{}, kind, err
+func firstOf(err, other error) error {
+	if err != nil {
+		return err
 	}
-	if kind == native.QUIRE_EVENT_ERROR {
-		code := Code(native.Quire_event_error_code(handle, nil))
-		return Event{}, kind, &Error{code, native.Quire_event_error_message(handle, nil)}
-	}
-	event.Text = native.Quire_event_text(handle, nil)
-	event.Finish = FinishReason(native.Quire_event_finish_reason(handle, nil))
-	event.Tokens, err = measured(func(out []int32, e *native.ErrorHandle) int64 {
-		return native.Quire_event_tokens(handle, out, e)
+	return other
+}
+
+func (j *Job) wait(timeout time.Duration) (bool, error) {
+	answer, err := with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_job_wait(job, int64(timeout), e)
 	})
-	return event, kind, err
+	return answer == 1, err
+}
+
+// Wait waits for the job to end, taking no event. The context ends the wait and not the job.
+func (j *Job) Wait(ctx context.Context) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if over, err := j.wait(waitSlice); over || err != nil {
+			return err
+		}
+	}
 }
 
 // Cancel ends the job soon; its last event has the reason FinishCancelled.
-func (j *Job) Cancel() error {
-	_, err := with(j.handle, native.Quire_job_cancel)
+func (j *Job) Cancel() error { return j.do(native.Quire_job_cancel) }
+
+// Close frees the job, and cancels it where it is not over. It never waits.
+func (j *Job) Close() error { return j.handle.close() }
+
+// Pause sets the job aside until Resume; it keeps its room in the cache as long as others need none.
+func (j *Job) Pause() error { return j.do(native.Quire_job_pause) }
+
+// Resume lets a paused job go on.
+func (j *Job) Resume() error { return j.do(native.Quire_job_resume) }
+
+// SetPriority changes Request.Priority.
+func (j *Job) SetPriority(priority int) error {
+	return j.do(numbered(native.Quire_job_set_priority, narrow(priority)))
+}
+
+// Rewind takes generated tokens back, all but the first newTokens, and lets the job go on from there; events are
+// not taken back.
+func (j *Job) Rewind(newTokens int) error {
+	return j.do(numbered(native.Quire_job_rewind, narrow(newTokens)))
+}
+
+func (j *Job) do(action func(native.JobHandle, *native.ErrorHandle) int32) error {
+	_, err := with(j.handle, action)
 	return err
 }
 
-// Close frees the job, and cancels it where it is not over.
-func (j *Job) Close() error { return j.handle.close() }
+// Fork makes a second job that goes on from the tokens of this one. Of the request count Seed, UserData, Queue
+// and MaxNewTokens.
+func (j *Job) Fork(request Request) (*Job, error) {
+	filled, err := request.native()
+	if err != nil {
+		return nil, err
+	}
+	defer filled.close()
+	forked, err := with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) native.JobHandle {
+		return native.Quire_job_fork(job, filled.get(), e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newJob(forked), nil
+}
+
+// ID is a number that no other job of the cache has or will have: Event.JobID.
+func (j *Job) ID() (int64, error) { return with(j.handle, native.Quire_job_id) }
+
+// Explain is one line for a person: why the job waits, what it does, or how it ended.
+func (j *Job) Explain() (string, error) {
+	text, err := measuredWith(j.handle, native.Quire_job_explain)
+	return string(text), err
+}
+
+// Scores are, of a finished KindScore job, the natural logarithms of the probability of each token of the prompt;
+// NaN for the first.
+func (j *Job) Scores() ([]float32, error) { return measuredWith(j.handle, native.Quire_job_scores) }
+
+// RawLogits are, of a finished KindScore job with Request.RawLogits, those for what follows each token.
+func (j *Job) RawLogits() ([]float32, error) {
+	return measuredWith(j.handle, native.Quire_job_raw_logits)
+}
+
+// Embedding is the vector of a finished KindEmbed job.
+func (j *Job) Embedding() ([]float32, error) {
+	return measuredWith(j.handle, native.Quire_job_embedding)
+}

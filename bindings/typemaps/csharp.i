@@ -50,6 +50,8 @@ QUIRE_POINTER(int32_t *out_tokens, int32_t *, int)
 QUIRE_POINTER(int64_t *out_sizes, int64_t *, long)
 QUIRE_POINTER(float *out_values, float *, float)
 QUIRE_POINTER(size_t *out_len, size_t *, global::System.UIntPtr)
+QUIRE_POINTER(quire_job **out_jobs, quire_job **, global::System.IntPtr)
+QUIRE_POINTER(quire_event **out_events, quire_event **, global::System.IntPtr)
 
 %typemap(ctype) size_t "size_t"
 %typemap(imtype) size_t "global::System.UIntPtr"

@@ -41,6 +41,9 @@ QUIRE_SLICE(uint8_t *out_bytes, size_t out_capacity, uint8_t, byte)
 QUIRE_SLICE(int32_t *out_tokens, size_t out_capacity, int32_t, int32)
 QUIRE_SLICE(int64_t *out_sizes, size_t out_capacity, int64_t, int64)
 QUIRE_SLICE(float *out_values, size_t out_capacity, float, float32)
+/* Handles are as wide as the integers that stand for them. */
+QUIRE_SLICE(quire_job **out_jobs, size_t num_jobs, quire_job *, JobHandle)
+QUIRE_SLICE(quire_event **out_events, size_t max_events, quire_event *, EventHandle)
 
 /* Numbers keep their width. */
 %typemap(gotype) int, int32_t "int32"

@@ -179,7 +179,7 @@ static void* Swig_malloc(int c) {
 extern "C" {
 #endif
 
-void _wrap_Swig_free_native_580aa55c83830d02(void *_swig_go_0) {
+void _wrap_Swig_free_native_3610cb529b9234a3(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
   
   arg1 = *(void **)&_swig_go_0; 
@@ -189,7 +189,7 @@ void _wrap_Swig_free_native_580aa55c83830d02(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_native_580aa55c83830d02(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_native_3610cb529b9234a3(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -202,7 +202,7 @@ void *_wrap_Swig_malloc_native_580aa55c83830d02(intgo _swig_go_0) {
 }
 
 
-int _wrap_QUIRE_WAIT_FOREVER_native_580aa55c83830d02() {
+int _wrap_QUIRE_WAIT_FOREVER_native_3610cb529b9234a3() {
   int result;
   int _swig_go_result;
   
@@ -213,7 +213,7 @@ int _wrap_QUIRE_WAIT_FOREVER_native_580aa55c83830d02() {
 }
 
 
-int _wrap_quire_error_code_native_580aa55c83830d02(quire_error *_swig_go_0) {
+int _wrap_quire_error_code_native_3610cb529b9234a3(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -226,7 +226,7 @@ int _wrap_quire_error_code_native_580aa55c83830d02(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_message_native_580aa55c83830d02(quire_error *_swig_go_0) {
+_gostring_ _wrap_quire_error_message_native_3610cb529b9234a3(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   size_t length2 ;
@@ -246,7 +246,7 @@ _gostring_ _wrap_quire_error_message_native_580aa55c83830d02(quire_error *_swig_
 }
 
 
-int _wrap_quire_error_free_native_580aa55c83830d02(quire_error *_swig_go_0) {
+int _wrap_quire_error_free_native_3610cb529b9234a3(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -259,7 +259,7 @@ int _wrap_quire_error_free_native_580aa55c83830d02(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_code_name_native_580aa55c83830d02(int _swig_go_0) {
+_gostring_ _wrap_quire_error_code_name_native_3610cb529b9234a3(int _swig_go_0) {
   int32_t arg1 ;
   char *result = 0 ;
   _gostring_ _swig_go_result;
@@ -275,7 +275,7 @@ _gostring_ _wrap_quire_error_code_name_native_580aa55c83830d02(int _swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_version_string_native_580aa55c83830d02() {
+_gostring_ _wrap_quire_version_string_native_3610cb529b9234a3() {
   char *result = 0 ;
   _gostring_ _swig_go_result;
   
@@ -289,7 +289,7 @@ _gostring_ _wrap_quire_version_string_native_580aa55c83830d02() {
 }
 
 
-int _wrap_quire_abi_check_native_580aa55c83830d02(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_abi_check_native_3610cb529b9234a3(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -306,7 +306,7 @@ int _wrap_quire_abi_check_native_580aa55c83830d02(int _swig_go_0, int _swig_go_1
 }
 
 
-quire_runtime_options *_wrap_quire_runtime_options_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
+quire_runtime_options *_wrap_quire_runtime_options_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_runtime_options *result = 0 ;
   quire_runtime_options *_swig_go_result;
@@ -319,7 +319,7 @@ quire_runtime_options *_wrap_quire_runtime_options_create_native_580aa55c83830d0
 }
 
 
-int _wrap_quire_runtime_options_free_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_options_free_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -334,7 +334,7 @@ int _wrap_quire_runtime_options_free_native_580aa55c83830d02(quire_runtime_optio
 }
 
 
-int _wrap_quire_runtime_options_set_num_threads_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_num_threads_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -351,7 +351,7 @@ int _wrap_quire_runtime_options_set_num_threads_native_580aa55c83830d02(quire_ru
 }
 
 
-int _wrap_quire_runtime_options_set_device_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_device_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -370,7 +370,7 @@ int _wrap_quire_runtime_options_set_device_native_580aa55c83830d02(quire_runtime
 }
 
 
-int _wrap_quire_runtime_options_set_log_level_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_log_level_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -387,7 +387,7 @@ int _wrap_quire_runtime_options_set_log_level_native_580aa55c83830d02(quire_runt
 }
 
 
-int _wrap_quire_runtime_options_set_memory_budget_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_memory_budget_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -404,7 +404,7 @@ int _wrap_quire_runtime_options_set_memory_budget_native_580aa55c83830d02(quire_
 }
 
 
-quire_model_options *_wrap_quire_model_options_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
+quire_model_options *_wrap_quire_model_options_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_model_options *result = 0 ;
   quire_model_options *_swig_go_result;
@@ -417,7 +417,7 @@ quire_model_options *_wrap_quire_model_options_create_native_580aa55c83830d02(qu
 }
 
 
-int _wrap_quire_model_options_free_native_580aa55c83830d02(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_options_free_native_3610cb529b9234a3(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -432,7 +432,7 @@ int _wrap_quire_model_options_free_native_580aa55c83830d02(quire_model_options *
 }
 
 
-int _wrap_quire_model_options_set_path_native_580aa55c83830d02(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_path_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -451,7 +451,7 @@ int _wrap_quire_model_options_set_path_native_580aa55c83830d02(quire_model_optio
 }
 
 
-int _wrap_quire_model_options_set_device_native_580aa55c83830d02(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_device_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -470,7 +470,7 @@ int _wrap_quire_model_options_set_device_native_580aa55c83830d02(quire_model_opt
 }
 
 
-int _wrap_quire_model_options_set_split_native_580aa55c83830d02(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_split_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -489,7 +489,7 @@ int _wrap_quire_model_options_set_split_native_580aa55c83830d02(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_reserve_native_580aa55c83830d02(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_reserve_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -508,7 +508,7 @@ int _wrap_quire_model_options_set_reserve_native_580aa55c83830d02(quire_model_op
 }
 
 
-int _wrap_quire_model_options_set_planned_cache_native_580aa55c83830d02(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_planned_cache_native_3610cb529b9234a3(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -525,7 +525,7 @@ int _wrap_quire_model_options_set_planned_cache_native_580aa55c83830d02(quire_mo
 }
 
 
-int _wrap_quire_model_options_set_scope_native_580aa55c83830d02(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_scope_native_3610cb529b9234a3(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -542,7 +542,7 @@ int _wrap_quire_model_options_set_scope_native_580aa55c83830d02(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_cancel_native_580aa55c83830d02(quire_model_options *_swig_go_0, quire_cancel *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_cancel_native_3610cb529b9234a3(quire_model_options *_swig_go_0, quire_cancel *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cancel *arg2 = (quire_cancel *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -559,7 +559,7 @@ int _wrap_quire_model_options_set_cancel_native_580aa55c83830d02(quire_model_opt
 }
 
 
-quire_cache_options *_wrap_quire_cache_options_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
+quire_cache_options *_wrap_quire_cache_options_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
   quire_cache_options *_swig_go_result;
@@ -572,7 +572,7 @@ quire_cache_options *_wrap_quire_cache_options_create_native_580aa55c83830d02(qu
 }
 
 
-int _wrap_quire_cache_options_free_native_580aa55c83830d02(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_options_free_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -587,7 +587,7 @@ int _wrap_quire_cache_options_free_native_580aa55c83830d02(quire_cache_options *
 }
 
 
-int _wrap_quire_cache_options_set_max_tokens_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_tokens_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -604,7 +604,7 @@ int _wrap_quire_cache_options_set_max_tokens_native_580aa55c83830d02(quire_cache
 }
 
 
-int _wrap_quire_cache_options_set_page_tokens_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_page_tokens_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -621,7 +621,7 @@ int _wrap_quire_cache_options_set_page_tokens_native_580aa55c83830d02(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_batch_size_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_batch_size_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -638,7 +638,7 @@ int _wrap_quire_cache_options_set_max_batch_size_native_580aa55c83830d02(quire_c
 }
 
 
-int _wrap_quire_cache_options_set_max_chunk_tokens_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_chunk_tokens_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -655,7 +655,7 @@ int _wrap_quire_cache_options_set_max_chunk_tokens_native_580aa55c83830d02(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_seq_len_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_seq_len_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -672,7 +672,7 @@ int _wrap_quire_cache_options_set_max_seq_len_native_580aa55c83830d02(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_queue_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_queue_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -689,7 +689,7 @@ int _wrap_quire_cache_options_set_max_queue_native_580aa55c83830d02(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_kv_format_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_kv_format_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -706,7 +706,7 @@ int _wrap_quire_cache_options_set_kv_format_native_580aa55c83830d02(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_quota_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_quota_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -725,7 +725,7 @@ int _wrap_quire_cache_options_set_quota_native_580aa55c83830d02(quire_cache_opti
 }
 
 
-int _wrap_quire_cache_options_set_namespace_quota_native_580aa55c83830d02(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_options_set_namespace_quota_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -748,7 +748,7 @@ int _wrap_quire_cache_options_set_namespace_quota_native_580aa55c83830d02(quire_
 }
 
 
-int _wrap_quire_cache_options_set_namespace_weight_native_580aa55c83830d02(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_namespace_weight_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -769,7 +769,7 @@ int _wrap_quire_cache_options_set_namespace_weight_native_580aa55c83830d02(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_pinned_pages_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_pinned_pages_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -786,7 +786,7 @@ int _wrap_quire_cache_options_set_max_pinned_pages_native_580aa55c83830d02(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_overtakes_native_580aa55c83830d02(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_overtakes_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -803,7 +803,7 @@ int _wrap_quire_cache_options_set_max_overtakes_native_580aa55c83830d02(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_ageing_ns_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_ageing_ns_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -820,7 +820,7 @@ int _wrap_quire_cache_options_set_ageing_ns_native_580aa55c83830d02(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_step_timeout_ns_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_timeout_ns_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -837,7 +837,7 @@ int _wrap_quire_cache_options_set_step_timeout_ns_native_580aa55c83830d02(quire_
 }
 
 
-int _wrap_quire_cache_options_set_close_timeout_ns_native_580aa55c83830d02(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_close_timeout_ns_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -854,7 +854,7 @@ int _wrap_quire_cache_options_set_close_timeout_ns_native_580aa55c83830d02(quire
 }
 
 
-quire_runtime *_wrap_quire_runtime_create_native_580aa55c83830d02(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+quire_runtime *_wrap_quire_runtime_create_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_runtime *result = 0 ;
@@ -869,7 +869,7 @@ quire_runtime *_wrap_quire_runtime_create_native_580aa55c83830d02(quire_runtime_
 }
 
 
-int _wrap_quire_runtime_free_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_free_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -884,7 +884,7 @@ int _wrap_quire_runtime_free_native_580aa55c83830d02(quire_runtime *_swig_go_0, 
 }
 
 
-int _wrap_quire_runtime_num_devices_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_num_devices_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -899,7 +899,7 @@ int _wrap_quire_runtime_num_devices_native_580aa55c83830d02(quire_runtime *_swig
 }
 
 
-long long _wrap_quire_runtime_device_name_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_name_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -920,7 +920,7 @@ long long _wrap_quire_runtime_device_name_native_580aa55c83830d02(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_device_description_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_description_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -941,7 +941,7 @@ long long _wrap_quire_runtime_device_description_native_580aa55c83830d02(quire_r
 }
 
 
-long long _wrap_quire_runtime_device_refusal_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -962,7 +962,7 @@ long long _wrap_quire_runtime_device_refusal_native_580aa55c83830d02(quire_runti
 }
 
 
-long long _wrap_quire_runtime_device_memory_bytes_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_memory_bytes_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -979,7 +979,7 @@ long long _wrap_quire_runtime_device_memory_bytes_native_580aa55c83830d02(quire_
 }
 
 
-long long _wrap_quire_runtime_device_free_bytes_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_free_bytes_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -996,7 +996,7 @@ long long _wrap_quire_runtime_device_free_bytes_native_580aa55c83830d02(quire_ru
 }
 
 
-long long _wrap_quire_runtime_measure_read_rate_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   int64_t arg3 ;
@@ -1015,7 +1015,7 @@ long long _wrap_quire_runtime_measure_read_rate_native_580aa55c83830d02(quire_ru
 }
 
 
-long long _wrap_quire_runtime_measure_op_rate_native_580aa55c83830d02(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1032,7 +1032,7 @@ long long _wrap_quire_runtime_measure_op_rate_native_580aa55c83830d02(quire_runt
 }
 
 
-quire_model *_wrap_quire_model_load_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_model *_wrap_quire_model_load_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1049,7 +1049,7 @@ quire_model *_wrap_quire_model_load_native_580aa55c83830d02(quire_runtime *_swig
 }
 
 
-int _wrap_quire_model_free_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_free_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1064,7 +1064,7 @@ int _wrap_quire_model_free_native_580aa55c83830d02(quire_model *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_plan_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_plan_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   quire_cache_options *arg3 = (quire_cache_options *) 0 ;
@@ -1087,7 +1087,7 @@ long long _wrap_quire_plan_native_580aa55c83830d02(quire_runtime *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_model_encode_native_580aa55c83830d02(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_model_encode_native_3610cb529b9234a3(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1114,7 +1114,7 @@ long long _wrap_quire_model_encode_native_580aa55c83830d02(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_decode_native_580aa55c83830d02(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_model_decode_native_3610cb529b9234a3(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1139,7 +1139,7 @@ long long _wrap_quire_model_decode_native_580aa55c83830d02(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_token_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_token_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   uint8_t *arg3 = (uint8_t *) 0 ;
@@ -1160,7 +1160,7 @@ long long _wrap_quire_model_token_bytes_native_580aa55c83830d02(quire_model *_sw
 }
 
 
-int _wrap_quire_model_find_token_native_580aa55c83830d02(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_find_token_native_3610cb529b9234a3(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1179,7 +1179,7 @@ int _wrap_quire_model_find_token_native_580aa55c83830d02(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_is_special_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_is_special_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1196,7 +1196,7 @@ int _wrap_quire_model_is_special_native_580aa55c83830d02(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_special_token_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_special_token_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1213,7 +1213,7 @@ int _wrap_quire_model_special_token_native_580aa55c83830d02(quire_model *_swig_g
 }
 
 
-long long _wrap_quire_model_eos_tokens_native_580aa55c83830d02(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_eos_tokens_native_3610cb529b9234a3(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1232,7 +1232,7 @@ long long _wrap_quire_model_eos_tokens_native_580aa55c83830d02(quire_model *_swi
 }
 
 
-int _wrap_quire_model_tokenizer_size_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_tokenizer_size_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1247,7 +1247,7 @@ int _wrap_quire_model_tokenizer_size_native_580aa55c83830d02(quire_model *_swig_
 }
 
 
-int _wrap_quire_model_vocab_size_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_vocab_size_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1262,7 +1262,7 @@ int _wrap_quire_model_vocab_size_native_580aa55c83830d02(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_architecture_native_580aa55c83830d02(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_architecture_native_3610cb529b9234a3(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1281,7 +1281,7 @@ long long _wrap_quire_model_architecture_native_580aa55c83830d02(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_layers_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_layers_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1296,7 +1296,7 @@ int _wrap_quire_model_num_layers_native_580aa55c83830d02(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_hidden_size_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_hidden_size_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1311,7 +1311,7 @@ int _wrap_quire_model_hidden_size_native_580aa55c83830d02(quire_model *_swig_go_
 }
 
 
-int _wrap_quire_model_num_heads_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_heads_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1326,7 +1326,7 @@ int _wrap_quire_model_num_heads_native_580aa55c83830d02(quire_model *_swig_go_0,
 }
 
 
-int _wrap_quire_model_num_kv_heads_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_kv_heads_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1341,7 +1341,7 @@ int _wrap_quire_model_num_kv_heads_native_580aa55c83830d02(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_max_context_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_max_context_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1356,7 +1356,7 @@ long long _wrap_quire_model_max_context_native_580aa55c83830d02(quire_model *_sw
 }
 
 
-double _wrap_quire_model_bits_per_weight_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+double _wrap_quire_model_bits_per_weight_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   double result;
@@ -1371,7 +1371,7 @@ double _wrap_quire_model_bits_per_weight_native_580aa55c83830d02(quire_model *_s
 }
 
 
-long long _wrap_quire_model_weight_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1386,7 +1386,7 @@ long long _wrap_quire_model_weight_bytes_native_580aa55c83830d02(quire_model *_s
 }
 
 
-long long _wrap_quire_model_step_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_step_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1401,7 +1401,7 @@ long long _wrap_quire_model_step_bytes_native_580aa55c83830d02(quire_model *_swi
 }
 
 
-long long _wrap_quire_model_token_ops_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_token_ops_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1416,7 +1416,7 @@ long long _wrap_quire_model_token_ops_native_580aa55c83830d02(quire_model *_swig
 }
 
 
-long long _wrap_quire_model_logit_ops_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_logit_ops_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1431,7 +1431,7 @@ long long _wrap_quire_model_logit_ops_native_580aa55c83830d02(quire_model *_swig
 }
 
 
-int _wrap_quire_model_num_tensors_native_580aa55c83830d02(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_tensors_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1446,7 +1446,7 @@ int _wrap_quire_model_num_tensors_native_580aa55c83830d02(quire_model *_swig_go_
 }
 
 
-long long _wrap_quire_model_tensor_name_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_name_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1467,7 +1467,7 @@ long long _wrap_quire_model_tensor_name_native_580aa55c83830d02(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_tensor_format_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_format_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1488,7 +1488,7 @@ long long _wrap_quire_model_tensor_format_native_580aa55c83830d02(quire_model *_
 }
 
 
-long long _wrap_quire_model_tensor_shape_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_shape_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   int64_t *arg3 = (int64_t *) 0 ;
@@ -1509,7 +1509,7 @@ long long _wrap_quire_model_tensor_shape_native_580aa55c83830d02(quire_model *_s
 }
 
 
-long long _wrap_quire_model_tensor_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_tensor_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1526,7 +1526,7 @@ long long _wrap_quire_model_tensor_bytes_native_580aa55c83830d02(quire_model *_s
 }
 
 
-int _wrap_quire_model_tensor_layer_native_580aa55c83830d02(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_tensor_layer_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1543,7 +1543,7 @@ int _wrap_quire_model_tensor_layer_native_580aa55c83830d02(quire_model *_swig_go
 }
 
 
-quire_cache *_wrap_quire_cache_create_native_580aa55c83830d02(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_cache *_wrap_quire_cache_create_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1560,7 +1560,7 @@ quire_cache *_wrap_quire_cache_create_native_580aa55c83830d02(quire_model *_swig
 }
 
 
-int _wrap_quire_cache_free_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_free_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1575,7 +1575,7 @@ int _wrap_quire_cache_free_native_580aa55c83830d02(quire_cache *_swig_go_0, quir
 }
 
 
-int _wrap_quire_cache_close_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_close_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1590,7 +1590,7 @@ int _wrap_quire_cache_close_native_580aa55c83830d02(quire_cache *_swig_go_0, qui
 }
 
 
-long long _wrap_quire_cache_required_bytes_native_580aa55c83830d02(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_cache_required_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1607,7 +1607,7 @@ long long _wrap_quire_cache_required_bytes_native_580aa55c83830d02(quire_model *
 }
 
 
-long long _wrap_quire_cache_max_seq_len_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_cache_max_seq_len_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1622,7 +1622,7 @@ long long _wrap_quire_cache_max_seq_len_native_580aa55c83830d02(quire_cache *_sw
 }
 
 
-int _wrap_quire_cache_vocab_size_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_vocab_size_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1637,7 +1637,7 @@ int _wrap_quire_cache_vocab_size_native_580aa55c83830d02(quire_cache *_swig_go_0
 }
 
 
-quire_stats *_wrap_quire_cache_stats_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_stats *_wrap_quire_cache_stats_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_stats *result = 0 ;
@@ -1652,7 +1652,7 @@ quire_stats *_wrap_quire_cache_stats_native_580aa55c83830d02(quire_cache *_swig_
 }
 
 
-long long _wrap_quire_cache_metrics_native_580aa55c83830d02(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_metrics_native_3610cb529b9234a3(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1675,7 +1675,7 @@ long long _wrap_quire_cache_metrics_native_580aa55c83830d02(quire_cache *_swig_g
 }
 
 
-long long _wrap_quire_cache_query_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_query_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1694,7 +1694,7 @@ long long _wrap_quire_cache_query_native_580aa55c83830d02(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_pin_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_cache_pin_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1715,7 +1715,7 @@ long long _wrap_quire_cache_pin_native_580aa55c83830d02(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_unpin_native_580aa55c83830d02(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_unpin_native_3610cb529b9234a3(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1732,7 +1732,7 @@ int _wrap_quire_cache_unpin_native_580aa55c83830d02(quire_cache *_swig_go_0, lon
 }
 
 
-long long _wrap_quire_cache_score_native_580aa55c83830d02(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
+long long _wrap_quire_cache_score_native_3610cb529b9234a3(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1761,7 +1761,7 @@ long long _wrap_quire_cache_score_native_580aa55c83830d02(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_logits_native_580aa55c83830d02(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_logits_native_3610cb529b9234a3(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1788,7 +1788,7 @@ long long _wrap_quire_cache_logits_native_580aa55c83830d02(quire_cache *_swig_go
 }
 
 
-long long _wrap_quire_stats_page_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_page_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1803,7 +1803,7 @@ long long _wrap_quire_stats_page_tokens_native_580aa55c83830d02(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_total_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_total_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1818,7 +1818,7 @@ long long _wrap_quire_stats_pages_total_native_580aa55c83830d02(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_free_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_free_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1833,7 +1833,7 @@ long long _wrap_quire_stats_pages_free_native_580aa55c83830d02(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_pages_cached_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_cached_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1848,7 +1848,7 @@ long long _wrap_quire_stats_pages_cached_native_580aa55c83830d02(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_referenced_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_referenced_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1863,7 +1863,7 @@ long long _wrap_quire_stats_pages_referenced_native_580aa55c83830d02(quire_stats
 }
 
 
-long long _wrap_quire_stats_pages_pinned_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_pinned_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1878,7 +1878,7 @@ long long _wrap_quire_stats_pages_pinned_native_580aa55c83830d02(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_evicted_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_evicted_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1893,7 +1893,7 @@ long long _wrap_quire_stats_pages_evicted_native_580aa55c83830d02(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_pages_deduplicated_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_deduplicated_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1908,7 +1908,7 @@ long long _wrap_quire_stats_pages_deduplicated_native_580aa55c83830d02(quire_sta
 }
 
 
-long long _wrap_quire_stats_jobs_queued_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_queued_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1923,7 +1923,7 @@ long long _wrap_quire_stats_jobs_queued_native_580aa55c83830d02(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_running_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_running_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1938,7 +1938,7 @@ long long _wrap_quire_stats_jobs_running_native_580aa55c83830d02(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_jobs_submitted_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_submitted_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1953,7 +1953,7 @@ long long _wrap_quire_stats_jobs_submitted_native_580aa55c83830d02(quire_stats *
 }
 
 
-long long _wrap_quire_stats_jobs_finished_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_finished_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1968,7 +1968,7 @@ long long _wrap_quire_stats_jobs_finished_native_580aa55c83830d02(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_jobs_failed_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_failed_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1983,7 +1983,7 @@ long long _wrap_quire_stats_jobs_failed_native_580aa55c83830d02(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_cancelled_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_cancelled_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1998,7 +1998,7 @@ long long _wrap_quire_stats_jobs_cancelled_native_580aa55c83830d02(quire_stats *
 }
 
 
-long long _wrap_quire_stats_preemptions_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_preemptions_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2013,7 +2013,7 @@ long long _wrap_quire_stats_preemptions_native_580aa55c83830d02(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_steps_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_steps_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2028,7 +2028,7 @@ long long _wrap_quire_stats_steps_native_580aa55c83830d02(quire_stats *_swig_go_
 }
 
 
-long long _wrap_quire_stats_prompt_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2043,7 +2043,7 @@ long long _wrap_quire_stats_prompt_tokens_native_580aa55c83830d02(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_cached_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2058,7 +2058,7 @@ long long _wrap_quire_stats_cached_tokens_native_580aa55c83830d02(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_new_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2073,7 +2073,7 @@ long long _wrap_quire_stats_new_tokens_native_580aa55c83830d02(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_draft_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2088,7 +2088,7 @@ long long _wrap_quire_stats_draft_tokens_native_580aa55c83830d02(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_accepted_draft_tokens_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2103,7 +2103,7 @@ long long _wrap_quire_stats_accepted_draft_tokens_native_580aa55c83830d02(quire_
 }
 
 
-long long _wrap_quire_stats_histogram_count_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2120,7 +2120,7 @@ long long _wrap_quire_stats_histogram_count_native_580aa55c83830d02(quire_stats 
 }
 
 
-double _wrap_quire_stats_histogram_sum_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+double _wrap_quire_stats_histogram_sum_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2137,7 +2137,7 @@ double _wrap_quire_stats_histogram_sum_native_580aa55c83830d02(quire_stats *_swi
 }
 
 
-double _wrap_quire_stats_histogram_quantile_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+double _wrap_quire_stats_histogram_quantile_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2156,7 +2156,7 @@ double _wrap_quire_stats_histogram_quantile_native_580aa55c83830d02(quire_stats 
 }
 
 
-long long _wrap_quire_stats_num_namespaces_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2171,7 +2171,7 @@ long long _wrap_quire_stats_num_namespaces_native_580aa55c83830d02(quire_stats *
 }
 
 
-long long _wrap_quire_stats_namespace_name_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -2192,7 +2192,7 @@ long long _wrap_quire_stats_namespace_name_native_580aa55c83830d02(quire_stats *
 }
 
 
-quire_stats *_wrap_quire_stats_namespace_native_580aa55c83830d02(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+quire_stats *_wrap_quire_stats_namespace_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2209,7 +2209,7 @@ quire_stats *_wrap_quire_stats_namespace_native_580aa55c83830d02(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_device_bytes_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2224,7 +2224,7 @@ long long _wrap_quire_stats_device_bytes_native_580aa55c83830d02(quire_stats *_s
 }
 
 
-int _wrap_quire_stats_free_native_580aa55c83830d02(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_stats_free_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2239,7 +2239,7 @@ int _wrap_quire_stats_free_native_580aa55c83830d02(quire_stats *_swig_go_0, quir
 }
 
 
-quire_job_request *_wrap_quire_job_request_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
+quire_job_request *_wrap_quire_job_request_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_job_request *result = 0 ;
   quire_job_request *_swig_go_result;
@@ -2252,7 +2252,7 @@ quire_job_request *_wrap_quire_job_request_create_native_580aa55c83830d02(quire_
 }
 
 
-int _wrap_quire_job_request_free_native_580aa55c83830d02(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_free_native_3610cb529b9234a3(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2267,7 +2267,7 @@ int _wrap_quire_job_request_free_native_580aa55c83830d02(quire_job_request *_swi
 }
 
 
-int _wrap_quire_job_request_set_kind_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_kind_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2284,7 +2284,7 @@ int _wrap_quire_job_request_set_kind_native_580aa55c83830d02(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_prompt_text_native_580aa55c83830d02(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2303,7 +2303,7 @@ int _wrap_quire_job_request_set_prompt_text_native_580aa55c83830d02(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_prompt_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2322,7 +2322,7 @@ int _wrap_quire_job_request_set_prompt_tokens_native_580aa55c83830d02(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_add_special_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_add_special_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2339,7 +2339,7 @@ int _wrap_quire_job_request_set_add_special_native_580aa55c83830d02(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_parse_special_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_parse_special_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2356,7 +2356,7 @@ int _wrap_quire_job_request_set_parse_special_native_580aa55c83830d02(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_max_new_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_new_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2373,7 +2373,7 @@ int _wrap_quire_job_request_set_max_new_tokens_native_580aa55c83830d02(quire_job
 }
 
 
-int _wrap_quire_job_request_set_min_new_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_new_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2390,7 +2390,7 @@ int _wrap_quire_job_request_set_min_new_tokens_native_580aa55c83830d02(quire_job
 }
 
 
-int _wrap_quire_job_request_set_stop_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2409,7 +2409,7 @@ int _wrap_quire_job_request_set_stop_tokens_native_580aa55c83830d02(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_stop_text_native_580aa55c83830d02(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2428,7 +2428,7 @@ int _wrap_quire_job_request_add_stop_text_native_580aa55c83830d02(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_clear_stop_texts_native_580aa55c83830d02(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_stop_texts_native_3610cb529b9234a3(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2443,7 +2443,7 @@ int _wrap_quire_job_request_clear_stop_texts_native_580aa55c83830d02(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_ignore_eos_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_ignore_eos_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2460,7 +2460,7 @@ int _wrap_quire_job_request_set_ignore_eos_native_580aa55c83830d02(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_seed_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2477,7 +2477,7 @@ int _wrap_quire_job_request_set_seed_native_580aa55c83830d02(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_repetition_penalty_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_repetition_penalty_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2494,7 +2494,7 @@ int _wrap_quire_job_request_set_repetition_penalty_native_580aa55c83830d02(quire
 }
 
 
-int _wrap_quire_job_request_set_frequency_penalty_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_frequency_penalty_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2511,7 +2511,7 @@ int _wrap_quire_job_request_set_frequency_penalty_native_580aa55c83830d02(quire_
 }
 
 
-int _wrap_quire_job_request_set_presence_penalty_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_presence_penalty_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2528,7 +2528,7 @@ int _wrap_quire_job_request_set_presence_penalty_native_580aa55c83830d02(quire_j
 }
 
 
-int _wrap_quire_job_request_set_penalty_range_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_range_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2545,7 +2545,7 @@ int _wrap_quire_job_request_set_penalty_range_native_580aa55c83830d02(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_penalty_decay_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_decay_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2562,7 +2562,7 @@ int _wrap_quire_job_request_set_penalty_decay_native_580aa55c83830d02(quire_job_
 }
 
 
-int _wrap_quire_job_request_add_logit_bias_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_add_logit_bias_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2581,7 +2581,7 @@ int _wrap_quire_job_request_add_logit_bias_native_580aa55c83830d02(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_banned_tokens_native_580aa55c83830d02(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2600,7 +2600,7 @@ int _wrap_quire_job_request_set_banned_tokens_native_580aa55c83830d02(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_temperature_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2617,7 +2617,7 @@ int _wrap_quire_job_request_set_temperature_native_580aa55c83830d02(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_top_k_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_k_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2634,7 +2634,7 @@ int _wrap_quire_job_request_set_top_k_native_580aa55c83830d02(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_p_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_p_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2651,7 +2651,7 @@ int _wrap_quire_job_request_set_top_p_native_580aa55c83830d02(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_min_p_native_580aa55c83830d02(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_p_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2668,7 +2668,7 @@ int _wrap_quire_job_request_set_min_p_native_580aa55c83830d02(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_emit_special_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_emit_special_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2685,7 +2685,7 @@ int _wrap_quire_job_request_set_emit_special_native_580aa55c83830d02(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_log_probs_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_log_probs_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2702,7 +2702,7 @@ int _wrap_quire_job_request_set_log_probs_native_580aa55c83830d02(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_top_log_probs_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_log_probs_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2719,7 +2719,7 @@ int _wrap_quire_job_request_set_top_log_probs_native_580aa55c83830d02(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_raw_logits_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_raw_logits_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2736,7 +2736,7 @@ int _wrap_quire_job_request_set_raw_logits_native_580aa55c83830d02(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_pooling_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_pooling_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2753,7 +2753,7 @@ int _wrap_quire_job_request_set_pooling_native_580aa55c83830d02(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_normalize_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_normalize_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2770,7 +2770,7 @@ int _wrap_quire_job_request_set_normalize_native_580aa55c83830d02(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2787,7 +2787,7 @@ int _wrap_quire_job_request_set_user_data_native_580aa55c83830d02(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_queue_native_580aa55c83830d02(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_native_3610cb529b9234a3(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_queue *arg2 = (quire_queue *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2804,7 +2804,7 @@ int _wrap_quire_job_request_set_queue_native_580aa55c83830d02(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_event_policy_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_event_policy_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2821,7 +2821,7 @@ int _wrap_quire_job_request_set_event_policy_native_580aa55c83830d02(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_max_unread_events_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_unread_events_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2838,7 +2838,7 @@ int _wrap_quire_job_request_set_max_unread_events_native_580aa55c83830d02(quire_
 }
 
 
-int _wrap_quire_job_request_set_prefill_events_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prefill_events_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2855,7 +2855,7 @@ int _wrap_quire_job_request_set_prefill_events_native_580aa55c83830d02(quire_job
 }
 
 
-int _wrap_quire_job_request_set_namespace_native_580aa55c83830d02(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2874,7 +2874,7 @@ int _wrap_quire_job_request_set_namespace_native_580aa55c83830d02(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_priority_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_priority_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2891,7 +2891,7 @@ int _wrap_quire_job_request_set_priority_native_580aa55c83830d02(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_queue_deadline_ns_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2908,7 +2908,7 @@ int _wrap_quire_job_request_set_queue_deadline_ns_native_580aa55c83830d02(quire_
 }
 
 
-int _wrap_quire_job_request_set_first_token_deadline_ns_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2925,7 +2925,7 @@ int _wrap_quire_job_request_set_first_token_deadline_ns_native_580aa55c83830d02(
 }
 
 
-int _wrap_quire_job_request_set_deadline_ns_native_580aa55c83830d02(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2942,7 +2942,7 @@ int _wrap_quire_job_request_set_deadline_ns_native_580aa55c83830d02(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_reserve_whole_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reserve_whole_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2959,7 +2959,7 @@ int _wrap_quire_job_request_set_reserve_whole_native_580aa55c83830d02(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_reuse_prefix_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reuse_prefix_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2976,7 +2976,7 @@ int _wrap_quire_job_request_set_reuse_prefix_native_580aa55c83830d02(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_publish_pages_native_580aa55c83830d02(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_publish_pages_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2993,7 +2993,7 @@ int _wrap_quire_job_request_set_publish_pages_native_580aa55c83830d02(quire_job_
 }
 
 
-quire_job *_wrap_quire_job_submit_native_580aa55c83830d02(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_submit_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3010,7 +3010,28 @@ quire_job *_wrap_quire_job_submit_native_580aa55c83830d02(quire_cache *_swig_go_
 }
 
 
-quire_event *_wrap_quire_job_poll_native_580aa55c83830d02(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_submit_many_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  quire_job **arg3 = (quire_job **) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_job * *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_job_submit_many(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+quire_event *_wrap_quire_job_poll_native_3610cb529b9234a3(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3027,7 +3048,7 @@ quire_event *_wrap_quire_job_poll_native_580aa55c83830d02(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_wait_native_580aa55c83830d02(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_wait_native_3610cb529b9234a3(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3044,7 +3065,7 @@ int _wrap_quire_job_wait_native_580aa55c83830d02(quire_job *_swig_go_0, long lon
 }
 
 
-int _wrap_quire_job_cancel_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_cancel_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3059,7 +3080,7 @@ int _wrap_quire_job_cancel_native_580aa55c83830d02(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_free_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_free_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3074,7 +3095,7 @@ int _wrap_quire_job_free_native_580aa55c83830d02(quire_job *_swig_go_0, quire_er
 }
 
 
-int _wrap_quire_job_pause_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_pause_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3089,7 +3110,7 @@ int _wrap_quire_job_pause_native_580aa55c83830d02(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_resume_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_resume_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3104,7 +3125,7 @@ int _wrap_quire_job_resume_native_580aa55c83830d02(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_set_priority_native_580aa55c83830d02(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_set_priority_native_3610cb529b9234a3(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3121,7 +3142,7 @@ int _wrap_quire_job_set_priority_native_580aa55c83830d02(quire_job *_swig_go_0, 
 }
 
 
-int _wrap_quire_job_rewind_native_580aa55c83830d02(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_rewind_native_3610cb529b9234a3(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3138,7 +3159,7 @@ int _wrap_quire_job_rewind_native_580aa55c83830d02(quire_job *_swig_go_0, int _s
 }
 
 
-quire_job *_wrap_quire_job_fork_native_580aa55c83830d02(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_fork_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3155,7 +3176,7 @@ quire_job *_wrap_quire_job_fork_native_580aa55c83830d02(quire_job *_swig_go_0, q
 }
 
 
-long long _wrap_quire_job_id_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_id_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3170,7 +3191,7 @@ long long _wrap_quire_job_id_native_580aa55c83830d02(quire_job *_swig_go_0, quir
 }
 
 
-int _wrap_quire_job_state_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_state_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3185,7 +3206,7 @@ int _wrap_quire_job_state_native_580aa55c83830d02(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_finish_reason_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_finish_reason_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3200,7 +3221,7 @@ int _wrap_quire_job_finish_reason_native_580aa55c83830d02(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_stop_token_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_stop_token_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3215,7 +3236,7 @@ int _wrap_quire_job_stop_token_native_580aa55c83830d02(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_stop_text_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_stop_text_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3234,7 +3255,7 @@ long long _wrap_quire_job_stop_text_native_580aa55c83830d02(quire_job *_swig_go_
 }
 
 
-int _wrap_quire_job_error_code_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_error_code_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3249,7 +3270,7 @@ int _wrap_quire_job_error_code_native_580aa55c83830d02(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_explain_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_explain_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3268,7 +3289,7 @@ long long _wrap_quire_job_explain_native_580aa55c83830d02(quire_job *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_prompt_tokens_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3283,7 +3304,7 @@ long long _wrap_quire_job_prompt_tokens_native_580aa55c83830d02(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_cached_tokens_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3298,7 +3319,7 @@ long long _wrap_quire_job_cached_tokens_native_580aa55c83830d02(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_new_tokens_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_new_tokens_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3313,7 +3334,7 @@ long long _wrap_quire_job_new_tokens_native_580aa55c83830d02(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_preemptions_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_preemptions_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3328,7 +3349,7 @@ long long _wrap_quire_job_preemptions_native_580aa55c83830d02(quire_job *_swig_g
 }
 
 
-long long _wrap_quire_job_time_queued_ns_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3343,7 +3364,7 @@ long long _wrap_quire_job_time_queued_ns_native_580aa55c83830d02(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_prefill_ns_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3358,7 +3379,7 @@ long long _wrap_quire_job_time_prefill_ns_native_580aa55c83830d02(quire_job *_sw
 }
 
 
-long long _wrap_quire_job_time_generate_ns_native_580aa55c83830d02(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3373,7 +3394,7 @@ long long _wrap_quire_job_time_generate_ns_native_580aa55c83830d02(quire_job *_s
 }
 
 
-long long _wrap_quire_job_scores_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_scores_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3392,7 +3413,7 @@ long long _wrap_quire_job_scores_native_580aa55c83830d02(quire_job *_swig_go_0, 
 }
 
 
-long long _wrap_quire_job_raw_logits_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_raw_logits_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3411,7 +3432,7 @@ long long _wrap_quire_job_raw_logits_native_580aa55c83830d02(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_embedding_native_580aa55c83830d02(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_embedding_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3430,7 +3451,7 @@ long long _wrap_quire_job_embedding_native_580aa55c83830d02(quire_job *_swig_go_
 }
 
 
-quire_queue *_wrap_quire_queue_create_native_580aa55c83830d02(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_queue_create_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -3445,7 +3466,7 @@ quire_queue *_wrap_quire_queue_create_native_580aa55c83830d02(quire_runtime *_sw
 }
 
 
-quire_event *_wrap_quire_queue_wait_native_580aa55c83830d02(quire_queue *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+quire_event *_wrap_quire_queue_wait_native_3610cb529b9234a3(quire_queue *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3462,7 +3483,28 @@ quire_event *_wrap_quire_queue_wait_native_580aa55c83830d02(quire_queue *_swig_g
 }
 
 
-int _wrap_quire_queue_fd_native_580aa55c83830d02(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_queue_drain_native_3610cb529b9234a3(quire_queue *_swig_go_0, long long _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_queue *arg1 = (quire_queue *) 0 ;
+  int64_t arg2 ;
+  quire_event **arg3 = (quire_event **) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_queue *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_event * *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_queue_drain(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_queue_fd_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3477,7 +3519,7 @@ int _wrap_quire_queue_fd_native_580aa55c83830d02(quire_queue *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_queue_close_native_580aa55c83830d02(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_close_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3492,7 +3534,7 @@ int _wrap_quire_queue_close_native_580aa55c83830d02(quire_queue *_swig_go_0, qui
 }
 
 
-int _wrap_quire_queue_free_native_580aa55c83830d02(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_free_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3507,7 +3549,7 @@ int _wrap_quire_queue_free_native_580aa55c83830d02(quire_queue *_swig_go_0, quir
 }
 
 
-int _wrap_quire_event_type_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_type_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3522,7 +3564,7 @@ int _wrap_quire_event_type_native_580aa55c83830d02(quire_event *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_event_user_data_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_user_data_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -3537,7 +3579,7 @@ long long _wrap_quire_event_user_data_native_580aa55c83830d02(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_job_id_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_job_id_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3552,7 +3594,7 @@ long long _wrap_quire_event_job_id_native_580aa55c83830d02(quire_event *_swig_go
 }
 
 
-_gostring_ _wrap_quire_event_text_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_text_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3574,7 +3616,7 @@ _gostring_ _wrap_quire_event_text_native_580aa55c83830d02(quire_event *_swig_go_
 }
 
 
-long long _wrap_quire_event_tokens_native_580aa55c83830d02(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_tokens_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3593,7 +3635,7 @@ long long _wrap_quire_event_tokens_native_580aa55c83830d02(quire_event *_swig_go
 }
 
 
-long long _wrap_quire_event_log_probs_native_580aa55c83830d02(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_log_probs_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3612,7 +3654,7 @@ long long _wrap_quire_event_log_probs_native_580aa55c83830d02(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_top_tokens_native_580aa55c83830d02(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_tokens_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3631,7 +3673,7 @@ long long _wrap_quire_event_top_tokens_native_580aa55c83830d02(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_top_log_probs_native_580aa55c83830d02(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3650,7 +3692,7 @@ long long _wrap_quire_event_top_log_probs_native_580aa55c83830d02(quire_event *_
 }
 
 
-long long _wrap_quire_event_prefill_done_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prefill_done_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3665,7 +3707,7 @@ long long _wrap_quire_event_prefill_done_native_580aa55c83830d02(quire_event *_s
 }
 
 
-long long _wrap_quire_event_prefill_total_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prefill_total_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3680,7 +3722,7 @@ long long _wrap_quire_event_prefill_total_native_580aa55c83830d02(quire_event *_
 }
 
 
-int _wrap_quire_event_finish_reason_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_finish_reason_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3695,7 +3737,7 @@ int _wrap_quire_event_finish_reason_native_580aa55c83830d02(quire_event *_swig_g
 }
 
 
-int _wrap_quire_event_error_code_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_error_code_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3710,7 +3752,7 @@ int _wrap_quire_event_error_code_native_580aa55c83830d02(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_error_message_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_error_message_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3732,7 +3774,7 @@ _gostring_ _wrap_quire_event_error_message_native_580aa55c83830d02(quire_event *
 }
 
 
-int _wrap_quire_event_free_native_580aa55c83830d02(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_free_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3747,7 +3789,7 @@ int _wrap_quire_event_free_native_580aa55c83830d02(quire_event *_swig_go_0, quir
 }
 
 
-quire_cancel *_wrap_quire_cancel_create_native_580aa55c83830d02(quire_error **_swig_go_0) {
+quire_cancel *_wrap_quire_cancel_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cancel *result = 0 ;
   quire_cancel *_swig_go_result;
@@ -3760,7 +3802,7 @@ quire_cancel *_wrap_quire_cancel_create_native_580aa55c83830d02(quire_error **_s
 }
 
 
-int _wrap_quire_cancel_trigger_native_580aa55c83830d02(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_trigger_native_3610cb529b9234a3(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3775,7 +3817,7 @@ int _wrap_quire_cancel_trigger_native_580aa55c83830d02(quire_cancel *_swig_go_0,
 }
 
 
-int _wrap_quire_cancel_is_triggered_native_580aa55c83830d02(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_is_triggered_native_3610cb529b9234a3(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3790,7 +3832,7 @@ int _wrap_quire_cancel_is_triggered_native_580aa55c83830d02(quire_cancel *_swig_
 }
 
 
-int _wrap_quire_cancel_free_native_580aa55c83830d02(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_free_native_3610cb529b9234a3(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3805,7 +3847,7 @@ int _wrap_quire_cancel_free_native_580aa55c83830d02(quire_cancel *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_diagnose_native_580aa55c83830d02(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_diagnose_native_3610cb529b9234a3(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;

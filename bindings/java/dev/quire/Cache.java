@@ -1,18 +1,93 @@
 package dev.quire;
 
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+
 /** The key/value cache of a model with the scheduler that batches its jobs. Any thread may use it at any time. */
 public final class Cache extends NativeHandle {
+  private static final int FOREVER = QuireNativeConstants.QUIRE_WAIT_FOREVER;
+
   Cache(long value) {
     super(value, QuireNative::quire_cache_free);
   }
 
   /** Hands a request over; everything that can be refused is refused here. */
   public Job submit(Request request) {
-    long filled = request.toNative();
-    try {
-      return with(cache -> new Job(QuireNative.quire_job_submit(cache, filled)));
-    } finally {
-      QuireNative.quire_job_request_free(filled);
-    }
+    return request.with(filled -> with(cache -> new Job(QuireNative.quire_job_submit(cache, filled))));
+  }
+
+  /**
+   * Hands over so many copies of a request, all or none: completions of one prompt, which is computed once. Their
+   * seeds count up from that of the request.
+   */
+  public List<Job> submitMany(Request request, int count) {
+    long[] jobs = new long[Math.max(0, count)];
+    request.with(filled -> with(cache -> QuireNative.quire_job_submit_many(cache, filled, jobs)));
+    return Arrays.stream(jobs).mapToObj(Job::new).toList();
+  }
+
+  /**
+   * Ends every job with QUIRE_ERROR_CLOSED and refuses what comes later. Waits for the step in progress, where a
+   * device hangs no longer than {@link CacheOptions#closeTimeout}. Events and figures can still be read.
+   */
+  public void shutdown() {
+    with(cache -> QuireNative.quire_cache_close(cache));
+  }
+
+  /** Tokens that one job may have, prompt and generated ones together. */
+  public long maxSeqLen() {
+    return with(cache -> QuireNative.quire_cache_max_seq_len(cache));
+  }
+
+  /** How many token ids jobs may use: the columns of {@link #logits}. */
+  public int vocabSize() {
+    return with(cache -> QuireNative.quire_cache_vocab_size(cache));
+  }
+
+  /** The figures of this moment. */
+  public Stats stats() {
+    return with(cache -> Stats.take(QuireNative.quire_cache_stats(cache)));
+  }
+
+  /** Counters and histograms in the Prometheus text format, with the name as the label "cache". */
+  public String metrics(String name) {
+    byte[] label = Utf8.bytes(name);
+    return with(cache -> Results.text(out -> QuireNative.quire_cache_metrics(cache, label, out)));
+  }
+
+  /** How many tokens of the request's prompt a job would find in the cache. Waits for one step at most. */
+  public long query(Request request, Duration timeout) {
+    return request.with(
+        filled -> with(cache -> QuireNative.quire_cache_query(cache, filled, timeout.toNanos())));
+  }
+
+  /**
+   * Keeps what the cache has of the request's prompt for so long, or until {@link #unpin} where that is zero. Waits
+   * as {@link #query} does. Returns a number that stands for the pin.
+   */
+  public long pin(Request request, Duration timeToLive, Duration timeout) {
+    return request.with(filled -> with(cache ->
+        QuireNative.quire_cache_pin(cache, filled, timeToLive.toNanos(), timeout.toNanos())));
+  }
+
+  /** Ends a pin; does nothing to one that is over. */
+  public void unpin(long pin) {
+    with(cache -> QuireNative.quire_cache_unpin(cache, pin));
+  }
+
+  /**
+   * How likely each token is after those before it, as natural logarithms. The tokens are cut into windows, 0 is
+   * one of all; the first value of each is NaN. Waits until it is done or `cancel` is triggered.
+   */
+  public float[] score(int[] tokens, long windowTokens, Cancel cancel) {
+    return with(cache -> cancel.with(value -> Results.floats(
+        out -> QuireNative.quire_cache_score(cache, tokens, windowTokens, FOREVER, value, out))));
+  }
+
+  /** The raw logits of one window, {@link #vocabSize} for what follows each token. Waits as {@link #score} does. */
+  public float[] logits(int[] tokens, Cancel cancel) {
+    return with(cache -> cancel.with(
+        value -> Results.floats(out -> QuireNative.quire_cache_logits(cache, tokens, FOREVER, value, out))));
   }
 }

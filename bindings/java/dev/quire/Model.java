@@ -1,9 +1,33 @@
 package dev.quire;
 
+import java.util.List;
+import java.util.OptionalInt;
+import java.util.stream.IntStream;
+
 /** A loaded model with its tokenizer; it never changes. Any thread may use it at any time. */
 public final class Model extends NativeHandle {
   Model(long value) {
     super(value, QuireNative::quire_model_free);
+  }
+
+  /** Takes the memory of a cache with every default and starts its scheduler. */
+  public Cache createCache() {
+    return createCache(new CacheOptions());
+  }
+
+  /** The same with room for so many tokens of all jobs together; 0 is one job of full length. */
+  public Cache createCache(long maxTokens) {
+    return createCache(new CacheOptions().maxTokens(maxTokens));
+  }
+
+  /** Takes the memory of a cache and starts its scheduler. */
+  public Cache createCache(CacheOptions options) {
+    return options.with(filled -> with(model -> new Cache(QuireNative.quire_cache_create(model, filled))));
+  }
+
+  /** How many bytes {@link #createCache} would take on the device of the model. */
+  public long cacheBytes(CacheOptions options) {
+    return options.with(filled -> with(model -> QuireNative.quire_cache_required_bytes(model, filled)));
   }
 
   /**
@@ -15,49 +39,65 @@ public final class Model extends NativeHandle {
    */
   public int[] encode(String text, boolean addSpecial, boolean parseSpecial) {
     byte[] bytes = Utf8.bytes(text);
-    return with(
-        model -> {
-          int[] tokens = new int[0];
-          while (true) {
-            int size = Math.toIntExact(QuireNative.quire_model_encode(
-                model, bytes, addSpecial ? 1 : 0, parseSpecial ? 1 : 0, tokens));
-            if (size <= tokens.length) {
-              return tokens;
-            }
-            tokens = new int[size];
-          }
-        });
+    int add = Settings.asInt(addSpecial);
+    int parse = Settings.asInt(parseSpecial);
+    return with(model -> Results.ints(out -> QuireNative.quire_model_encode(model, bytes, add, parse, out)));
   }
 
   /** Token ids to text. */
   public String decode(int[] tokens, boolean skipSpecial) {
-    return with(
-        model -> {
-          byte[] text = new byte[0];
-          while (true) {
-            int size =
-                Math.toIntExact(QuireNative.quire_model_decode(model, tokens, skipSpecial ? 1 : 0, text));
-            if (size <= text.length) {
-              return Utf8.string(text);
-            }
-            text = new byte[size];
-          }
-        });
+    int skip = Settings.asInt(skipSpecial);
+    return with(model -> Results.text(out -> QuireNative.quire_model_decode(model, tokens, skip, out)));
   }
 
-  /** Takes the memory of a cache with every default and starts its scheduler. */
-  public Cache createCache() {
-    return createCache(0);
+  /** The bytes that one token stands for; they may be a part of a character. */
+  public byte[] tokenBytes(int token) {
+    return with(model -> Results.bytes(out -> QuireNative.quire_model_token_bytes(model, token, out)));
   }
 
-  /** The same with room for so many tokens of all jobs together; 0 is one job of full length. */
-  public Cache createCache(long maxTokens) {
-    long options = QuireNative.quire_cache_options_create();
-    try {
-      QuireNative.quire_cache_options_set_max_tokens(options, maxTokens);
-      return with(model -> new Cache(QuireNative.quire_cache_create(model, options)));
-    } finally {
-      QuireNative.quire_cache_options_free(options);
-    }
+  /** The token that the tokenizer's file spells so, such as "<|im_end|>". */
+  public OptionalInt findToken(String text) {
+    byte[] bytes = Utf8.bytes(text);
+    return unlessNegative(with(model -> QuireNative.quire_model_find_token(model, bytes)));
+  }
+
+  public boolean isSpecial(int token) {
+    return with(model -> QuireNative.quire_model_is_special(model, token)) == 1;
+  }
+
+  /** The token of one of the QUIRE_TOKEN_* of {@link QuireNativeConstants}. */
+  public OptionalInt specialToken(int kind) {
+    return unlessNegative(with(model -> QuireNative.quire_model_special_token(model, kind)));
+  }
+
+  /** Every token that ends a text. */
+  public int[] eosTokens() {
+    return with(model -> Results.ints(out -> QuireNative.quire_model_eos_tokens(model, out)));
+  }
+
+  /** How many ids the tokenizer knows. */
+  public int tokenizerSize() {
+    return with(model -> QuireNative.quire_model_tokenizer_size(model));
+  }
+
+  /** What the model is; QUIRE_ERROR_UNSUPPORTED for one that is a tokenizer alone. */
+  public ModelInfo info() {
+    return with(ModelInfo::of);
+  }
+
+  /** What a step costs; QUIRE_ERROR_UNSUPPORTED where the weights were not loaded. */
+  public StepCost stepCost() {
+    return with(model -> new StepCost(QuireNative.quire_model_step_bytes(model),
+        QuireNative.quire_model_token_ops(model), QuireNative.quire_model_logit_ops(model)));
+  }
+
+  /** All tensors, in an order that does not change. */
+  public List<Tensor> tensors() {
+    return with(model -> IntStream.range(0, QuireNative.quire_model_num_tensors(model))
+        .mapToObj(tensor -> Tensor.of(model, tensor)).toList());
+  }
+
+  private static OptionalInt unlessNegative(int token) {
+    return token < 0 ? OptionalInt.empty() : OptionalInt.of(token);
   }
 }

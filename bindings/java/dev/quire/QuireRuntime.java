@@ -1,5 +1,8 @@
 package dev.quire;
 
+import java.util.List;
+import java.util.stream.IntStream;
+
 /** The devices that models are loaded on. Any thread may use it at any time. */
 public final class QuireRuntime extends NativeHandle {
   private QuireRuntime(long value) {
@@ -8,29 +11,87 @@ public final class QuireRuntime extends NativeHandle {
 
   /** A runtime with one thread per core. */
   public static QuireRuntime create() {
-    return create(0);
+    return create(new RuntimeOptions());
   }
 
   /** A runtime that computes with so many threads; 0 is one per core. */
   public static QuireRuntime create(int numThreads) {
+    return create(new RuntimeOptions().numThreads(numThreads));
+  }
+
+  public static QuireRuntime create(RuntimeOptions options) {
     NativeLibrary.load();
-    long options = QuireNative.quire_runtime_options_create();
-    try {
-      QuireNative.quire_runtime_options_set_num_threads(options, numThreads);
-      return new QuireRuntime(QuireNative.quire_runtime_create(options));
-    } finally {
-      QuireNative.quire_runtime_options_free(options);
-    }
+    return options.with(filled -> new QuireRuntime(QuireNative.quire_runtime_create(filled)));
+  }
+
+  /** Loads a model directory with every default. */
+  public Model loadModel(String path) {
+    return loadModel(path, new ModelOptions());
   }
 
   /** Loads a model directory. */
-  public Model loadModel(String path) {
-    long options = QuireNative.quire_model_options_create();
-    try {
-      QuireNative.quire_model_options_set_path(options, Utf8.bytes(path));
-      return with(runtime -> new Model(QuireNative.quire_model_load(runtime, options)));
-    } finally {
-      QuireNative.quire_model_options_free(options);
-    }
+  public Model loadModel(String path, ModelOptions options) {
+    return options.withPath(
+        path, filled -> with(runtime -> new Model(QuireNative.quire_model_load(runtime, filled))));
+  }
+
+  /**
+   * What a model directory and a cache will take, before a weight is read. Fails as a load does, and with
+   * QUIRE_ERROR_OUT_OF_MEMORY where a split over several devices, automatic or by bytes, does not go.
+   */
+  public Plan plan(String path, ModelOptions model, CacheOptions cache) {
+    return model.withPath(path, filledModel -> cache.with(filledCache -> with(runtime -> Plan.of(
+        Results.text(out -> QuireNative.quire_plan(runtime, filledModel, filledCache, out))))));
+  }
+
+  /** An empty queue for jobs of caches of this runtime. */
+  public EventQueue createQueue() {
+    return with(runtime -> new EventQueue(QuireNative.quire_queue_create(runtime)));
+  }
+
+  /** All devices, those that cannot be used included, in an order that does not change. */
+  public List<Device> devices() {
+    return with(runtime -> IntStream.range(0, QuireNative.quire_runtime_num_devices(runtime))
+        .mapToObj(device -> new Device(
+            Results.text(out -> QuireNative.quire_runtime_device_name(runtime, device, out)),
+            Results.text(out -> QuireNative.quire_runtime_device_description(runtime, device, out)),
+            Results.text(out -> QuireNative.quire_runtime_device_refusal(runtime, device, out)),
+            QuireNative.quire_runtime_device_memory_bytes(runtime, device),
+            QuireNative.quire_runtime_device_free_bytes(runtime, device)))
+        .toList());
+  }
+
+  /**
+   * Measures how many bytes per second a device, by its place in {@link #devices}, reads from a buffer of so many
+   * bytes. Takes some tenths of a second.
+   */
+  public long measureReadRate(int device, long workingSetBytes) {
+    return with(runtime -> QuireNative.quire_runtime_measure_read_rate(runtime, device, workingSetBytes));
+  }
+
+  /** Measures how many multiplications and additions per second a device does. */
+  public long measureOpRate(int device) {
+    return with(runtime -> QuireNative.quire_runtime_measure_op_rate(runtime, device));
+  }
+
+  /** What this machine offers and what the library found, for a person. */
+  public static String diagnose() {
+    return diagnose(QuireNativeConstants.QUIRE_DIAGNOSE_TEXT);
+  }
+
+  /** The same as one JSON object. */
+  public static String diagnoseAsJson() {
+    return diagnose(QuireNativeConstants.QUIRE_DIAGNOSE_JSON);
+  }
+
+  private static String diagnose(int format) {
+    NativeLibrary.load();
+    return Results.text(out -> QuireNative.quire_diagnose(format, out));
+  }
+
+  /** The version of the library that is loaded, such as "0.1.0". */
+  public static String libraryVersion() {
+    NativeLibrary.load();
+    return Utf8.string(QuireNative.quire_version_string());
   }
 }

@@ -1,0 +1,142 @@
+using System;
+using System.Linq;
+using System.Threading;
+using Quire.Native;
+
+namespace Quire
+{
+    /// <summary>The key/value cache of a model with the scheduler that batches its jobs. Any thread may use it at
+    /// any time.</summary>
+    public sealed unsafe class Cache : IDisposable
+    {
+        private readonly CacheHandle handle;
+
+        internal Cache(CacheHandle handle)
+        {
+            this.handle = handle;
+        }
+
+        /// <summary>Hands a request over; everything that can be refused is refused here.</summary>
+        public Job Submit(Request request)
+        {
+            using (JobRequestHandle filled = request.ToNative())
+            {
+                return new Job(new JobHandle(
+                    Call.Get((out IntPtr e) => QuireNative.quire_job_submit(handle, filled, out e))));
+            }
+        }
+
+        /// <summary>Hands over so many copies of a request, all or none: completions of one prompt, which is
+        /// computed once. Their seeds count up from that of the request.</summary>
+        public Job[] SubmitMany(Request request, int count)
+        {
+            var jobs = new IntPtr[Math.Max(0, count)];
+            using (JobRequestHandle filled = request.ToNative())
+            using (var pinned = new Pinned(jobs))
+            {
+                Call.Get((out IntPtr e) => QuireNative.quire_job_submit_many(handle, filled,
+                    (IntPtr*)pinned.Address, pinned.Length, out e));
+            }
+            return jobs.Select(job => new Job(new JobHandle(job))).ToArray();
+        }
+
+        /// <summary>Ends every job with ErrorCode.Closed and refuses what comes later. Waits for the step in
+        /// progress, where a device hangs no longer than CacheOptions.CloseTimeout. Events and figures can still be
+        /// read.</summary>
+        public void Shutdown()
+        {
+            Call.Get((out IntPtr e) => QuireNative.quire_cache_close(handle, out e));
+        }
+
+        /// <summary>Tokens that one job may have, prompt and generated ones together.</summary>
+        public long MaxSeqLen
+        {
+            get { return Call.Get((out IntPtr e) => QuireNative.quire_cache_max_seq_len(handle, out e)); }
+        }
+
+        /// <summary>How many token ids jobs may use: the columns of Logits.</summary>
+        public int VocabSize
+        {
+            get { return Call.Get((out IntPtr e) => QuireNative.quire_cache_vocab_size(handle, out e)); }
+        }
+
+        /// <summary>The figures of this moment.</summary>
+        public Stats Stats()
+        {
+            return Quire.Stats.Take(Call.Get((out IntPtr e) => QuireNative.quire_cache_stats(handle, out e)));
+        }
+
+        /// <summary>Counters and histograms in the Prometheus text format, with the name as the label
+        /// "cache".</summary>
+        public string Metrics(string name)
+        {
+            using (var label = new Pinned(Utf8.Bytes(name)))
+            {
+                return Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
+                    QuireNative.quire_cache_metrics(handle, (byte*)label.Address, label.Length, (byte*)text, size,
+                        out e));
+            }
+        }
+
+        /// <summary>How many tokens of the request's prompt a job would find in the cache. Waits for one step at
+        /// most, up to the timeout; Timeout.InfiniteTimeSpan does not pass.</summary>
+        public long Query(Request request, TimeSpan timeout)
+        {
+            using (JobRequestHandle filled = request.ToNative())
+            {
+                return Call.Get((out IntPtr e) =>
+                    QuireNative.quire_cache_query(handle, filled, Call.Nanoseconds(timeout), out e));
+            }
+        }
+
+        /// <summary>Keeps what the cache has of the request's prompt for so long, or until Unpin where that is zero.
+        /// Waits as Query does. Returns a number that stands for the pin.</summary>
+        public long Pin(Request request, TimeSpan timeToLive, TimeSpan timeout)
+        {
+            using (JobRequestHandle filled = request.ToNative())
+            {
+                return Call.Get((out IntPtr e) => QuireNative.quire_cache_pin(handle, filled,
+                    Call.Nanoseconds(timeToLive), Call.Nanoseconds(timeout), out e));
+            }
+        }
+
+        /// <summary>Ends a pin; does nothing to one that is over.</summary>
+        public void Unpin(long pin)
+        {
+            Call.Get((out IntPtr e) => QuireNative.quire_cache_unpin(handle, pin, out e));
+        }
+
+        /// <summary>How likely each token is after those before it, as natural logarithms. The tokens are cut into
+        /// windows, 0 is one of all; the first value of each is NaN. The token ends the wait.</summary>
+        public float[] Score(int[] tokens, long windowTokens = 0,
+            CancellationToken cancel = default(CancellationToken))
+        {
+            using (var source = new Pinned(tokens))
+            using (var ending = new Cancel(cancel))
+            {
+                return ending.During(value => Call.Fetch<float>((void* scores, UIntPtr size, out IntPtr e) =>
+                    QuireNative.quire_cache_score(handle, (int*)source.Address, source.Length, windowTokens,
+                        QuireNative.QUIRE_WAIT_FOREVER, value, (float*)scores, size, out e)));
+            }
+        }
+
+        /// <summary>The raw logits of one window, VocabSize for what follows each token. The token ends the
+        /// wait.</summary>
+        public float[] Logits(int[] tokens, CancellationToken cancel = default(CancellationToken))
+        {
+            using (var source = new Pinned(tokens))
+            using (var ending = new Cancel(cancel))
+            {
+                return ending.During(value => Call.Fetch<float>((void* logits, UIntPtr size, out IntPtr e) =>
+                    QuireNative.quire_cache_logits(handle, (int*)source.Address, source.Length,
+                        QuireNative.QUIRE_WAIT_FOREVER, value, (float*)logits, size, out e)));
+            }
+        }
+
+        /// <summary>Frees the cache; its jobs run on.</summary>
+        public void Dispose()
+        {
+            handle.Dispose();
+        }
+    }
+}

@@ -1,0 +1,103 @@
+using System;
+using System.Runtime.InteropServices;
+
+namespace Quire.Native
+{
+    internal delegate T Caller<T>(out IntPtr error);
+    internal unsafe delegate int TextSetter(byte* text, UIntPtr length, out IntPtr error);
+    internal unsafe delegate int TokenSetter(int* tokens, UIntPtr length, out IntPtr error);
+    internal unsafe delegate long Fetcher(void* values, UIntPtr capacity, out IntPtr error);
+
+    /// <summary>An array that stays in its place for the calls that read or write it.</summary>
+    internal sealed unsafe class Pinned : IDisposable
+    {
+        private GCHandle pin;
+
+        public UIntPtr Length { get; private set; }
+        public void* Address { get { return (void*)pin.AddrOfPinnedObject(); } }
+
+        public Pinned(Array array)
+        {
+            pin = GCHandle.Alloc(array, GCHandleType.Pinned);
+            Length = (UIntPtr)array.Length;
+        }
+
+        public void Dispose()
+        {
+            pin.Free();
+        }
+    }
+
+    /// <summary>Native calls whose error object is thrown.</summary>
+    internal static unsafe class Call
+    {
+        public static T Get<T>(Caller<T> call)
+        {
+            IntPtr error;
+            T result = call(out error);
+            QuireException.ThrowIf(error);
+            return result;
+        }
+
+        /// <summary>A setter, where there is something to set.</summary>
+        public static void Set<T>(T? value, Func<T, Caller<int>> setter) where T : struct
+        {
+            if (value.HasValue) Get(setter(value.Value));
+        }
+
+        public static void SetText(string text, TextSetter setter)
+        {
+            if (text == null) return;
+            using (var bytes = new Pinned(Utf8.Bytes(text)))
+            {
+                Get((out IntPtr e) => setter((byte*)bytes.Address, bytes.Length, out e));
+            }
+        }
+
+        public static void SetTokens(int[] tokens, TokenSetter setter)
+        {
+            if (tokens == null) return;
+            using (var pinned = new Pinned(tokens))
+            {
+                Get((out IntPtr e) => setter((int*)pinned.Address, pinned.Length, out e));
+            }
+        }
+
+        /// <summary>Fetches a result whose size the library tells: asks for it, makes room, and asks again where it
+        /// grew meanwhile.</summary>
+        public static T[] Fetch<T>(Fetcher call) where T : struct
+        {
+            var values = new T[0];
+            while (true)
+            {
+                long size;
+                using (var pinned = new Pinned(values))
+                {
+                    size = Get((out IntPtr e) => call(pinned.Address, pinned.Length, out e));
+                }
+                if (size <= values.Length)
+                {
+                    Array.Resize(ref values, checked((int)size));
+                    return values;
+                }
+                values = new T[size];
+            }
+        }
+
+        public static string FetchText(Fetcher call)
+        {
+            return System.Text.Encoding.UTF8.GetString(Fetch<byte>(call));
+        }
+
+        /// <summary>Nanoseconds, of which a TimeSpan has hundreds; a negative time is a wait without limit.</summary>
+        public static long Nanoseconds(TimeSpan time)
+        {
+            return checked(time.Ticks * 100);
+        }
+
+        public static TimeSpan FromNanoseconds(long nanoseconds)
+        {
+            return TimeSpan.FromTicks(nanoseconds / 100);
+        }
+    }
+}

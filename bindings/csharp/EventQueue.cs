@@ -1,0 +1,81 @@
+using System;
+using System.Collections.Generic;
+using System.Threading;
+using Quire.Native;
+
+namespace Quire
+{
+    /// <summary>One stream of the events of many jobs, those whose Request.Queue it is: a service waits in one place
+    /// and tells its jobs apart by Event.UserData or Event.JobId. Any thread may use it at any time; each event is
+    /// given to one of those that wait. It keeps no job alive.</summary>
+    public sealed unsafe class EventQueue : IDisposable
+    {
+        internal QueueHandle Handle { get; private set; }
+
+        internal EventQueue(QueueHandle handle)
+        {
+            Handle = handle;
+        }
+
+        /// <summary>Takes the next event. The failure of a job is its Event.Error; what is thrown is of the queue
+        /// itself: ErrorCode.Closed once it is shut down and nothing is left in it. The token ends the
+        /// wait.</summary>
+        public Event Next(CancellationToken cancel = default(CancellationToken))
+        {
+            while (true)
+            {
+                cancel.ThrowIfCancellationRequested();
+                IntPtr taken = Call.Get((out IntPtr e) =>
+                    QuireNative.quire_queue_wait(Handle, Job.WaitSliceNanoseconds, out e));
+                if (taken != IntPtr.Zero) return Event.Take(taken);
+            }
+        }
+
+        /// <summary>Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as
+        /// Next.</summary>
+        public IList<Event> Drain(int maxEvents, CancellationToken cancel = default(CancellationToken))
+        {
+            var taken = new IntPtr[Math.Max(0, maxEvents)];
+            long count = 0;
+            using (var pinned = new Pinned(taken))
+            {
+                while (count == 0)
+                {
+                    cancel.ThrowIfCancellationRequested();
+                    count = Call.Get((out IntPtr e) => QuireNative.quire_queue_drain(Handle,
+                        Job.WaitSliceNanoseconds, (IntPtr*)pinned.Address, pinned.Length, out e));
+                }
+            }
+            return Take(taken, (int)count);
+        }
+
+        /// <summary>Copies events and frees all of them, also where one cannot be read.</summary>
+        private static IList<Event> Take(IntPtr[] taken, int count)
+        {
+            var events = new List<Event>(count);
+            int next = 0;
+            try
+            {
+                while (next < count) events.Add(Event.Take(taken[next++]));
+            }
+            finally
+            {
+                while (next < count) Event.Free(taken[next++]);
+            }
+            return events;
+        }
+
+        /// <summary>Wakes all that wait. Events in the queue can still be taken; later ones stay with their jobs,
+        /// which run on.</summary>
+        public void Shutdown()
+        {
+            Call.Get((out IntPtr e) => QuireNative.quire_queue_close(Handle, out e));
+        }
+
+        /// <summary>Shuts the queue down and frees it.</summary>
+        public void Dispose()
+        {
+            Handle.Dispose();
+        }
+    }
+}

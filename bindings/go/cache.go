@@ -1,0 +1,165 @@
+package quire
+
+import (
+	"context"
+	"time"
+
+	"quire.dev/quire/internal/native"
+)
+
+// Cache is the key/value cache of a model with the scheduler that batches its jobs.
+type Cache struct{ handle *handle[native.CacheHandle] }
+
+// NewCache takes the memory and starts the scheduler.
+func (m *Model) NewCache(options CacheOptions) (*Cache, error) {
+	owned, err := options.native()
+	if err != nil {
+		return nil, err
+	}
+	defer owned.close()
+	created, err := with(m.handle, func(model native.ModelHandle, e *native.ErrorHandle) native.CacheHandle {
+		return native.Quire_cache_create(model, owned.get(), e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Cache{own(created, native.Quire_cache_free)}, nil
+}
+
+// CacheBytes is how much memory NewCache would take on the device of the model.
+func (m *Model) CacheBytes(options CacheOptions) (int64, error) {
+	owned, err := options.native()
+	if err != nil {
+		return 0, err
+	}
+	defer owned.close()
+	return with(m.handle, func(model native.ModelHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_cache_required_bytes(model, owned.get(), e)
+	})
+}
+
+// Close frees the cache; its jobs run on.
+func (c *Cache) Close() error { return c.handle.close() }
+
+// Shutdown ends every job with Closed and refuses what comes later. It waits for the step in progress, where a
+// device hangs no longer than CloseTimeout. Events and figures can still be read.
+func (c *Cache) Shutdown() error {
+	_, err := with(c.handle, native.Quire_cache_close)
+	return err
+}
+
+// Submit hands a request to the cache. Everything that can be refused is refused here.
+func (c *Cache) Submit(request Request) (*Job, error) {
+	filled, err := request.native()
+	if err != nil {
+		return nil, err
+	}
+	defer filled.close()
+	submitted, err := with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) native.JobHandle {
+		return native.Quire_job_submit(cache, filled.get(), e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newJob(submitted), nil
+}
+
+// SubmitMany hands over n copies of a request, all or none: completions of one prompt, which is computed once.
+// Their seeds count up from that of the request.
+func (c *Cache) SubmitMany(request Request, n int) ([]*Job, error) {
+	filled, err := request.native()
+	if err != nil {
+		return nil, err
+	}
+	defer filled.close()
+	var submitted []native.JobHandle
+	if n > 0 {
+		submitted = make([]native.JobHandle, n)
+	}
+	if _, err := with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_job_submit_many(cache, filled.get(), submitted, e)
+	}); err != nil {
+		return nil, err
+	}
+	jobs := make([]*Job, n)
+	for i := range jobs {
+		jobs[i] = newJob(submitted[i])
+	}
+	return jobs, nil
+}
+
+// MaxSeqLen is how many tokens one job may have, prompt and generated ones together.
+func (c *Cache) MaxSeqLen() (int64, error) { return with(c.handle, native.Quire_cache_max_seq_len) }
+
+// VocabSize is how many token ids jobs may use: the columns of Logits.
+func (c *Cache) VocabSize() (int, error) {
+	size, err := with(c.handle, native.Quire_cache_vocab_size)
+	return int(size), err
+}
+
+// Metrics are counters and histograms in the Prometheus text format, with name as the label "cache".
+func (c *Cache) Metrics(name string) (string, error) {
+	text, err := measuredWith(c.handle, func(cache native.CacheHandle, out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_cache_metrics(cache, name, out, e)
+	})
+	return string(text), err
+}
+
+// Query tells how many tokens of the request's prompt a job would find in the cache. It waits for one step at
+// most, up to the timeout; a negative one does not pass.
+func (c *Cache) Query(request Request, timeout time.Duration) (int64, error) {
+	filled, err := request.native()
+	if err != nil {
+		return 0, err
+	}
+	defer filled.close()
+	return with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_cache_query(cache, filled.get(), int64(timeout), e)
+	})
+}
+
+// Pin stands for pages that a cache keeps.
+type Pin int64
+
+// Pin keeps what the cache has of the request's prompt for as long as timeToLive, or until Unpin where that is 0.
+// It waits as Query does.
+func (c *Cache) Pin(request Request, timeToLive, timeout time.Duration) (Pin, error) {
+	filled, err := request.native()
+	if err != nil {
+		return 0, err
+	}
+	defer filled.close()
+	pin, err := with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_cache_pin(cache, filled.get(), int64(timeToLive), int64(timeout), e)
+	})
+	return Pin(pin), err
+}
+
+// Unpin ends a pin; it does nothing to one that is over.
+func (c *Cache) Unpin(pin Pin) error {
+	_, err := with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_cache_unpin(cache, int64(pin), e)
+	})
+	return err
+}
+
+var forever = int64(native.QUIRE_WAIT_FOREVER)
+
+// Score tells how likely each token is after those before it, as natural logarithms. The tokens are cut into
+// windows of windowTokens, 0 is one of all; the first value of each is NaN. The context ends the wait.
+func (c *Cache) Score(ctx context.Context, tokens []int32, windowTokens int64) ([]float32, error) {
+	return cancellable(ctx, func(cancel native.CancelHandle) ([]float32, error) {
+		return measuredWith(c.handle, func(cache native.CacheHandle, out []float32, e *native.ErrorHandle) int64 {
+			return native.Quire_cache_score(cache, tokens, windowTokens, forever, cancel, out, e)
+		})
+	})
+}
+
+// Logits are the raw logits of one window, VocabSize for what follows each token. The context ends the wait.
+func (c *Cache) Logits(ctx context.Context, tokens []int32) ([]float32, error) {
+	return cancellable(ctx, func(cancel native.CancelHandle) ([]float32, error) {
+		return measuredWith(c.handle, func(cache native.CacheHandle, out []float32, e *native.ErrorHandle) int64 {
+			return native.Quire_cache_logits(cache, tokens, forever, cancel, out, e)
+		})
+	})
+}

@@ -1,0 +1,42 @@
+package quire
+
+import (
+	"context"
+	"errors"
+
+	"quire.dev/quire/internal/native"
+)
+
+// cancellable makes a native call that waits, and ends it with the context.
+func cancellable[T any](ctx context.Context, function func(cancel native.CancelHandle) (T, error)) (T, error) {
+	if err := ctx.Err(); err != nil {
+		var none T
+		return none, err
+	}
+	if ctx.Done() == nil {
+		return function(0)
+	}
+	created, err := call(native.Quire_cancel_create)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	owned := own(created, native.Quire_cancel_free)
+	defer owned.close()
+	over, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-ctx.Done():
+			_, _ = with(owned, native.Quire_cancel_trigger)
+		case <-over:
+		}
+	}()
+	result, err := function(owned.get())
+	close(over)
+	<-watched
+	if errors.Is(err, Cancelled) && ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return result, err
+}

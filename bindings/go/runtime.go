@@ -1,0 +1,101 @@
+package quire
+
+import "quire.dev/quire/internal/native"
+
+// RuntimeOptions are the settings of a Runtime; the zero value takes every default.
+type RuntimeOptions struct {
+	NumThreads   int    // threads that compute; 0 is one per core
+	Device       string // "cpu", "cuda:0"; empty is the CPU
+	MemoryBudget int64  // bytes of host memory that all models and caches may take; 0 is no budget
+}
+
+// Runtime holds the devices that models are loaded on.
+type Runtime struct{ handle *handle[native.RuntimeHandle] }
+
+// NewRuntime makes a runtime; it fails with Version where the library does not fit this package.
+func NewRuntime(options RuntimeOptions) (*Runtime, error) {
+	if _, err := call(func(e *native.ErrorHandle) int32 {
+		return native.Quire_abi_check(native.QUIRE_ABI_MAJOR, native.QUIRE_ABI_MINOR, e)
+	}); err != nil {
+		return nil, err
+	}
+	owned, err := filled(native.Quire_runtime_options_create, native.Quire_runtime_options_free,
+		func(s *settings[native.RuntimeOptionsHandle]) {
+			s.int(native.Quire_runtime_options_set_num_threads, options.NumThreads)
+			s.text(native.Quire_runtime_options_set_device, options.Device)
+			s.int64(native.Quire_runtime_options_set_memory_budget, options.MemoryBudget)
+		})
+	if err != nil {
+		return nil, err
+	}
+	defer owned.close()
+	created, err := with(owned, native.Quire_runtime_create)
+	if err != nil {
+		return nil, err
+	}
+	return &Runtime{own(created, native.Quire_runtime_free)}, nil
+}
+
+// Close frees the runtime; models made with it stay usable.
+func (r *Runtime) Close() error { return r.handle.close() }
+
+// Device is what a runtime knows of one device.
+type Device struct {
+	Name        string // by which options choose it
+	Description string // model, instruction sets or compute capability
+	Refusal     string // why it cannot be used; empty where it can
+	MemoryBytes int64
+	FreeBytes   int64 // at this moment
+}
+
+// Devices tells all devices, those that cannot be used included, in an order that does not change.
+func (r *Runtime) Devices() ([]Device, error) {
+	var devices []Device
+	err := read(r.handle, func(f *figures[native.RuntimeHandle]) {
+		for i, n := int32(0), get(f, native.Quire_runtime_num_devices); i < n && f.err == nil; i++ {
+			devices = append(devices, Device{
+				Name:        getText(f, indexed(native.Quire_runtime_device_name, i)),
+				Description: getText(f, indexed(native.Quire_runtime_device_description, i)),
+				Refusal:     getText(f, indexed(native.Quire_runtime_device_refusal, i)),
+				MemoryBytes: get(f, numbered(native.Quire_runtime_device_memory_bytes, i)),
+				FreeBytes:   get(f, numbered(native.Quire_runtime_device_free_bytes, i)),
+			})
+		}
+	})
+	return devices, err
+}
+
+// MeasureReadRate measures how many bytes per second a device, by its place in Devices, reads from a buffer of
+// so many bytes. It takes some tenths of a second.
+func (r *Runtime) MeasureReadRate(device int, workingSetBytes int64) (int64, error) {
+	return with(r.handle, func(runtime native.RuntimeHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_runtime_measure_read_rate(runtime, narrow(device), workingSetBytes, e)
+	})
+}
+
+// MeasureOpRate measures how many multiplications and additions per second a device does.
+func (r *Runtime) MeasureOpRate(device int) (int64, error) {
+	return with(r.handle, func(runtime native.RuntimeHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_runtime_measure_op_rate(runtime, narrow(device), e)
+	})
+}
+
+// DiagnoseFormat is a form of the report of Diagnose.
+type DiagnoseFormat int32
+
+// The forms of the C interface (quire/diagnose.h).
+const (
+	DiagnoseText = DiagnoseFormat(native.QUIRE_DIAGNOSE_TEXT)
+	DiagnoseJSON = DiagnoseFormat(native.QUIRE_DIAGNOSE_JSON)
+)
+
+// Diagnose reports what this machine offers and what the library found: the first thing to attach to a bug report.
+func Diagnose(format DiagnoseFormat) (string, error) {
+	text, err := measured(func(out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_diagnose(int32(format), out, e)
+	})
+	return string(text), err
+}
+
+// LibraryVersion is the version of the library that is loaded, such as "0.1.0".
+func LibraryVersion() string { return native.Quire_version_string() }

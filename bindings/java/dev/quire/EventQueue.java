@@ -1,0 +1,55 @@
+package dev.quire;
+
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * One stream of the events of many jobs, those whose {@link Request#queue} it is: a service waits in one place and
+ * tells its jobs apart by {@link Event#userData} or {@link Event#jobId}. Any thread may use it at any time; each
+ * event is given to one of those that wait. It keeps no job alive.
+ */
+public final class EventQueue extends NativeHandle {
+  EventQueue(long value) {
+    super(value, QuireNative::quire_queue_free);
+  }
+
+  /**
+   * Takes the next event; empty where the time passed. The failure of a job is its {@link Event#error}; what is
+   * thrown is of the queue itself: QUIRE_ERROR_CLOSED once it is shut down and nothing is left in it.
+   */
+  public Optional<Event> poll(Duration timeout) {
+    long event = with(queue -> QuireNative.quire_queue_wait(queue, timeout.toNanos()));
+    return event == 0 ? Optional.empty() : Optional.of(Event.take(event));
+  }
+
+  /** Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as {@link #poll}. */
+  public List<Event> drain(int maxEvents, Duration timeout) {
+    long[] taken = new long[Math.max(0, maxEvents)];
+    long count = with(queue -> QuireNative.quire_queue_drain(queue, timeout.toNanos(), taken));
+    return take(Arrays.copyOf(taken, (int) count));
+  }
+
+  /** Copies events and frees all of them, also where one cannot be read. */
+  private static List<Event> take(long[] taken) {
+    List<Event> events = new ArrayList<>(taken.length);
+    int next = 0;
+    try {
+      while (next < taken.length) {
+        events.add(Event.take(taken[next++]));
+      }
+    } finally {
+      while (next < taken.length) {
+        QuireNative.quire_event_free(taken[next++]);
+      }
+    }
+    return events;
+  }
+
+  /** Wakes all that wait. Events in the queue can still be taken; later ones stay with their jobs, which run on. */
+  public void shutdown() {
+    with(queue -> QuireNative.quire_queue_close(queue));
+  }
+}

@@ -1,0 +1,43 @@
+package dev.quire;
+
+import java.util.Arrays;
+import java.util.function.BiFunction;
+import java.util.function.IntFunction;
+import java.util.function.ToLongFunction;
+
+/** Fetches results whose size the library tells: asks for it, makes room, and asks again where it grew meanwhile. */
+final class Results {
+  private Results() {}
+
+  static String text(ToLongFunction<byte[]> call) {
+    return Utf8.string(bytes(call));
+  }
+
+  static byte[] bytes(ToLongFunction<byte[]> call) {
+    return fetch(byte[]::new, call, Arrays::copyOf);
+  }
+
+  static int[] ints(ToLongFunction<int[]> call) {
+    return fetch(int[]::new, call, Arrays::copyOf);
+  }
+
+  static long[] longs(ToLongFunction<long[]> call) {
+    return fetch(long[]::new, call, Arrays::copyOf);
+  }
+
+  static float[] floats(ToLongFunction<float[]> call) {
+    return fetch(float[]::new, call, Arrays::copyOf);
+  }
+
+  private static <A> A fetch(IntFunction<A> make, ToLongFunction<A> call, BiFunction<A, Integer, A> cut) {
+    int room = 0;
+    while (true) {
+      A out = make.apply(room);
+      int size = Math.toIntExact(call.applyAsLong(out));
+      if (size <= room) {
+        return size == room ? out : cut.apply(out, size);
+      }
+      room = size;
+    }
+  }
+}

@@ -1,0 +1,46 @@
+package dev.quire;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.LongConsumer;
+import java.util.function.LongFunction;
+import java.util.function.LongSupplier;
+import java.util.function.ObjLongConsumer;
+
+/** Settings, kept as calls that are made on a native object when it is used. Not for several threads at once. */
+abstract class Settings<S extends Settings<S>> {
+  private final List<LongConsumer> setters = new ArrayList<>();
+  private final LongSupplier create;
+  private final LongConsumer free;
+
+  Settings(LongSupplier create, LongConsumer free) {
+    this.create = create;
+    this.free = free;
+  }
+
+  @SuppressWarnings("unchecked")
+  final S set(LongConsumer setter) {
+    setters.add(setter);
+    return (S) this;
+  }
+
+  final S setText(String text, ObjLongConsumer<byte[]> setter) {
+    byte[] bytes = Utf8.bytes(text);
+    return set(target -> setter.accept(bytes, target));
+  }
+
+  /** Makes a native object for one call, fills it and frees it. */
+  final <T> T with(LongFunction<T> call) {
+    long filled = create.getAsLong();
+    try {
+      setters.forEach(setter -> setter.accept(filled));
+      return call.apply(filled);
+    } finally {
+      free.accept(filled);
+    }
+  }
+
+  static int asInt(boolean value) {
+    return value ? 1 : 0;
+  }
+}

@@ -1,0 +1,194 @@
+using System;
+using System.Collections.Generic;
+using System.Linq;
+using System.Threading;
+using Quire;
+using static Fixture;
+
+/// <summary>Options and plans: each arrives where it belongs, and what is refused is refused by its name.</summary>
+public static class OptionsTest
+{
+    public static int Main(string[] arguments)
+    {
+        return Fixture.Run(arguments, CacheOptionsAreRefusedByName, CacheOptionsArrive, QuotasHold, PinsKeepPages,
+            PlansTellBytesByKindAndDevice, AModelSplitByBytesTellsTheSameStory, ModelOptionsAreRefusedByName,
+            AScopeLoadsNoMoreThanItSays, ATokenEndsALoad);
+    }
+
+    private static CacheOptions Small()
+    {
+        return new CacheOptions { MaxTokens = 512, MaxChunkTokens = 32, MaxBatchSize = 4 };
+    }
+
+    private static void CacheOptionsAreRefusedByName(Fixture with)
+    {
+        TimeSpan negative = TimeSpan.FromTicks(-1);
+        var light = new NamespaceOptions { Weight = 0 };
+        var limited = new NamespaceOptions { Quotas = { { Quota.QueuedJobs, -1 } } };
+        var refused = new List<KeyValuePair<string, CacheOptions>>();
+        Action<string, CacheOptions> add = (name, options) =>
+            refused.Add(new KeyValuePair<string, CacheOptions>(name, options));
+        add("max_tokens", new CacheOptions { MaxTokens = -1 });
+        add("page_tokens", new CacheOptions { PageTokens = 5000 });
+        add("max_batch_size", new CacheOptions { MaxBatchSize = 0 });
+        add("max_chunk_tokens", new CacheOptions { MaxChunkTokens = 70000 });
+        add("max_seq_len", new CacheOptions { MaxSeqLen = -1 });
+        add("max_queue", new CacheOptions { MaxQueue = 0 });
+        add("kv_format", new CacheOptions { KvFormat = (KvFormat)99 });
+        add("quota", new CacheOptions { Quotas = { { (Quota)99, 1 } } });
+        add("limit", new CacheOptions { Quotas = { { Quota.Pages, -1 } } });
+        add("limit", new CacheOptions { Namespaces = { { "a", limited } } });
+        add("weight", new CacheOptions { Namespaces = { { "a", light } } });
+        add("max_pinned_pages", new CacheOptions { MaxPinnedPages = -1 });
+        add("max_overtakes", new CacheOptions { MaxOvertakes = -1 });
+        add("ageing_ns", new CacheOptions { Ageing = negative });
+        add("step_timeout_ns", new CacheOptions { StepTimeout = negative });
+        add("close_timeout_ns", new CacheOptions { CloseTimeout = negative });
+        foreach (KeyValuePair<string, CacheOptions> one in refused)
+        {
+            Refused(ErrorCode.InvalidArgument, one.Key, () => with.Model.CreateCache(one.Value));
+            Refused(ErrorCode.InvalidArgument, one.Key, () => with.Model.CacheBytes(one.Value));
+        }
+    }
+
+    private static void CacheOptionsArrive(Fixture with)
+    {
+        var options = new CacheOptions
+        {
+            MaxTokens = 640, PageTokens = 16, MaxBatchSize = 3, MaxChunkTokens = 32, MaxSeqLen = 600, MaxQueue = 5,
+            KvFormat = KvFormat.Q4, MaxPinnedPages = 7, MaxOvertakes = 0, Ageing = TimeSpan.Zero,
+            StepTimeout = TimeSpan.FromDays(1), CloseTimeout = TimeSpan.Zero,
+        };
+        long bytes = with.Model.CacheBytes(options);
+        using (Cache cache = with.Model.CreateCache(options))
+        {
+            Stats stats = cache.Stats();
+            Check(stats.PageTokens == 16 && stats.PagesTotal == 40 && stats.DeviceBytes == bytes, stats.PagesTotal);
+            Check(cache.MaxSeqLen == 600, cache.MaxSeqLen);
+            Refused(ErrorCode.InvalidArgument, "num_jobs", () => cache.SubmitMany(Greedy("a", 1), 6));
+        }
+        options.KvFormat = KvFormat.F16;
+        Check(with.Model.CacheBytes(options) > bytes, "f16 pages take no more than q4 pages");
+    }
+
+    private static void QuotasHold(Fixture with)
+    {
+        var large = new NamespaceOptions { Weight = 2, Quotas = { { Quota.Pages, 0 } } };
+        var options = new CacheOptions
+        {
+            MaxTokens = 1024, PageTokens = 16, Quotas = { { Quota.Pages, 2 } }, Namespaces = { { "large", large } },
+        };
+        using (Cache cache = with.Model.CreateCache(options))
+        {
+            Request request = Greedy("a", 64);
+            request.IgnoreEos = true;
+            request.Namespace = "small";
+            Refused(ErrorCode.Quota, "pages", () => cache.Submit(request));
+            request.Namespace = "large";
+            using (Job job = cache.Submit(request)) Drain(job, FinishReason.Length);
+            Stats figures = cache.Stats().Namespaces["large"];
+            Check(figures.JobsFinished == 1 && figures.NewTokens == 64, figures.NewTokens);
+        }
+    }
+
+    private static void PinsKeepPages(Fixture with)
+    {
+        var options = new CacheOptions { MaxTokens = 1024, PageTokens = 16, MaxPinnedPages = 2 };
+        using (Cache cache = with.Model.CreateCache(options))
+        {
+            int[] tokens = with.Model.Encode(string.Concat(Enumerable.Repeat("one two three four ", 40)));
+            var warm = new Request { Tokens = tokens, Kind = JobKind.Warm };
+            Refused(ErrorCode.NotFound, "", () => cache.Pin(warm, TimeSpan.Zero, Timeout.InfiniteTimeSpan));
+            using (Job job = cache.Submit(warm)) Drain(job, FinishReason.Completed);
+            Refused(ErrorCode.Quota, "", () => cache.Pin(warm, TimeSpan.Zero, Timeout.InfiniteTimeSpan));
+            var first = new Request { Tokens = tokens.Take(17).ToArray() };
+            Check(cache.Query(first, Timeout.InfiniteTimeSpan) >= 16, "the first page is not found");
+            long pin = cache.Pin(first, TimeSpan.Zero, Timeout.InfiniteTimeSpan);
+            Check(cache.Stats().PagesPinned == 1, "pinned");
+            cache.Unpin(pin);
+            cache.Unpin(pin);
+            cache.Query(first, Timeout.InfiniteTimeSpan); // behind a step
+            Check(cache.Stats().PagesPinned == 0, "unpinned");
+        }
+    }
+
+    private static void PlansTellBytesByKindAndDevice(Fixture with)
+    {
+        Plan plan = with.Runtime.Plan(with.Path, null, Small());
+        long sum = plan.EmbeddingBytes + plan.LayerBytes + plan.HeadBytes + plan.KvBytes + plan.WorkspaceBytes;
+        Check(plan.TotalBytes == sum && plan.KvBytes > 0 && plan.Layers.Count == 8, sum);
+        DevicePlan cpu = plan.Devices.Single();
+        Check(cpu.Name == "cpu" && cpu.TotalBytes == plan.TotalBytes && cpu.UsableBytes > 0, cpu.Name);
+        var split = new ModelOptions { Device = "cpu,cpu", Split = "3,5" };
+        Plan shared = with.Runtime.Plan(with.Path, split, Small());
+        Check(shared.Devices[0].NumLayers == 3 && shared.Devices[1].NumLayers == 5, shared.Devices[0].NumLayers);
+        Check(shared.Layers[2].Device == 0 && shared.Layers[3].Device == 1, "layers");
+        CacheOptions larger = Small();
+        larger.MaxTokens = 1024;
+        Check(with.Runtime.Plan(with.Path, null, larger).KvBytes > plan.KvBytes, "more tokens");
+        Refused(ErrorCode.NotFound, "/no/such/model", () => with.Runtime.Plan("/no/such/model"));
+        split.Split = "1M,2M";
+        Refused(ErrorCode.OutOfMemory, "1048576", () => with.Runtime.Plan(with.Path, split, Small()));
+        larger.PageTokens = -1;
+        Refused(ErrorCode.InvalidArgument, "page_tokens", () => with.Runtime.Plan(with.Path, null, larger));
+    }
+
+    private static void AModelSplitByBytesTellsTheSameStory(Fixture with)
+    {
+        long most = with.Runtime.Plan(with.Path, null, Small()).TotalBytes * 3 / 4 / 1024;
+        var options = new ModelOptions
+        {
+            Device = "cpu,cpu", Split = "1G," + most + "K", Reserve = "64M", PlannedCache = Small(),
+        };
+        DevicePlan second = with.Runtime.Plan(with.Path, options, Small()).Devices[1];
+        Check(second.NumLayers > 0 && second.NumLayers < 8 && second.TotalBytes <= most * 1024, second.NumLayers);
+        using (Model model = with.Runtime.LoadModel(with.Path, options))
+        using (Cache cache = model.CreateCache(Small()))
+        using (Job job = cache.Submit(Greedy(with.Prompt, 48)))
+        {
+            string text = Drain(job, FinishReason.Length);
+            Check(text == with.Expected, text);
+        }
+    }
+
+    private static void ModelOptionsAreRefusedByName(Fixture with)
+    {
+        Action<ErrorCode, string, ModelOptions> refused = (code, says, options) =>
+            Refused(code, says, () => with.Runtime.LoadModel(with.Path, options));
+        refused(ErrorCode.InvalidArgument, "split: 9 layers", new ModelOptions { Device = "cpu,cpu", Split = "3,6" });
+        refused(ErrorCode.InvalidArgument, "reserve",
+            new ModelOptions { Device = "cpu,cpu", Split = "4,4", Reserve = "1,2,3" });
+        refused(ErrorCode.OutOfMemory, "1048576", new ModelOptions { Split = "1M" });
+        refused(ErrorCode.InvalidArgument, "scope", new ModelOptions { Scope = (ModelScope)99 });
+        refused(ErrorCode.InvalidArgument, "max_queue",
+            new ModelOptions { PlannedCache = new CacheOptions { MaxQueue = -1 } });
+        using (var narrow = new Runtime(new RuntimeOptions { Device = "cpu", MemoryBudget = 1 << 20 }))
+            Refused(ErrorCode.OutOfMemory, "", () => narrow.LoadModel(with.Path));
+    }
+
+    private static void AScopeLoadsNoMoreThanItSays(Fixture with)
+    {
+        var metadata = new ModelOptions { Scope = ModelScope.Metadata };
+        using (Model described = with.Runtime.LoadModel(with.Path, metadata))
+        {
+            Check(described.Info().NumLayers == 8, described.Info().NumLayers);
+            Refused(ErrorCode.Unsupported, "", () => described.CreateCache());
+        }
+        var tokenizer = new ModelOptions { Scope = ModelScope.Tokenizer };
+        using (Model words = with.Runtime.LoadModel(with.Path, tokenizer))
+        {
+            Check(words.Encode("a").Length > 0, "no token");
+            Refused(ErrorCode.Unsupported, "", () => words.Info());
+        }
+    }
+
+    private static void ATokenEndsALoad(Fixture with)
+    {
+        using (var source = new CancellationTokenSource())
+        {
+            with.Runtime.LoadModel(with.Path, null, source.Token).Dispose();
+            source.Cancel(); // behind the load, it does no harm
+            Throws<OperationCanceledException>(() => with.Runtime.LoadModel(with.Path, null, source.Token));
+        }
+    }
+}

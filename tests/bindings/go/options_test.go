@@ -1,0 +1,253 @@
+// Options and plans: each arrives where it belongs, and what is refused is refused by its name.
+package story
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"quire.dev/quire"
+)
+
+const hugeInt = math.MaxInt64 // more than the C interface has bits for: refused, not wrapped around
+
+func modelPath() string { return os.Getenv("QUIRE_TEST_MODEL") }
+
+func newRuntime(t *testing.T) *quire.Runtime {
+	t.Helper()
+	runtime := must(quire.NewRuntime(quire.RuntimeOptions{NumThreads: 2}))
+	t.Cleanup(func() { runtime.Close() })
+	return runtime
+}
+
+// expectRefused looks for a code and for what the one line of the message says.
+func expectRefused(t *testing.T, err error, code quire.Code, says string) {
+	t.Helper()
+	var failure *quire.Error
+	if !errors.As(err, &failure) || failure.Code != code {
+		t.Errorf("expected %v with %q, got %v", code, says, err)
+	} else if !strings.Contains(failure.Message, says) || strings.Contains(failure.Message, "\n") {
+		t.Errorf("expected %q in %q", says, failure.Message)
+	}
+}
+
+func TestCacheOptionsAreRefusedByName(t *testing.T) {
+	model, _ := open(t)
+	one := func(kind quire.QuotaKind, limit int) map[quire.QuotaKind]int {
+		return map[quire.QuotaKind]int{kind: limit}
+	}
+	for name, options := range map[string]quire.CacheOptions{
+		"max_tokens":       {MaxTokens: -1},
+		"page_tokens":      {PageTokens: 5000},
+		"max_batch_size":   {MaxBatchSize: 5000},
+		"max_chunk_tokens": {MaxChunkTokens: hugeInt},
+		"max_seq_len":      {MaxSeqLen: -1},
+		"max_queue":        {MaxQueue: math.MinInt64},
+		"kv_format":        {KVFormat: 99},
+		"quota":            {Quotas: one(99, 1)},
+		"limit":            {Quotas: one(quire.QuotaPages, -1)},
+		"limit ":           {Namespaces: map[string]quire.NamespaceOptions{"a": {Quotas: one(quire.QuotaPages, -1)}}},
+		"weight":           {Namespaces: map[string]quire.NamespaceOptions{"a": {Weight: -1}}},
+		"max_pinned_pages": {MaxPinnedPages: -1},
+		"step_timeout_ns":  {StepTimeout: -1},
+	} {
+		_, err := model.NewCache(options)
+		expectRefused(t, err, quire.InvalidArgument, strings.TrimSpace(name))
+		_, err = model.CacheBytes(options)
+		expectRefused(t, err, quire.InvalidArgument, strings.TrimSpace(name))
+	}
+}
+
+func TestCacheOptionsArrive(t *testing.T) {
+	model, _ := open(t)
+	options := quire.CacheOptions{
+		MaxTokens: 640, PageTokens: 16, MaxBatchSize: 3, MaxChunkTokens: 32, MaxSeqLen: 600, MaxQueue: 5,
+		KVFormat: quire.KVQ4, MaxPinnedPages: 7,
+		MaxOvertakes: -1, Ageing: -1, StepTimeout: math.MaxInt64, CloseTimeout: -1,
+	}
+	cache := must(model.NewCache(options))
+	defer cache.Close()
+	stats := must(cache.Stats())
+	if stats.PageTokens != 16 || stats.PagesTotal != 40 || stats.DeviceBytes != must(model.CacheBytes(options)) {
+		t.Errorf("%+v", stats)
+	}
+	if length := must(cache.MaxSeqLen()); length != 600 {
+		t.Errorf("max_seq_len %d", length)
+	}
+	wider := options
+	wider.KVFormat = quire.KVF16
+	if must(model.CacheBytes(wider)) <= must(model.CacheBytes(options)) {
+		t.Error("f16 pages take no more than q4 pages")
+	}
+	_, err := cache.SubmitMany(greedy("a", 1), 6)
+	expectRefused(t, err, quire.InvalidArgument, "num_jobs")
+}
+
+func TestQuotasHoldForAllNamespacesButThoseWithTheirOwn(t *testing.T) {
+	model, _ := open(t)
+	cache := must(model.NewCache(quire.CacheOptions{
+		MaxTokens: 1024, PageTokens: 16,
+		Quotas: map[quire.QuotaKind]int{quire.QuotaPages: 2, quire.QuotaPinnedPages: 1},
+		Namespaces: map[string]quire.NamespaceOptions{
+			"large": {Quotas: map[quire.QuotaKind]int{quire.QuotaPages: 0}, Weight: 2},
+		},
+	}))
+	defer cache.Close()
+	request := greedy("a", 64)
+	request.Namespace = "small"
+	_, err := cache.Submit(request)
+	expectRefused(t, err, quire.Quota, "pages")
+	request.Namespace = "large"
+	job := must(cache.Submit(request))
+	defer job.Close()
+	if _, finish := drain(t, job); finish != quire.Length && finish != quire.StopToken {
+		t.Errorf("finish reason %d", finish)
+	}
+	if figures := must(cache.Stats()).Namespaces; figures["large"].JobsFinished != 1 {
+		t.Errorf("%+v", figures)
+	}
+}
+
+func TestPinsKeepPagesWithinTheirQuota(t *testing.T) {
+	model, _ := open(t)
+	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 1024, PageTokens: 16, MaxPinnedPages: 2}))
+	defer cache.Close()
+	warm := func(text string) quire.Request {
+		request := quire.Request{Kind: quire.KindWarm, Prompt: strings.Repeat(text, 40)}
+		job := must(cache.Submit(request))
+		defer job.Close()
+		if _, finish := drain(t, job); finish != quire.Completed {
+			t.Errorf("finish reason %d", finish)
+		}
+		return request
+	}
+	_, err := cache.Pin(quire.Request{Prompt: "unknown"}, 0, -1)
+	expectRefused(t, err, quire.NotFound, "")
+	_, err = cache.Pin(warm("one two three four "), 0, -1)
+	expectRefused(t, err, quire.Quota, "")
+	short := quire.Request{Tokens: must(model.Encode(strings.Repeat("one two three four ", 40), true, false))[:17]}
+	if found := must(cache.Query(short, -1)); found < 16 {
+		t.Fatalf("%d tokens of the prompt are cached", found)
+	}
+	pin := must(cache.Pin(short, 0, -1))
+	if stats := must(cache.Stats()); stats.PagesPinned != 1 {
+		t.Errorf("%+v", stats)
+	}
+	for i := 0; i < 2; i++ {
+		if err := cache.Unpin(pin); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(cache.Query(short, -1)) // behind a step
+	if stats := must(cache.Stats()); stats.PagesPinned != 0 {
+		t.Errorf("%+v", stats)
+	}
+}
+
+func TestPlanTellsBytesByKindAndDevice(t *testing.T) {
+	runtime := newRuntime(t)
+	small := quire.CacheOptions{MaxTokens: 500, MaxChunkTokens: 32, MaxBatchSize: 4}
+	whole := must(runtime.Plan(modelPath(), quire.ModelOptions{}, small))
+	sum := whole.EmbeddingBytes + whole.LayerBytes + whole.HeadBytes + whole.KVBytes + whole.WorkspaceBytes
+	if whole.TotalBytes != sum || whole.LayerBytes <= 0 || whole.KVBytes <= 0 || len(whole.Layers) != 8 {
+		t.Errorf("%+v", whole)
+	}
+	if len(whole.Devices) != 1 || whole.Devices[0].Name != "cpu" || whole.Devices[0].TotalBytes != whole.TotalBytes {
+		t.Errorf("%+v", whole.Devices)
+	}
+	split := must(runtime.Plan(modelPath(), quire.ModelOptions{Device: "cpu,cpu", Split: "3,5"}, small))
+	if split.Devices[0].NumLayers != 3 || split.Devices[1].NumLayers != 5 || split.Layers[3].Device != 1 {
+		t.Errorf("%+v", split)
+	}
+	larger := small
+	larger.MaxTokens = 1000
+	if must(runtime.Plan(modelPath(), quire.ModelOptions{}, larger)).KVBytes <= whole.KVBytes {
+		t.Error("a larger cache has no more bytes of pages")
+	}
+	_, err := runtime.Plan("/no/such/model", quire.ModelOptions{}, small)
+	expectRefused(t, err, quire.NotFound, "/no/such/model")
+	_, err = runtime.Plan(modelPath(), quire.ModelOptions{Device: "cpu,cpu", Split: "1M,2M"}, small)
+	expectRefused(t, err, quire.OutOfMemory, "1048576")
+	_, err = runtime.Plan(modelPath(), quire.ModelOptions{}, quire.CacheOptions{PageTokens: -1})
+	expectRefused(t, err, quire.InvalidArgument, "page_tokens")
+}
+
+func TestAModelSplitByBytesTellsTheSameStory(t *testing.T) {
+	runtime := newRuntime(t)
+	planned := quire.CacheOptions{MaxTokens: 512, MaxChunkTokens: 32, MaxBatchSize: 4}
+	whole := must(runtime.Plan(modelPath(), quire.ModelOptions{}, planned)).TotalBytes
+	split := fmt.Sprintf("1G,%dK", whole*3/4/1024)
+	options := quire.ModelOptions{Device: "cpu,cpu", Split: split, PlannedCache: &planned}
+	if second := must(runtime.Plan(modelPath(), options, planned)).Devices[1]; second.NumLayers == 0 || second.NumLayers == 8 {
+		t.Errorf("%+v", second)
+	}
+	model := must(runtime.LoadModelContext(context.Background(), modelPath(), options))
+	defer model.Close()
+	cache := must(model.NewCache(planned))
+	defer cache.Close()
+	job := must(cache.Submit(greedy(input(t, "QUIRE_TEST_PROMPT"), 48)))
+	defer job.Close()
+	if text, _ := drain(t, job); text != input(t, "QUIRE_TEST_EXPECTED") {
+		t.Errorf("text: %q", text)
+	}
+}
+
+func TestModelOptionsAreRefusedByName(t *testing.T) {
+	runtime := newRuntime(t)
+	load := func(options quire.ModelOptions) error {
+		_, err := runtime.LoadModelContext(context.Background(), modelPath(), options)
+		return err
+	}
+	expectRefused(t, load(quire.ModelOptions{Device: "cpu,cpu", Split: "3,6"}), quire.InvalidArgument, "split: 9 layers")
+	expectRefused(t, load(quire.ModelOptions{Device: "cpu,cpu", Split: "4,4", Reserve: "1,2,3"}), quire.InvalidArgument, "reserve")
+	expectRefused(t, load(quire.ModelOptions{Split: "1M"}), quire.OutOfMemory, "1048576")
+	expectRefused(t, load(quire.ModelOptions{Scope: 99}), quire.InvalidArgument, "scope")
+	expectRefused(t, load(quire.ModelOptions{PlannedCache: &quire.CacheOptions{MaxQueue: -1}}), quire.InvalidArgument, "max_queue")
+	if err := load(quire.ModelOptions{Device: "cuda:99"}); err == nil {
+		t.Error("cuda:99 is there")
+	}
+}
+
+func TestTheContextEndsALoad(t *testing.T) {
+	runtime := newRuntime(t)
+	over, cancel := context.WithCancel(context.Background())
+	model := must(runtime.LoadModelContext(over, modelPath(), quire.ModelOptions{}))
+	cancel()
+	if _, err := model.Encode("a", true, false); err != nil {
+		t.Error(err) // the load was over
+	}
+	model.Close()
+	if _, err := runtime.LoadModelContext(over, modelPath(), quire.ModelOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("expected context.Canceled, got %v", err)
+	}
+}
+
+func TestAScopeLoadsNoMoreThanItSays(t *testing.T) {
+	runtime := newRuntime(t)
+	load := func(scope quire.ModelScope) *quire.Model {
+		return must(runtime.LoadModelContext(context.Background(), modelPath(), quire.ModelOptions{Scope: scope}))
+	}
+	described := load(quire.ScopeMetadata)
+	defer described.Close()
+	if info := must(described.Info()); info.NumLayers != 8 {
+		t.Errorf("%+v", info)
+	}
+	_, err := described.NewCache(quire.CacheOptions{})
+	expectRefused(t, err, quire.Unsupported, "")
+	tokenizer := load(quire.ScopeTokenizer)
+	defer tokenizer.Close()
+	must(tokenizer.Encode("a", true, false))
+	_, err = tokenizer.Info()
+	expectRefused(t, err, quire.Unsupported, "")
+}
+
+func TestAMemoryBudgetIsKept(t *testing.T) {
+	runtime := must(quire.NewRuntime(quire.RuntimeOptions{MemoryBudget: 1 << 20}))
+	defer runtime.Close()
+	_, err := runtime.LoadModel(modelPath())
+	expectRefused(t, err, quire.OutOfMemory, "")
+}

@@ -1,0 +1,85 @@
+package story;
+
+import dev.quire.Cache;
+import dev.quire.Event;
+import dev.quire.Job;
+import dev.quire.Model;
+import dev.quire.QuireException;
+import dev.quire.QuireNativeConstants;
+import dev.quire.QuireRuntime;
+import dev.quire.Request;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Optional;
+
+/** What the tests of the Java binding share: the arguments, a cache for each case, and what is expected of jobs. */
+final class Fixture {
+  final QuireRuntime runtime;
+  final Model model;
+  final Cache cache;
+  final String path;
+  final String prompt;
+  final String expected;
+
+  private Fixture(String[] arguments) throws Exception {
+    path = arguments[0];
+    prompt = Files.readString(Path.of(arguments[1]));
+    expected = Files.readString(Path.of(arguments[2]));
+    runtime = QuireRuntime.create(2);
+    model = runtime.loadModel(path);
+    cache = model.createCache(2048);
+  }
+
+  interface Body {
+    void run(Fixture with) throws Exception;
+  }
+
+  static void run(String[] arguments, String name, Body body) throws Exception {
+    Fixture made = new Fixture(arguments);
+    body.run(made);
+    made.runtime.close(); // from the root to the leaf, the wrong way round
+    made.model.close();
+    made.cache.close();
+    made.runtime.close();
+    System.out.println("ok: " + name);
+  }
+
+  static void check(boolean holds, Object what) {
+    if (!holds) {
+      throw new AssertionError(what);
+    }
+  }
+
+  static Request greedy(String text, int maxNewTokens) {
+    return new Request(text).temperature(0).maxNewTokens(maxNewTokens);
+  }
+
+  /** Takes all events; returns the text, and leaves why the job ended in the last one. */
+  static String drain(Job job, int finishReason) {
+    StringBuilder text = new StringBuilder();
+    int last = QuireNativeConstants.QUIRE_FINISH_NONE;
+    for (Optional<Event> event = job.next(); event.isPresent(); event = job.next()) {
+      text.append(event.get().text());
+      last = event.get().finishReason();
+    }
+    check(last == finishReason, "finish reason " + last);
+    return text.toString();
+  }
+
+  static QuireException refused(Runnable call) {
+    try {
+      call.run();
+    } catch (QuireException refusal) {
+      return refusal;
+    }
+    throw new AssertionError("it was not refused");
+  }
+
+  /** Expects a code by its name, and what the one line of the message says. */
+  static void checkRefused(String codeName, String says, Runnable call) {
+    QuireException refusal = refused(call);
+    String message = refusal.getMessage();
+    check(refusal.codeName().equals(codeName), refusal.codeName() + ": " + message);
+    check(message.contains(says) && !message.isEmpty() && !message.contains("\n"), message);
+  }
+}

@@ -1,0 +1,280 @@
+package story;
+
+import static story.Fixture.check;
+import static story.Fixture.checkRefused;
+import static story.Fixture.drain;
+import static story.Fixture.greedy;
+
+import dev.quire.Cache;
+import dev.quire.CacheOptions;
+import dev.quire.Cancel;
+import dev.quire.Device;
+import dev.quire.Event;
+import dev.quire.EventQueue;
+import dev.quire.Job;
+import dev.quire.JobInfo;
+import dev.quire.ModelInfo;
+import dev.quire.QuireException;
+import dev.quire.QuireNativeConstants;
+import dev.quire.QuireRuntime;
+import dev.quire.Request;
+import dev.quire.Stats;
+import dev.quire.Tensor;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+
+/** Jobs, queues, figures and descriptions. */
+public final class JobsTest {
+  private static final Duration LONG = Duration.ofSeconds(60);
+
+  private JobsTest() {}
+
+  public static void main(String[] arguments) throws Exception {
+    Fixture.run(arguments, "many completions of one prompt", JobsTest::manyCompletions);
+    Fixture.run(arguments, "a queue has the events of its jobs", JobsTest::queues);
+    Fixture.run(arguments, "a failure of a job is an event of its queue", JobsTest::failures);
+    Fixture.run(arguments, "a shut queue wakes its waiter and refuses", JobsTest::shutQueues);
+    Fixture.run(arguments, "shutdown ends every job", JobsTest::shutdown);
+    Fixture.run(arguments, "a job is paused, resumed and forked", JobsTest::pauses);
+    Fixture.run(arguments, "events tell progress and probabilities", JobsTest::eventsTell);
+    Fixture.run(arguments, "settings arrive, and are refused by name", JobsTest::settings);
+    Fixture.run(arguments, "scores and embeddings", JobsTest::scores);
+    Fixture.run(arguments, "figures add up", JobsTest::figures);
+    Fixture.run(arguments, "models and devices are described", JobsTest::descriptions);
+  }
+
+  /** A job that does not end by itself while a test runs. */
+  private static Request endless() {
+    return greedy("Once upon a time", 1500).ignoreEos(true);
+  }
+
+  private static void manyCompletions(Fixture with) {
+    for (Job job : with.cache.submitMany(greedy(with.prompt, 48), 3)) {
+      check(drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH).equals(with.expected), "another text");
+      job.close();
+    }
+    long seed = 7;
+    Request drawn = new Request("Once upon a time").maxNewTokens(12).ignoreEos(true).seed(seed);
+    for (Job job : with.cache.submitMany(drawn, 3)) {
+      try (job; Job alone = with.cache.submit(drawn.seed(seed++))) {
+        String text = drain(alone, QuireNativeConstants.QUIRE_FINISH_LENGTH);
+        check(drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH).equals(text), "seed " + (seed - 1));
+      }
+    }
+    for (int count : new int[] {0, -1, 2000}) {
+      checkRefused("invalid_argument", "jobs", () -> with.cache.submitMany(greedy("a", 1), count));
+    }
+  }
+
+  private static void queues(Fixture with) {
+    EventQueue queue = with.runtime.createQueue();
+    Map<Long, Job> jobs = new HashMap<>();
+    Map<Long, String> texts = new HashMap<>();
+    for (long name = 1; name <= 3; name++) {
+      jobs.put(name, with.cache.submit(greedy(with.prompt, 48).queue(queue).userData(name)));
+      texts.put(name, "");
+    }
+    for (int left = jobs.size(); left > 0;) {
+      List<Event> events = queue.drain(8, LONG);
+      check(!events.isEmpty() && events.size() <= 8, events);
+      for (Event event : events) {
+        check(event.jobId() == jobs.get(event.userData()).id(), event);
+        texts.merge(event.userData(), event.text(), String::concat);
+        left -= event.isLast() ? 1 : 0;
+      }
+    }
+    jobs.forEach((name, job) -> {
+      check(texts.get(name).equals(with.expected), texts.get(name));
+      check(job.next().isEmpty(), "the queue took the last event");
+      job.close();
+    });
+    check(queue.drain(1, Duration.ZERO).isEmpty() && queue.poll(Duration.ZERO).isEmpty(), "nothing is left");
+    checkRefused("invalid_argument", "max_events", () -> queue.drain(0, Duration.ZERO));
+    queue.close();
+  }
+
+  private static void failures(Fixture with) {
+    try (EventQueue queue = with.runtime.createQueue()) {
+      Request late = endless().queue(queue).deadline(Duration.ofNanos(1));
+      Job job = with.cache.submit(late); // the cache cannot know yet that a nanosecond is too little
+      Event event;
+      do {
+        event = queue.poll(LONG).orElseThrow();
+      } while (!event.isLast());
+      check(event.error().codeName().equals("deadline") && !event.error().getMessage().isEmpty(), event);
+      check(job.info().errorCode() == QuireNativeConstants.QUIRE_ERROR_DEADLINE, job.info());
+      job.close();
+    }
+  }
+
+  private static void shutQueues(Fixture with) throws Exception {
+    EventQueue queue = with.runtime.createQueue();
+    CompletableFuture<Optional<Event>> reader = CompletableFuture.supplyAsync(() -> queue.poll(LONG));
+    queue.shutdown();
+    Throwable woken = reader.handle((event, error) -> error.getCause()).get(30, TimeUnit.SECONDS);
+    check(((QuireException) woken).codeName().equals("closed"), woken);
+    queue.close();
+    queue.close();
+    for (Runnable call : new Runnable[] {
+        () -> queue.poll(Duration.ZERO), () -> with.cache.submit(greedy("a", 1).queue(queue))}) {
+      try {
+        call.run();
+        throw new AssertionError("a closed queue is taken");
+      } catch (IllegalStateException closed) {
+        // as it should be
+      }
+    }
+  }
+
+  private static void shutdown(Fixture with) {
+    Job job = with.cache.submit(endless());
+    with.cache.shutdown();
+    with.cache.shutdown();
+    check(job.waitFor(LONG), "the job is not over");
+    checkRefused("closed", "", () -> {
+      while (job.next().isPresent()) {}
+    });
+    checkRefused("closed", "", () -> with.cache.submit(greedy("a", 1)));
+    job.close();
+  }
+
+  private static void pauses(Fixture with) {
+    Job job = with.cache.submit(endless());
+    job.setPriority(3);
+    job.pause();
+    check(!job.waitFor(Duration.ofMillis(1)), "a paused job ended");
+    check(!job.explain().isEmpty() && !job.explain().contains("\n"), job.explain());
+    Job fork = job.fork(new Request("").maxNewTokens(5));
+    job.resume();
+    check(fork.waitFor(LONG), "the fork is not over");
+    check(fork.info().finishReason() == QuireNativeConstants.QUIRE_FINISH_LENGTH, fork.info());
+    job.rewind(1);
+    checkRefused("invalid_argument", "priority", () -> job.setPriority(5000));
+    checkRefused("invalid_argument", "num_new_tokens", () -> job.rewind(-1));
+    fork.close();
+    job.close();
+  }
+
+  private static void eventsTell(Fixture with) {
+    try (Cache cache = with.model.createCache(new CacheOptions().maxTokens(512).maxChunkTokens(4));
+        Job job = cache.submit(greedy(with.prompt, 6).prefillEvents(true).topLogProbs(2))) {
+      long done = 0;
+      int tokens = 0;
+      for (Optional<Event> next = job.next(); next.isPresent(); next = job.next()) {
+        Event event = next.get();
+        if (event.type() == QuireNativeConstants.QUIRE_EVENT_PREFILL) {
+          check(event.prefillDone() > done && event.prefillDone() <= event.prefillTotal(), event);
+          done = event.prefillDone();
+        }
+        for (int i = 0; i < event.tokens().length; i++, tokens++) { // greedy: what was drawn is the likeliest
+          check(event.topTokens()[2 * i] == event.tokens()[i], event);
+          check(event.topLogProbs()[2 * i] == event.logProbs()[i] && event.logProbs()[i] <= 0, event);
+        }
+      }
+      JobInfo info = job.info();
+      check(tokens == 6 && info.newTokens() == 6 && done > 0 && done <= info.promptTokens(), info);
+      check(info.state() == QuireNativeConstants.QUIRE_JOB_STATE_FINISHED && info.stopToken() == -1, info);
+      check(info.timeGenerate().toNanos() > 0, info);
+    }
+  }
+
+  private static int firstToken(Cache cache, Request request) {
+    try (Job job = cache.submit(request)) {
+      while (true) {
+        int[] tokens = job.next().orElseThrow().tokens();
+        if (tokens.length > 0) {
+          return tokens[0];
+        }
+      }
+    }
+  }
+
+  private static void settings(Fixture with) {
+    int likeliest = firstToken(with.cache, greedy("Once upon a time", 1));
+    check(firstToken(with.cache, greedy("Once upon a time", 1).bannedTokens(likeliest)) != likeliest, "banned");
+    check(firstToken(with.cache, greedy("Once upon a time", 1).logitBias(42, 1000)) == 42, "biased");
+    Duration negative = Duration.ofNanos(-1);
+    Map<String, Request> refused = Map.ofEntries(
+        Map.entry("min_new_tokens", greedy("a", 1).minNewTokens(-1)), Map.entry("min_p", greedy("a", 1).minP(2)),
+        Map.entry("penalty", greedy("a", 1).repetitionPenalty(0)),
+        Map.entry("frequency_penalty", greedy("a", 1).frequencyPenalty(1000)),
+        Map.entry("presence_penalty", greedy("a", 1).presencePenalty(1000)),
+        Map.entry("range_tokens", greedy("a", 1).penaltyRange(-2)),
+        Map.entry("fade_tokens", greedy("a", 1).penaltyDecay(-1)),
+        Map.entry("num_top", greedy("a", 1).topLogProbs(65)),
+        Map.entry("max_unread_events", greedy("a", 1).maxUnreadEvents(1)),
+        Map.entry("text_len", greedy("a", 1).namespace("n".repeat(257))),
+        Map.entry("priority", greedy("a", 1).priority(5000)),
+        Map.entry("deadline_ns", greedy("a", 1).queueDeadline(negative)),
+        Map.entry("deadline_ns ", greedy("a", 1).firstTokenDeadline(negative)),
+        Map.entry("deadline_ns  ", greedy("a", 1).deadline(negative)));
+    refused.forEach(
+        (name, request) -> checkRefused("invalid_argument", name.trim(), () -> with.cache.submit(request)));
+  }
+
+  private static void scores(Fixture with) {
+    int[] tokens = with.model.encode(with.prompt, true, false);
+    int vocab = with.cache.vocabSize();
+    try (Cancel cancel = new Cancel();
+        Job job = with.cache.submit(new Request(tokens).kind(Request.Kind.SCORE).rawLogits(true));
+        Job embed = with.cache.submit(
+            new Request(tokens).kind(Request.Kind.EMBED).pooling(Request.Pooling.LAST))) {
+      check(job.waitFor(LONG) && embed.waitFor(LONG), "they are not over");
+      float[] scores = job.scores();
+      check(scores.length == tokens.length && Float.isNaN(scores[0]) && scores[1] <= 0, scores.length);
+      check(java.util.Arrays.equals(scores, with.cache.score(tokens, 0, cancel)), "other scores");
+      float[] logits = with.cache.logits(tokens, cancel);
+      check(logits.length == tokens.length * vocab && logits[vocab] == job.rawLogits()[vocab], logits.length);
+      checkRefused("invalid_argument", "", () -> with.cache.score(new int[] {-1}, 0, cancel));
+      cancel.trigger();
+      checkRefused("cancelled", "", () -> with.cache.score(tokens, 0, cancel));
+      double length = 0;
+      for (float value : embed.embedding()) {
+        length += (double) value * value;
+      }
+      check(embed.embedding().length == with.model.info().hiddenSize(), "width");
+      check(Math.abs(length - 1) < 1e-5, length); // f32 sums of some hundred squares
+    }
+  }
+
+  private static void figures(Fixture with) {
+    try (Job job = with.cache.submit(greedy("Once upon a time", 4).namespace("tenant").ignoreEos(true))) {
+      drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH);
+    }
+    Stats stats = with.cache.stats();
+    check(stats.pagesFree() + stats.pagesCached() + stats.pagesReferenced() == stats.pagesTotal(), stats);
+    check(stats.jobsQueued() + stats.jobsRunning() + stats.jobsFinished() == stats.jobsSubmitted(), stats);
+    Stats tenant = stats.namespaces().get("tenant");
+    check(tenant.newTokens() == 4 && tenant.namespaces().isEmpty() && stats.steps() >= 4, stats);
+    Stats.Histogram first = stats.histograms().get(QuireNativeConstants.QUIRE_HISTOGRAM_TIME_TO_FIRST_TOKEN);
+    check(first.count() == 1 && first.sum() > 0 && first.p50() > 0 && first.p99() >= first.p50(), first);
+    check(with.cache.metrics("main").contains("cache=\"main\""), "metrics");
+  }
+
+  private static void descriptions(Fixture with) {
+    ModelInfo info = with.model.info();
+    check(!info.architecture().isEmpty() && info.vocabSize() > 0 && info.bitsPerWeight() > 3, info);
+    check(with.model.stepCost().weightBytes() > 0 && with.model.stepCost().tokenOps() > 0, with.model.stepCost());
+    List<Tensor> tensors = with.model.tensors();
+    long quantized = tensors.stream().filter(
+        tensor -> tensor.format().equals("exl2") && tensor.shape().length == 2 && tensor.layer() >= 0).count();
+    check(quantized == 7L * info.numLayers(), quantized + " quantized matrices in layers");
+    int eos = with.model.specialToken(QuireNativeConstants.QUIRE_TOKEN_EOS).orElseThrow();
+    check(with.model.isSpecial(eos) && with.model.eosTokens()[0] == eos && eos < with.model.tokenizerSize(), eos);
+    String spelled = new String(with.model.tokenBytes(eos), java.nio.charset.StandardCharsets.UTF_8);
+    check(with.model.findToken(spelled).getAsInt() == eos, spelled);
+    check(with.model.findToken("no such token").isEmpty(), "found");
+    checkRefused("invalid_argument", "token", () -> with.model.isSpecial(-1));
+    Device cpu = with.runtime.devices().get(0);
+    check(cpu.name().equals("cpu") && cpu.refusal().isEmpty() && cpu.memoryBytes() > 0, cpu);
+    checkRefused("invalid_argument", "working_set_bytes", () -> with.runtime.measureReadRate(0, 0));
+    checkRefused("invalid_argument", "device_idx", () -> with.runtime.measureOpRate(-1));
+    check(QuireRuntime.diagnose().contains(QuireRuntime.libraryVersion()), "diagnose");
+    check(QuireRuntime.diagnoseAsJson().startsWith("{\"version\":"), "diagnose as JSON");
+  }
+}

@@ -1,0 +1,193 @@
+package story;
+
+import static story.Fixture.check;
+import static story.Fixture.checkRefused;
+import static story.Fixture.drain;
+import static story.Fixture.greedy;
+
+import dev.quire.Cache;
+import dev.quire.CacheOptions;
+import dev.quire.CacheOptions.KvFormat;
+import dev.quire.CacheOptions.Quota;
+import dev.quire.Cancel;
+import dev.quire.Job;
+import dev.quire.Model;
+import dev.quire.ModelOptions;
+import dev.quire.Plan;
+import dev.quire.QuireNativeConstants;
+import dev.quire.QuireRuntime;
+import dev.quire.Request;
+import dev.quire.RuntimeOptions;
+import dev.quire.Stats;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.Map;
+
+/** Options and plans: each arrives where it belongs, and what is refused is refused by its name. */
+public final class OptionsTest {
+  private static final Duration FOREVER = Duration.ofNanos(-1);
+
+  private OptionsTest() {}
+
+  public static void main(String[] arguments) throws Exception {
+    Fixture.run(arguments, "cache options are refused by name", OptionsTest::cacheOptionsAreRefused);
+    Fixture.run(arguments, "cache options arrive", OptionsTest::cacheOptionsArrive);
+    Fixture.run(arguments, "quotas hold but where a namespace has its own", OptionsTest::quotasHold);
+    Fixture.run(arguments, "pins keep pages within their limit", OptionsTest::pinsKeepPages);
+    Fixture.run(arguments, "a plan tells bytes by kind and device", OptionsTest::plans);
+    Fixture.run(arguments, "a model split by bytes tells the same story", OptionsTest::splits);
+    Fixture.run(arguments, "model options are refused by name", OptionsTest::modelOptionsAreRefused);
+    Fixture.run(arguments, "a scope loads no more than it says", OptionsTest::scopes);
+    Fixture.run(arguments, "a cancel ends a load", OptionsTest::cancelsALoad);
+  }
+
+  private static CacheOptions options() {
+    return new CacheOptions();
+  }
+
+  private static void cacheOptionsAreRefused(Fixture with) {
+    Duration negative = Duration.ofNanos(-1);
+    Map<String, CacheOptions> refused = Map.ofEntries(
+        Map.entry("max_tokens", options().maxTokens(-1)), Map.entry("page_tokens", options().pageTokens(5000)),
+        Map.entry("max_batch_size", options().maxBatchSize(5000)),
+        Map.entry("max_chunk_tokens", options().maxChunkTokens(70000)),
+        Map.entry("max_seq_len", options().maxSeqLen(-1)), Map.entry("max_queue", options().maxQueue(0)),
+        Map.entry("limit", options().quota(Quota.PAGES, -1)),
+        Map.entry("limit ", options().namespaceQuota("a", Quota.QUEUED_JOBS, -1)),
+        Map.entry("weight", options().namespaceWeight("a", 0)),
+        Map.entry("max_pinned_pages", options().maxPinnedPages(-1)),
+        Map.entry("max_overtakes", options().maxOvertakes(-1)), Map.entry("ageing_ns", options().ageing(negative)),
+        Map.entry("step_timeout_ns", options().stepTimeout(negative)),
+        Map.entry("close_timeout_ns", options().closeTimeout(negative)));
+    refused.forEach((name, options) -> {
+      checkRefused("invalid_argument", name.trim(), () -> with.model.createCache(options));
+      checkRefused("invalid_argument", name.trim(), () -> with.model.cacheBytes(options));
+    });
+  }
+
+  private static void cacheOptionsArrive(Fixture with) {
+    CacheOptions options = options().maxTokens(640).pageTokens(16).maxBatchSize(3).maxChunkTokens(32).maxSeqLen(600)
+        .maxQueue(5).kvFormat(KvFormat.Q4).maxPinnedPages(7).maxOvertakes(0).ageing(Duration.ZERO)
+        .stepTimeout(Duration.ofDays(1)).closeTimeout(Duration.ZERO);
+    long bytes = with.model.cacheBytes(options);
+    try (Cache cache = with.model.createCache(options)) {
+      Stats stats = cache.stats();
+      check(stats.pageTokens() == 16 && stats.pagesTotal() == 40 && stats.deviceBytes() == bytes, stats);
+      check(cache.maxSeqLen() == 600, "max_seq_len");
+      checkRefused("invalid_argument", "num_jobs", () -> cache.submitMany(greedy("a", 1), 6));
+    }
+    check(with.model.cacheBytes(options.kvFormat(KvFormat.F16)) > bytes, "f16 pages take no more than q4 pages");
+  }
+
+  private static void quotasHold(Fixture with) {
+    CacheOptions options = options().maxTokens(1024).pageTokens(16).quota(Quota.PAGES, 2)
+        .namespaceQuota("large", Quota.PAGES, 0).namespaceWeight("large", 2);
+    try (Cache cache = with.model.createCache(options)) {
+      checkRefused("quota", "pages", () -> cache.submit(greedy("a", 64).namespace("small")));
+      try (Job job = cache.submit(greedy("a", 64).namespace("large").ignoreEos(true))) {
+        drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH);
+      }
+      Stats large = cache.stats().namespaces().get("large");
+      check(large.jobsFinished() == 1 && large.newTokens() == 64, large);
+    }
+  }
+
+  private static void pinsKeepPages(Fixture with) {
+    try (Cache cache = with.model.createCache(options().maxTokens(1024).pageTokens(16).maxPinnedPages(2))) {
+      int[] tokens = with.model.encode("one two three four ".repeat(40), true, false);
+      Request warm = new Request(tokens).kind(Request.Kind.WARM);
+      checkRefused("not_found", "", () -> cache.pin(warm, Duration.ZERO, FOREVER));
+      try (Job job = cache.submit(warm)) {
+        drain(job, QuireNativeConstants.QUIRE_FINISH_COMPLETED);
+      }
+      checkRefused("quota", "", () -> cache.pin(warm, Duration.ZERO, FOREVER));
+      Request first = new Request(Arrays.copyOf(tokens, 17));
+      check(cache.query(first, FOREVER) >= 16, "the first page is not found");
+      long pin = cache.pin(first, Duration.ZERO, FOREVER);
+      check(cache.stats().pagesPinned() == 1, cache.stats());
+      cache.unpin(pin);
+      cache.unpin(pin);
+      cache.query(first, FOREVER); // behind a step
+      check(cache.stats().pagesPinned() == 0, cache.stats());
+    }
+  }
+
+  private static CacheOptions small() {
+    return options().maxTokens(512).maxChunkTokens(32).maxBatchSize(4);
+  }
+
+  private static void plans(Fixture with) {
+    Plan plan = with.runtime.plan(with.path, new ModelOptions(), small());
+    Plan.Memory memory = plan.memory();
+    long sum = memory.embedding() + memory.layers() + memory.head() + memory.kv() + memory.workspace();
+    check(memory.total() == sum && memory.kv() > 0 && plan.layers().size() == 8, plan);
+    check(plan.devices().size() == 1 && plan.devices().get(0).memory().equals(memory), plan);
+    check(plan.devices().get(0).name().equals("cpu") && plan.devices().get(0).usableBytes() > 0, plan);
+    ModelOptions split = new ModelOptions().device("cpu,cpu").split("3,5");
+    Plan shared = with.runtime.plan(with.path, split, small());
+    check(shared.devices().get(0).numLayers() == 3 && shared.devices().get(1).numLayers() == 5, shared);
+    check(shared.layers().get(2).device() == 0 && shared.layers().get(3).device() == 1, shared);
+    check(with.runtime.plan(with.path, split, small().maxTokens(1024)).memory().kv() > memory.kv(), "more tokens");
+    checkRefused("not_found", "/no/such/model",
+        () -> with.runtime.plan("/no/such/model", new ModelOptions(), small()));
+    checkRefused("out_of_memory", "1048576",
+        () -> with.runtime.plan(with.path, new ModelOptions().device("cpu,cpu").split("1M,2M"), small()));
+    checkRefused("invalid_argument", "page_tokens",
+        () -> with.runtime.plan(with.path, new ModelOptions(), small().pageTokens(-1)));
+  }
+
+  private static void splits(Fixture with) {
+    long most = with.runtime.plan(with.path, new ModelOptions(), small()).memory().total() * 3 / 4 / 1024;
+    ModelOptions options =
+        new ModelOptions().device("cpu,cpu").split("1G," + most + "K").reserve("64M").plannedCache(small());
+    Plan.Device second = with.runtime.plan(with.path, options, small()).devices().get(1);
+    check(second.numLayers() > 0 && second.numLayers() < 8 && second.memory().total() <= most * 1024, second);
+    try (Model model = with.runtime.loadModel(with.path, options); Cache cache = model.createCache(small());
+        Job job = cache.submit(greedy(with.prompt, 48))) {
+      String text = drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH);
+      check(text.equals(with.expected), text);
+    }
+  }
+
+  private static void modelOptionsAreRefused(Fixture with) {
+    ModelOptions two = new ModelOptions().device("cpu,cpu");
+    checkRefused("invalid_argument", "split: 9 layers", () -> with.runtime.loadModel(with.path, two.split("3,6")));
+    checkRefused("invalid_argument", "reserve",
+        () -> with.runtime.loadModel(with.path, two.split("4,4").reserve("1,2,3")));
+    checkRefused("out_of_memory", "1048576", () -> with.runtime.loadModel(with.path, new ModelOptions().split("1M")));
+    checkRefused("invalid_argument", "max_queue",
+        () -> with.runtime.loadModel(with.path, new ModelOptions().plannedCache(options().maxQueue(-1))));
+    try (QuireRuntime narrow = QuireRuntime.create(new RuntimeOptions().device("cpu").memoryBudget(1 << 20))) {
+      checkRefused("out_of_memory", "", () -> narrow.loadModel(with.path));
+    }
+  }
+
+  private static void scopes(Fixture with) {
+    try (Model described = with.runtime.loadModel(with.path, new ModelOptions().scope(ModelOptions.Scope.METADATA));
+        Model tokenizer = with.runtime.loadModel(with.path, new ModelOptions().scope(ModelOptions.Scope.TOKENIZER))) {
+      check(described.info().numLayers() == 8, described.info());
+      checkRefused("unsupported", "", described::createCache);
+      check(tokenizer.encode("a", true, false).length > 0, "no token");
+      checkRefused("unsupported", "", tokenizer::info);
+    }
+  }
+
+  private static void cancelsALoad(Fixture with) {
+    Cancel cancel = new Cancel();
+    ModelOptions options = new ModelOptions().cancel(cancel);
+    with.runtime.loadModel(with.path, options).close();
+    check(!cancel.isTriggered(), "nobody triggered it");
+    cancel.trigger();
+    cancel.trigger();
+    check(cancel.isTriggered(), "it is not triggered");
+    checkRefused("cancelled", "", () -> with.runtime.loadModel(with.path, options));
+    cancel.close();
+    cancel.close();
+    try {
+      with.runtime.loadModel(with.path, options);
+    } catch (IllegalStateException closed) {
+      return;
+    }
+    throw new AssertionError("a closed cancel is taken");
+  }
+}

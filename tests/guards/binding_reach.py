@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Reach: every function of the C interface is called by the hand-written layer of each language, and every
+constant has a name there, so that nothing is added which a Go, Java or C# program cannot get at."""
+import re
+
+import guard
+
+HEADERS = "capi/include/quire/"
+DECLARATION = re.compile(r"QUIRE_API\b[^;(]*?\b(quire_\w+)\s*\(")
+CONSTANT = re.compile(r"^#define (QUIRE_(?!API\b|\w+_H\b)\w+) ", re.MULTILINE)
+# The files of a layer, how they end, and whether constants need a name of their own: SWIG makes those of Java
+# public. What a typemap calls, a layer reaches through every function.
+LANGUAGES = {
+    "Go": (("bindings/go/", "bindings/typemaps/go.i"), (".go", ".i"), True),
+    "Java": (("bindings/java/dev/quire/", "bindings/typemaps/java.i"), (".java", ".i"), False),
+    "C#": (("bindings/csharp/", "bindings/typemaps/csharp.i"), (".cs", ".i"), True),
+}
+GENERATED = "bindings/go/internal/"
+CALLBACK = "a callback, which generated code cannot pass"
+FOR_A_SINK = "of use with a log sink alone"
+OF_THE_HEADER = "of the header; quire_version_string tells of the library"
+# Why a layer may do without it.
+EXEMPT = {
+    "QUIRE_ERROR_OK": "nothing failed",
+    "QUIRE_LOG_DEBUG": FOR_A_SINK,
+    "QUIRE_LOG_ERROR": FOR_A_SINK,
+    "QUIRE_LOG_INFO": FOR_A_SINK,
+    "QUIRE_LOG_OFF": FOR_A_SINK,
+    "QUIRE_LOG_WARNING": FOR_A_SINK,
+    "QUIRE_VERSION_MAJOR": OF_THE_HEADER,
+    "QUIRE_VERSION_MINOR": OF_THE_HEADER,
+    "QUIRE_VERSION_PATCH": OF_THE_HEADER,
+    "QUIRE_VERSION_STRING": OF_THE_HEADER,
+    "quire_cancel_is_triggered": "a context or token of the language tells",
+    "quire_job_request_clear_stop_texts": "a request is filled anew for each use",
+    "quire_model_options_set_progress": CALLBACK,
+    "quire_queue_fd": "for event loops; these languages wait in threads",
+    "quire_runtime_options_set_log_level": FOR_A_SINK,
+    "quire_runtime_options_set_log_sink": CALLBACK,
+}
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
+
+
+def declared(tree):
+    """(path, name, whether it is a constant) of what the headers declare."""
+    for path in tree.select(".h", under=(HEADERS,)):
+        text = without_comments(tree.read(path))
+        yield from ((path, name, False) for name in DECLARATION.findall(text))
+        yield from ((path, name, True) for name in CONSTANT.findall(tree.read(path)))
+
+
+def names_in_layer(tree, files, suffixes):
+    """The C names in the code of a layer. SWIG spells functions of Go with a capital."""
+    paths = [p for p in tree.select(*suffixes, under=files) if not p.startswith(GENERATED)]
+    if not paths:
+        raise guard.GuardError(f"{files[0]} has no sources")
+    text = "\n".join(without_comments(tree.read(path)) for path in paths)
+    return {name.replace("Quire_", "quire_") for name in re.findall(r"\b(?:[Qq]uire_|QUIRE_)\w+", text)}
+
+
+def check(tree):
+    interface = list(declared(tree))
+    if not interface:
+        raise guard.GuardError(f"{HEADERS} declares nothing")
+    breaches = []
+    reached = {language: names_in_layer(tree, files, suffixes)
+               for language, (files, suffixes, _) in LANGUAGES.items()}
+    for path, name, is_constant in interface:
+        lacking = [language for language, (_, _, names_constants) in LANGUAGES.items()
+                   if name not in reached[language] and (names_constants or not is_constant)]
+        if lacking and name not in EXEMPT:
+            breaches.append(f"{path}: {name} is not reached from the layer of {', '.join(lacking)} in bindings/")
+        if not lacking and name in EXEMPT:
+            breaches.append(f"{path}: {name} is reached from every layer: nothing to exempt")
+    return breaches
+
+
+def layers(go="", java="", csharp=""):
+    """A tree with one header and three layers."""
+    return {HEADERS + "a.h": "#define QUIRE_A_ONE 1 /* one */\n#define QUIRE_A_H\n#define QUIRE_API x\n"
+                             "QUIRE_API int32_t\nquire_a_tell(quire_a* a);\n/* QUIRE_API int quire_old(); */\n"
+                             "QUIRE_API int quire_queue_fd(quire_queue* queue);\n",
+            "bindings/go/a.go": go, "bindings/java/dev/quire/A.java": java, "bindings/csharp/A.cs": csharp}
+
+
+GO = "native.Quire_a_tell(native.QUIRE_A_ONE)"
+JAVA = "QuireNative.quire_a_tell(a)"
+CSHARP = "One = QuireNative.QUIRE_A_ONE, QuireNative.quire_a_tell(a)"
+SELF_TESTS = [
+    ("reached", layers(GO, JAVA, CSHARP), 0),
+    ("not in Java", layers(GO, "", CSHARP), 1),
+    ("in a comment alone", layers("// " + GO, JAVA, CSHARP), 2),
+    ("a longer name", layers(GO, JAVA.replace("tell", "tell_more"), CSHARP), 1),
+    ("a constant that has no name", layers("native.Quire_a_tell(1)", JAVA, CSHARP), 1),
+    ("in generated code alone", dict(layers("", JAVA, CSHARP), **{GENERATED + "native/a.go": GO}), 2),
+    ("through a typemap", dict(layers(GO, "", CSHARP), **{"bindings/typemaps/java.i": "quire_a_tell(a);"}), 0),
+    ("exempt and reached by all", layers(*(code + " quire_queue_fd" for code in (GO, JAVA, CSHARP))), 1),
+]
+
+if __name__ == "__main__":
+    guard.main(check, SELF_TESTS)
