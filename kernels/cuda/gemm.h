@@ -60,8 +60,8 @@ struct GemmArguments {
   NormParams norm;
   const int32_t* norm_place = nullptr;
   Epilogue epilogue;
-  float* partials = nullptr;     // where there are splits: [token tiles, groups, half strips, splits, ...]
-  uint32_t* counters = nullptr;  // [token tiles, groups], zero before and after
+  float* partials = nullptr;     // where there are splits: [token tiles, half strips, splits, ...]
+  uint32_t* counters = nullptr;  // [token tiles, half strips], zero before and after
 };
 
 constexpr int kNarrowWarps = kNumChains;
@@ -90,13 +90,12 @@ constexpr uint32_t step_bytes(int32_t tiles) {
 }
 
 // Fixed places in shared memory: barriers of the rings, then a few floats for a norm (narrow); barriers of
-// the stages, then a word for the block's arrival where splits meet (wide).
+// the stages (wide).
 constexpr uint32_t kBarrierBytes = 8 * kMostSlots;  // of a warp
 constexpr uint32_t kNormSumsAt = kNarrowWarps * kBarrierBytes;
 constexpr uint32_t kStageBarriersAt = 0;
-constexpr uint32_t kMeetFlagAt = 16 * kMostStages;
 constexpr uint32_t kFreeAt = kNormSumsAt + 128;
-static_assert(kMeetFlagAt + 4 <= kFreeAt);
+static_assert(16 * kMostStages <= kFreeAt);
 
 // The shape for so many rows. Results do not depend on it.
 GemmShape gemm_shape(const Device& device, const Matrix& matrix, int32_t rows);

@@ -160,40 +160,30 @@ __device__ __forceinline__ void load_parked(uint32_t place, HalfSums<kTiles>& su
   }
 }
 
-// Named barriers of the warps that read stages; 1 to 4 are those of the pairs of a gate and its up.
-constexpr int kMeetBarrier = 5;
-
-// Where the splits of a group of strips meet.
-struct Meeting {
-  float4* partials;   // of this lane's half strip and split 0
-  uint32_t* counter;  // of the group
-  uint32_t flag;      // a word of shared memory
-  int threads;        // of the block that take part
-};
-
-// Leaves sums in memory. True for the block that arrives last at its group; `all` is then the sum over all
-// splits. A block arrives as one: each arrival waits for what was written before.
+// Leaves a warp's sums in memory, `partials` of this lane and split 0. True for the warp that arrives last at
+// the half strip; `all` is then the sum over all splits.
 template <int kTiles>
-__device__ __forceinline__ bool meet(const Meeting& m, int split, HalfSums<kTiles>& all) {
+__device__ __forceinline__ bool meet(float4* partials, uint32_t* counter, int split, int lane,
+                                     HalfSums<kTiles>& all) {
   constexpr int kPieces = kTiles * 32, kAtOnce = 2;
 #pragma unroll
   for (int n = 0; n < kTiles; ++n)
-    __stcg(m.partials + split * kPieces + n * 32, make_float4(all[n][0], all[n][1], all[n][2], all[n][3]));
-  named_barrier(kMeetBarrier, m.threads);
-  if (threadIdx.x == 0) {
-    const uint32_t before = add_acquire_release(m.counter, 1);
-    if (before + 1 == kMostSplits) *m.counter = 0;
-    store_shared_4(m.flag, before);
+    __stcg(partials + split * kPieces + n * 32, make_float4(all[n][0], all[n][1], all[n][2], all[n][3]));
+  __syncwarp();
+  uint32_t before = 0;
+  if (lane == 0) {
+    before = add_acquire_release(counter, 1);
+    if (before + 1 == kMostSplits) *counter = 0;
   }
-  named_barrier(kMeetBarrier, m.threads);
-  if (uniform(load_shared_4(m.flag)) + 1 != kMostSplits) return false;
+  if (uniform(before) + 1 != kMostSplits) return false;
+  __syncwarp();
 #pragma unroll
   for (int first = 0; first < kTiles; first += kAtOnce) {
     float4 v[kAtOnce][kMostSplits];
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {
 #pragma unroll
-      for (int s = 0; s < kMostSplits; ++s) v[n][s] = __ldcg(m.partials + s * kPieces + (first + n) * 32);
+      for (int s = 0; s < kMostSplits; ++s) v[n][s] = __ldcg(partials + s * kPieces + (first + n) * 32);
     }
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {
@@ -210,66 +200,108 @@ __device__ __forceinline__ bool meet(const Meeting& m, int split, HalfSums<kTile
   return true;
 }
 
-// What becomes of the sums of a lane's columns, straight from its registers: for each token eight lanes write
-// eight columns side by side.
+// Where a lane's sums belong: columns `column` and column + 8 of the output, as far as they are there, by
+// tokens as HalfSums has them.
+struct HalfPlace {
+  int column;
+  int first_token;
+  bool there[2];
+};
+
 template <int kTiles>
-__device__ __forceinline__ void finish_half(const GemmArguments& a, StripPlace place, int half, int lane,
-                                            HalfSums<kTiles>& sums) {
-  const Part& part = a.matrix.parts[place.part];
-  const int local = place.strip * kStripColumns + 16 * half + (lane >> 2), column = part.first_column + local;
-  const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8) + 2 * (lane & 3);
-  const bool there[2] = {local < part.num_columns, local + 8 < part.num_columns};
-  if (a.matrix.bias != nullptr) {
+__device__ __forceinline__ HalfPlace half_place(const Part& part, int strip, int half, int lane,
+                                                int first_tile) {
+  const int local = strip * kStripColumns + 16 * half + (lane >> 2);
+  const int token = static_cast<int>(blockIdx.x) * (kTiles * 8) + first_tile * 8 + 2 * (lane & 3);
+  return {part.first_column + local, token, {local < part.num_columns, local + 8 < part.num_columns}};
+}
+
+template <int kTiles>
+__device__ __forceinline__ void add_bias(const float* bias, const HalfPlace& place, HalfSums<kTiles>& sums) {
+  if (bias == nullptr) return;
 #pragma unroll
-    for (int c = 0; c < 2; ++c) {
-      const float bias = there[c] ? a.matrix.bias[column + 8 * c] : 0.0f;
+  for (int c = 0; c < 2; ++c) {
+    const float b = place.there[c] ? bias[place.column + 8 * c] : 0.0f;
 #pragma unroll
-      for (int n = 0; n < kTiles; ++n) {
-        sums[n][2 * c] += bias;
-        sums[n][2 * c + 1] += bias;
-      }
+    for (int n = 0; n < kTiles; ++n) {
+      sums[n][2 * c] += b;
+      sums[n][2 * c + 1] += b;
     }
   }
+}
+
+// Straight from registers: for each token eight lanes write eight columns side by side.
+template <int kTiles>
+__device__ __forceinline__ void store_half(const GemmArguments& a, const HalfPlace& place,
+                                           const HalfSums<kTiles>& sums) {
   with_store(a.epilogue, [&](auto store) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
-        const int token = first_token + 8 * n + (x & 1);
-        if (token < a.rows && there[x >> 1])
-          store(static_cast<size_t>(token) * a.epilogue.stride + column + 8 * (x >> 1), sums[n][x]);
+        const int token = place.first_token + 8 * n + (x & 1);
+        if (token < a.rows && place.there[x >> 1])
+          store(static_cast<size_t>(token) * a.epilogue.stride + place.column + 8 * (x >> 1), sums[n][x]);
       }
     }
   });
 }
 
+template <int kTiles>
+__device__ __forceinline__ void finish_half(const GemmArguments& a, StripPlace strip, int half, int lane,
+                                            HalfSums<kTiles>& sums) {
+  const HalfPlace place = half_place<kTiles>(a.matrix.parts[strip.part], strip.strip, half, lane, 0);
+  add_bias<kTiles>(a.matrix.bias, place, sums);
+  store_half<kTiles>(a, place, sums);
+}
+
+// gate = act(gate) * up.
+template <int kTiles>
+__device__ __forceinline__ void apply_gate(int32_t kind, HalfSums<kTiles>& gate, const HalfSums<kTiles>& up) {
+  const auto each = [&](auto function) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) gate[n][x] = function(gate[n][x]) * up[n][x];
+    }
+  };
+  if (kind == 0) {
+    each([](float v) { return activate(0, v); });
+  } else {
+    each([&](float v) { return activate_seldom(kind, v); });
+  }
+}
+
 // The same for the warps of a gate and its up, whose lanes have the same columns and tokens: all park their
 // sums, `mine` and `other` are the places, and each finishes half of the tokens.
 template <int kTiles>
-__device__ __forceinline__ void finish_paired_half(const GemmArguments& a, StripPlace place, int slot,
+__device__ __forceinline__ void finish_paired_half(const GemmArguments& a, StripPlace strip, int slot,
                                                    int half, int lane, uint32_t mine, uint32_t other,
                                                    const HalfSums<kTiles>& sums) {
   constexpr int kShare = kTiles / 2;
-  const bool up = (slot & 1) != 0;
+  const bool is_up = (slot & 1) != 0;
+  const int first_tile = is_up ? kShare : 0;
   park<kTiles>(mine, sums);
   named_barrier(1 + slot / 2, 128);
-  const int first_tile = up ? kShare : 0, column = 16 * half + (lane >> 2);
-  const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8) + first_tile * 8 + 2 * (lane & 3);
-  HalfSums<kShare> own, others;
-  load_parked<kShare>(mine + first_tile * 512, own);
-  load_parked<kShare>(other + first_tile * 512, others);
+  HalfSums<kShare> gate, up;
+  load_parked<kShare>((is_up ? other : mine) + first_tile * 512, gate);
+  load_parked<kShare>((is_up ? mine : other) + first_tile * 512, up);
   named_barrier(1 + slot / 2, 128);  // the next sums take the place
-  if (place.part < 0) return;
-#pragma unroll
-  for (int n = 0; n < kShare; ++n) {
-#pragma unroll
-    for (int x = 0; x < 4; ++x) {
-      const int token = first_token + 8 * n + (x & 1);
-      if (token < a.rows)
-        finish_pair(a, place.strip, token, column + 8 * (x >> 1), up ? others[n][x] : own[n][x],
-                    up ? own[n][x] : others[n][x]);
-    }
+  if (strip.part < 0) return;
+  const auto place_in = [&](int part) {
+    return half_place<kTiles>(a.matrix.parts[part], strip.strip, half, lane, first_tile);
+  };
+  HalfPlace place = place_in(0);
+  const HalfPlace up_place = place_in(1);
+  add_bias<kShare>(a.matrix.bias, place, gate);
+  add_bias<kShare>(a.matrix.bias, up_place, up);
+  if (a.epilogue.activation < 0) {
+    store_half<kShare>(a, up_place, up);
+  } else {
+    apply_gate<kShare>(a.epilogue.activation, gate, up);
+    place.column -= a.matrix.parts[0].first_column;
   }
+  store_half<kShare>(a, place, gate);
 }
 
 // All that a warp does that reads stages: the half strip `warp & 1` of slot `warp / 2`. What the loops use is
@@ -319,12 +351,12 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
       add_half<kTiles>(totals, sums);
     }
     if (shape.splits > 1) {
-      const size_t group = static_cast<size_t>(blockIdx.x) * shape.groups + task.group;
-      const size_t half_strip = (group * shape.strips + slot) * 2 + half;
-      const Meeting meeting = {
-          reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane,
-          a.counters + group, base + kMeetFlagAt, 64 * shape.strips};
-      if (!meet<kTiles>(meeting, task.split, sums)) continue;
+      if (place.part < 0) continue;
+      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + task.group * shape.strips + slot;
+      const size_t half_strip = strip * 2 + half;
+      auto* partials =
+          reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane;
+      if (!meet<kTiles>(partials, a.counters + half_strip, task.split, lane, sums)) continue;
     }
     if (m.paired) {
       finish_paired_half<kTiles>(a, place, slot, half, lane, parked, parked_by(warp ^ 2), sums);

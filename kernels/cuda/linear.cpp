@@ -50,11 +50,12 @@ cudaError_t launch_streaming(const GemmArguments& arguments, Launch l) {
 }
 
 // Tokens that one launch may take: where splits meet in memory, as many as there is memory for.
-int32_t most_rows(const Context& c, const GemmShape& s, int32_t rows) {
+int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t rows) {
   if (s.splits == 1) return rows;
-  const auto groups = static_cast<size_t>(s.groups), tokens = static_cast<size_t>(s.tiles) * 8;
-  const size_t per_tile = groups * static_cast<size_t>(s.strips * s.splits * kStripColumns) * tokens;
-  const size_t tiles = std::min(c.partial_floats / per_tile, static_cast<size_t>(c.num_counters) / groups);
+  const auto strips = static_cast<size_t>(m.num_strips), tokens = static_cast<size_t>(s.tiles) * 8;
+  const size_t per_tile = strips * static_cast<size_t>(s.splits * kStripColumns) * tokens;
+  const size_t tiles =
+      std::min(c.partial_floats / per_tile, static_cast<size_t>(c.num_counters) / (2 * strips));
   return static_cast<int32_t>(std::min(tiles * tokens, static_cast<size_t>(rows)));
 }
 
@@ -62,13 +63,13 @@ Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, i
                       const Epilogue& epilogue) {
   const bool with_norm = input.norm != nullptr;
   GemmShape shape = gemm_shape(*c.device, m, rows);
-  int32_t most = most_rows(c, shape, rows);
+  int32_t most = most_rows(c, m, shape, rows);
   if (most == 0) {
     shape = narrow_shape(*c.device, m, rows);
     most = rows;
   } else if (most < rows) {
     shape = gemm_shape(*c.device, m, most);  // dealt out for what one launch takes
-    most = most_rows(c, shape, most);
+    most = most_rows(c, m, shape, most);
   }
   if (shape.shared_bytes == 0)
     return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");
