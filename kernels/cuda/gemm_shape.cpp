@@ -78,7 +78,8 @@ void deal_wide(GemmShape& s, const Device& d, const Matrix& m, int32_t token_til
   s = best;
 }
 
-// Shared memory for a block's work: as many stages as `limit` allows. False where these are fewer than two.
+// Shared memory for a block's work: as many stages as `limit` allows. False where these are fewer than the
+// warps that take turns to fill them: one of them would be two rounds ahead of those who read.
 bool place_wide(GemmShape& s, const Matrix& m, uint32_t limit) {
   const auto table = static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8;
   const auto strips = static_cast<uint32_t>(s.strips), tiles = static_cast<uint32_t>(s.tiles);
@@ -87,7 +88,7 @@ bool place_wide(GemmShape& s, const Matrix& m, uint32_t limit) {
   s.table_at = kFreeAt;
   s.sums_at = kFreeAt + aligned(table);
   s.activations_at = s.sums_at + strips * tiles * 8 * kStripColumns * 4;
-  if (s.activations_at + 2 * s.stage_bytes > limit) return false;
+  if (s.activations_at + kFillWarps * s.stage_bytes > limit) return false;
   s.stages = std::min(kMostStages, static_cast<int32_t>((limit - s.activations_at) / s.stage_bytes));
   s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes;
   return true;

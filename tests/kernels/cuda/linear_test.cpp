@@ -249,6 +249,13 @@ TEST_F(LinearTest, DenseProductsMatchForOddShapes) {
   check_product({&w}, {1, 5, 16, 31, 64, 67});
 }
 
+// Whose tiles leave room for the fewest stages.
+TEST_F(LinearTest, DenseMatricesOfManyColumnsMatch) {
+  StoredWeight w;
+  make_dense(w, DType::f16, 700, 25600, random_);
+  check_product({&w}, {1, 9, 33});
+}
+
 TEST_F(LinearTest, EightBitFloatProductsMatch) {
   StoredWeight w;
   make_fp8(w, 512, 200, 128, 128, random_);
