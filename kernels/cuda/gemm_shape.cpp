@@ -118,6 +118,10 @@ GemmShape narrow_shape(const Device& d, const Matrix& m, int32_t rows) {
   const uint32_t half = std::min(d.shared_per_block, d.shared_per_multiprocessor / 2 - 1024);
   const bool halves = place(s, m, row, sums, kNarrowWarps, 2, half) && s.ring_slots == 2;
   if (!halves && !place(s, m, row, sums, kNarrowWarps, 2, d.shared_per_block)) s.shared_bytes = 0;
+  // A multiprocessor for each group, where there are enough: a kernel that starts while the one before ends
+  // would have two of its blocks on each multiprocessor that comes free first, and none on others.
+  if (rows <= 8 && s.groups <= d.num_multiprocessors && s.shared_bytes > 0)
+    s.shared_bytes = std::max(s.shared_bytes, std::min(half + 1024, d.shared_per_block));
   s.blocks = std::min(s.groups, d.num_multiprocessors * (s.shared_bytes <= half ? 2 : 1));
   return s;
 }
