@@ -161,7 +161,8 @@ KernelTable make_table(bool deterministic) {
 
 cudaError_t setup_kernels(Device& device) {
   const int limit = static_cast<int>(device.shared_per_block);
-  for (const auto step : {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_dense, setup_attention_single})
+  for (const auto step :
+       {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_fp8, setup_gemm_dense, setup_attention_single})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step : {setup_attention_decode, setup_attention_prefill})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;

@@ -104,11 +104,13 @@ GemmShape narrow_shape(const Device& device, const Matrix& matrix, int32_t rows)
 
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_gptq(const GemmArguments&, cudaStream_t, bool dependent_launch);
+cudaError_t launch_gemm_fp8(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_dense(const GemmArguments&, cudaStream_t, bool dependent_launch);
 
 // Once per device, with the device current: raises the shared-memory limits.
 cudaError_t setup_gemm_exl2(int shared_limit);
 cudaError_t setup_gemm_gptq(int shared_limit);
+cudaError_t setup_gemm_fp8(int shared_limit);
 cudaError_t setup_gemm_dense(int shared_limit);
 // Compute capability that the kernels for this card were compiled for, times ten.
 cudaError_t gemm_code_version(int* version);

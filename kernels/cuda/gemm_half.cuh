@@ -60,6 +60,10 @@ struct HalfScales {
     } else if constexpr (kKind == TileKind::gptq) {
       gptq_two_columns(load_shared_4(record + 8 * g + 4 * half),
                        load_shared_4(record + 64 + 8 * g + 4 * half), scale, offset);
+    } else if constexpr (kKind == TileKind::fp8) {
+      const uint2 s = load_shared_8(record + 16 * g + 8 * half);
+      scale[0] = __uint_as_float(s.x);
+      scale[1] = __uint_as_float(s.y);
     }
   }
 
@@ -85,6 +89,8 @@ struct HalfTile {
   __device__ __forceinline__ void decode(const HalfScales<kKind>& group, __half2 (&w)[8]) const {
     if constexpr (kKind == TileKind::gptq) {
       decode_shifted_half(raw, group.offset, w);
+    } else if constexpr (kKind == TileKind::fp8) {
+      decode_e4m3(raw, w);
     } else {
       decode_half<kBits, 0>(raw, kBits == 16 ? 0.0f : static_cast<float>(1 << (kBits - 1)), w);
     }

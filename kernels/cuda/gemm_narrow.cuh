@@ -17,37 +17,47 @@ namespace quire::kernels {
 
 static_assert(kNormThreads == kNarrowThreads);
 
-// A lane's activations of one step after another, fetched one step ahead. Lanes of tokens that are not there
-// keep zeros.
-template <bool kShared>
+// A lane's activations of one step after another, fetched kAhead steps ahead. Lanes of tokens that are not
+// there keep zeros.
+template <bool kShared, int kAhead>
 class RowActivations {
  public:
   // kShared: addresses in shared memory, `end` that of the last step, which is fetched again behind the end.
   __device__ __forceinline__ RowActivations(uint64_t first, uint64_t end, bool live)
       : at_(static_cast<Address>(first)), end_(static_cast<Address>(end)), live_(live) {
-    fetch();
+    fetch(ahead_[0]);
+#pragma unroll
+    for (int i = 1; i < kAhead; ++i) {
+      advance();
+      fetch(ahead_[i]);
+    }
   }
   __device__ __forceinline__ uint4 operator()() {
-    const uint4 b = ahead_;
-    at_ += kStepRows * 2;
-    if constexpr (kShared) at_ = min(at_, end_);
-    fetch();
+    const uint4 b = ahead_[0];
+#pragma unroll
+    for (int i = 1; i < kAhead; ++i) ahead_[i - 1] = ahead_[i];
+    advance();
+    fetch(ahead_[kAhead - 1]);
     return b;
   }
 
  private:
   using Address = std::conditional_t<kShared, uint32_t, uint64_t>;
 
-  __device__ __forceinline__ void fetch() {
+  __device__ __forceinline__ void advance() {
+    at_ += kStepRows * 2;
+    if constexpr (kShared) at_ = min(at_, end_);
+  }
+  __device__ __forceinline__ void fetch(uint4& to) {
     const int there = live_ && (kShared || at_ < end_) ? 1 : 0;
     if constexpr (kShared) {
       asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.shared.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
-                   : "+r"(ahead_.x), "+r"(ahead_.y), "+r"(ahead_.z), "+r"(ahead_.w)
+                   : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
                    : "r"(there), "r"(at_)
                    : "memory");
     } else {
       asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.global.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
-                   : "+r"(ahead_.x), "+r"(ahead_.y), "+r"(ahead_.z), "+r"(ahead_.w)
+                   : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
                    : "r"(there), "l"(at_)
                    : "memory");
     }
@@ -56,8 +66,12 @@ class RowActivations {
   Address at_;
   Address end_;
   bool live_;
-  uint4 ahead_ = make_uint4(0, 0, 0, 0);
+  uint4 ahead_[kAhead] = {};
 };
+
+// Activations from L2 come later than weights of many bits are worked through.
+template <TileKind kKind, bool kShared>
+constexpr int kStepsAhead = !kShared && (kKind == TileKind::fp8 || kKind == TileKind::dense) ? 2 : 1;
 
 // Sums of a warp's chain into its place.
 template <bool kOneRow>
@@ -103,7 +117,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
 
   WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes,
                 base + warp * kBarrierBytes, shape.ring_slots, shape.slot_bytes, lane);
-  SegmentRequests requests(a, blockIdx.y, 0, shape.strips, first, end);
+  SegmentRequests<kSegmentPieces<kKind>> requests(a, blockIdx.y, 0, shape.strips, first, end);
 #pragma unroll 1
   for (int i = 0; i < ring.size(); ++i) requests.next(ring, lane);
 
@@ -149,12 +163,21 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
       Sums totals;
       clear(totals);
       if (first < end) {
-        RowActivations<kOneRow> take(row, row_end, (lane >> 2) < tokens);
+        RowActivations<kOneRow, kStepsAhead<kKind, kOneRow>> take(row, row_end, (lane >> 2) < tokens);
         SegmentWalk walk;
         walk.begin(m, place.part, first, end);
         do {
           const uint32_t segment = ring.wait();
-          multiply_segment<kKind>(segment, walk.bits(m), walk.records(m), lane, take, totals);
+          if constexpr (kSegmentPieces<kKind> == 2) {
+            const auto turn = [&] {
+              __syncwarp();
+              requests.next(ring, lane);
+              return ring.wait();
+            };
+            multiply_pieces<kKind>(segment, walk.records(m), lane, take, turn, totals);
+          } else {
+            multiply_segment<kKind>(segment, walk.bits(m), walk.records(m), lane, take, totals);
+          }
           __syncwarp();
           requests.next(ring, lane);
         } while (walk.next(m));

@@ -57,6 +57,12 @@ struct GroupScales {
       const uint2 s = load_shared_8(record + 8 * g), z = load_shared_8(record + 64 + 8 * g);
       gptq_two_columns(s.x, z.x, scale, offset);
       gptq_two_columns(s.y, z.y, scale + 2, offset + 2);
+    } else if constexpr (kKind == TileKind::fp8) {
+      const uint4 s = load_shared_16(record + 16 * g);
+      scale[0] = __uint_as_float(s.x);
+      scale[1] = __uint_as_float(s.y);
+      scale[2] = __uint_as_float(s.z);
+      scale[3] = __uint_as_float(s.w);
     }
   }
 
@@ -73,6 +79,8 @@ struct GroupScales {
   __device__ __forceinline__ void decode(const uint32_t (&raw)[kBits], __half2 (&w)[16]) const {
     if constexpr (kKind == TileKind::gptq) {
       decode_shifted_words(raw, offset, w);
+    } else if constexpr (kKind == TileKind::fp8) {
+      decode_e4m3(raw, w);
     } else {
       decode_words<kBits>(raw, w, static_cast<float>(1 << (kBits - 1)));
     }
@@ -115,7 +123,9 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
       GroupScales<kKind> group;
       group.read(address, lane >> 2);
       // The same for all lanes of a warp.
-      if (kKind == TileKind::gptq || bits == 4) {
+      if constexpr (kKind == TileKind::fp8) {
+        multiply_group<kKind, 8>(group, tile, steps, lane, take, sums);
+      } else if (kKind == TileKind::gptq || bits == 4) {
         multiply_group<kKind, 4>(group, tile, steps, lane, take, sums);
       } else if constexpr (kKind == TileKind::exl2) {
         if (bits == 3) {
@@ -135,8 +145,35 @@ __device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int
   }
 }
 
+// The same for a segment of fp8, which comes in two pieces where it has one record. turn() gives the address
+// of the second.
+template <TileKind kKind, typename Take, typename Turn>
+__device__ __forceinline__ void multiply_pieces(uint32_t address, int records, int lane, Take& take,
+                                                Turn turn, Sums& totals) {
+  static_assert(kKind == TileKind::fp8);
+  if (records > 1) return multiply_segment<kKind>(address, 8, records, lane, take, totals);
+  GroupScales<kKind> group;
+  group.read(address, lane >> 2);
+  uint32_t tile = address + kRecordBytes<kKind>;
+  Sums sums;
+  clear(sums);
+#pragma unroll 1
+  for (int i = 0; i < kBlockSteps; ++i, tile += kLastPieceBytes / 2) {
+    if (i == kBlockSteps / 2) tile = turn();
+    uint32_t raw[8];
+    fetch_words<8>(SharedTile{tile}, lane, raw);
+    const uint4 b = take();
+    __half2 w[16];
+    group.decode(raw, w);
+    multiply_step(w, b, sums);
+  }
+  group.add(sums, totals);
+}
+
 template <TileKind kKind>
 constexpr int kSegmentSteps = segment_steps(kKind);
+template <TileKind kKind>
+constexpr int kSegmentPieces = segment_pieces(kKind);
 
 // First block of 128 rows of a chain; `chain` may be kNumChains.
 __device__ __forceinline__ int chain_block(int num_blocks, int chain) {
@@ -209,7 +246,8 @@ __device__ __forceinline__ StripPlace place_strip(const GemmArguments& a, int gr
 }
 
 // Asks for a warp's segments in the order in which they will be worked on: of the slots [slot, slot_end) of
-// each group, the segments [first, end).
+// each group, the segments [first, end), those with one record in kPieces.
+template <int kPieces>
 class SegmentRequests {
  public:
   __device__ __forceinline__ SegmentRequests(const GemmArguments& a, int group, int slot, int slot_end,
@@ -225,9 +263,18 @@ class SegmentRequests {
   }
   __device__ __forceinline__ void next(WarpRing& ring, int lane) {
     if (group_ >= a_.shape.groups) return ring.request_nothing();
-    const uint32_t bytes = walk_.bytes(a_.matrix);
+    uint32_t bytes = walk_.bytes(a_.matrix);
+    if constexpr (kPieces == 2) {
+      if (walk_.records(a_.matrix) == 1) {
+        bytes = is_last_ ? kLastPieceBytes : bytes - kLastPieceBytes;
+        is_last_ = !is_last_;
+      }
+    }
     ring.request(next_, bytes, lane);
     next_ += bytes;
+    if constexpr (kPieces == 2) {
+      if (is_last_) return;
+    }
     if (walk_.next(a_.matrix)) return;
     if (++slot_ == slot_end_) {
       slot_ = first_slot_;
@@ -258,6 +305,7 @@ class SegmentRequests {
   int first_;
   int end_;
   const uint8_t* next_ = nullptr;
+  bool is_last_ = false;  // the next piece
   SegmentWalk walk_;
 };
 

@@ -13,10 +13,17 @@ uint32_t aligned(uint32_t bytes) {
   return (bytes + 127) / 128 * 128;
 }
 
+// That the narrow kernel asks for at a time.
+uint32_t largest_piece(const Matrix& m) {
+  const bool in_two =
+      segment_pieces(m.kind) == 2 && m.max_segment_bytes == scale_bytes(m.kind) + 2 * kLastPieceBytes;
+  return in_two ? m.max_segment_bytes - kLastPieceBytes : m.max_segment_bytes;
+}
+
 // Lays out shared memory with up to `most` slots per ring. False where `limit` does not allow one.
 bool place(GemmShape& s, const Matrix& m, uint32_t activation_bytes, uint32_t sum_bytes, int32_t warps,
            int32_t most, uint32_t limit) {
-  s.slot_bytes = aligned(m.max_segment_bytes);
+  s.slot_bytes = aligned(largest_piece(m));
   s.activations_at = kFreeAt;
   s.sums_at = aligned(s.activations_at + activation_bytes);
   s.rings_at = aligned(s.sums_at + sum_bytes);

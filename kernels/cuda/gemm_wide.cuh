@@ -132,6 +132,8 @@ __device__ __forceinline__ void multiply_any_block(const StageView& view, uint32
     multiply(std::integral_constant<int, 16>{});
   } else if constexpr (kKind == TileKind::gptq) {
     multiply(std::integral_constant<int, 4>{});
+  } else if constexpr (kKind == TileKind::fp8) {
+    multiply(std::integral_constant<int, 8>{});
   } else if (form_is_common(form)) {
     with_width(form_bits(form), multiply);
   } else {

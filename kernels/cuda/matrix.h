@@ -11,7 +11,9 @@
 // Codes of b bits are split into planes, each lane's part contiguous: 2 bits [2 words], 3 = 2 + 1,
 // 4 [4 words], 5 = 4 + 1, 6 = 4 + 2, 8 [8 words], 16 (f16 itself, 4 planes of 4 words). Bits of the two codes
 // of a pair lie in the two halves of a word, at a place from which one AND with a mask and one OR with the
-// bit pattern of 1024.0 yields 1024 + code * 2^p (plane.cuh).
+// bit pattern of 1024.0 yields 1024 + code * 2^p (plane.cuh). E4M3 codes are 8 bits, cut up so that they
+// become f16 by shifts and masks alone: a half word holds the signs of the codes of two pairs, the second's
+// first, then their seven other bits in the same order.
 //
 // A strip is one stream of bytes: segments of 128 rows (32 of f16 weights), each with the scales of its
 // groups before its tiles, so that one copy brings all that a warp needs for them. All tiles of a segment
@@ -37,16 +39,24 @@ constexpr int kNumChains = 16;
 constexpr int kMaxRuns = 12;
 constexpr int kMaxParts = 3;
 
-enum class TileKind : int32_t { exl2, gptq, dense };
+enum class TileKind : int32_t { exl2, gptq, fp8, dense };
 
 // Bytes of a record of scales. exl2: [8] u16, nibble q of number g is column g + 8q, then q_scale_max *
-// prescale / 256 as f16, twice, and 12 bytes unused. gptq: f16 scales [8][4], then f16 zeros [8][4].
+// prescale / 256 as f16, twice, and 12 bytes unused. gptq: f16 scales [8][4], then f16 zeros [8][4]. fp8: f32
+// scales [8][4], times kE4m3Unit.
 constexpr uint32_t scale_bytes(TileKind kind) {
-  return kind == TileKind::exl2 ? 32 : kind == TileKind::gptq ? 128 : 0;
+  return kind == TileKind::exl2 ? 32 : kind == TileKind::dense ? 0 : 128;
 }
 constexpr int segment_steps(TileKind kind) {
   return kind == TileKind::dense ? 1 : kBlockSteps;
 }
+
+// Pieces in which the narrow kernel asks for a segment with one record: a whole one of 8 bits leaves no room
+// for a second thread block beside the first. The last piece is half of the tiles.
+constexpr int segment_pieces(TileKind kind) {
+  return kind == TileKind::fp8 ? 2 : 1;
+}
+constexpr uint32_t kLastPieceBytes = kBlockSteps / 2 * kStepRows * kStripColumns;
 
 struct Run {
   int32_t first = 0;  // segment
@@ -55,6 +65,7 @@ struct Run {
   uint32_t segment_bytes = 0;  // of each
   int32_t bits = 0;
   int32_t records = 0;  // of scales, of each segment: 1, kBlockSteps, or none
+  bool operator==(const Run&) const = default;
 };
 
 // Columns that came from one stored matrix.

@@ -230,6 +230,26 @@ __device__ __forceinline__ void decode_shifted_words(const uint32_t (&raw)[4], c
   }
 }
 
+// E4M3 becomes f16 by moving its bits: the exponent's bias of f16 is larger by 8, so the value is 2^8 times
+// as large. That is exact, f16 subnormals included.
+constexpr float kE4m3Unit = 256.0f;
+
+// Where a code lies in a half word, that of the first or second pair.
+__device__ __forceinline__ uint32_t e4m3_field(uint32_t code, bool second) {
+  return (code & 0x80U) << (second ? 8 : 7) | (code & 0x7fU) << (second ? 7 : 0);
+}
+
+// Masks by and_or even where there is nothing to OR: what is plain C++ the compiler moves behind the fence of
+// the products of a warpgroup, and then puts another one there.
+template <int kWords>
+__device__ __forceinline__ void decode_e4m3(const uint32_t (&raw)[kWords], __half2 (&w)[2 * kWords]) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) {
+    w[2 * i] = half2_of(and_or(raw[i] << 7, 0x3f803f80, raw[i] << 1 & 0x80008000));
+    w[2 * i + 1] = half2_of(and_or(raw[i], 0xbf80bf80, 0));
+  }
+}
+
 // Scales of two columns from their nibbles, which lie at bits 0 and 16: f16(f16((nibble + 1)^2) * group
 // scale), as f32.
 __device__ __forceinline__ void exl2_two_scales(uint32_t nibbles, uint32_t group_scale, float& first,
@@ -262,6 +282,16 @@ __device__ __forceinline__ void gptq_two_columns(uint32_t scales, uint32_t zeros
 __device__ __forceinline__ void apply_scales(__half2 (&w)[16], const float (&s)[4]) {
 #pragma unroll
   for (int h = 0; h < 16; ++h) w[h] = __hmul2(w[h], __float2half2_rn(s[2 * (h / 8) + (h & 1)]));
+}
+
+// The same with scales of f32.
+__device__ __forceinline__ void apply_wide_scales(__half2 (&w)[16], const float (&s)[4]) {
+#pragma unroll
+  for (int h = 0; h < 16; ++h) {
+    const float2 pair = __half22float2(w[h]);
+    const float scale = s[2 * (h / 8) + (h & 1)];
+    w[h] = __floats2half2_rn(pair.x * scale, pair.y * scale);
+  }
 }
 
 }  // namespace quire::kernels

@@ -103,7 +103,7 @@ bool is_sound_dense(const WeightSource& source) {
          dense.scale_in >= 1 && dense.scale_in <= source.num_in;
 }
 
-// Also of EXL2 and GPTQ matrices whose groups do not fit.
+// Also of matrices whose groups do not fit.
 bool make_dense(PartPlan& plan) {
   plan.kind = TileKind::dense;
   StepGroups groups;
@@ -178,6 +178,24 @@ bool plan_gptq(PartPlan& plan) {
   return place_segments(plan, groups);
 }
 
+// Groups of rows that share their scales, whatever columns do.
+bool plan_fp8(PartPlan& plan) {
+  const int32_t group_rows = plan.source->dense.scale_in;
+  StepGroups groups;
+  for (int32_t left = plan.source->num_in; left > 0; left -= group_rows) {
+    const bool is_last = left <= group_rows;
+    if (!groups.add(is_last ? (left + kStepRows - 1) / kStepRows * kStepRows : group_rows, 8))
+      return make_dense(plan);
+  }
+  plan.kind = TileKind::fp8;
+  return place_segments(plan, groups);
+}
+
+bool plan_unquantized(PartPlan& plan) {
+  if (!is_sound_dense(*plan.source)) return false;
+  return plan.source->dense.dtype == DType::f8_e4m3 ? plan_fp8(plan) : make_dense(plan);
+}
+
 }  // namespace
 
 bool plan_part(const WeightSource& source, PartPlan& plan) {
@@ -186,7 +204,7 @@ bool plan_part(const WeightSource& source, PartPlan& plan) {
   plan.num_strips = (source.num_out + kStripColumns - 1) / kStripColumns;
   const bool sound = source.format == WeightFormat::exl2   ? plan_exl2(plan)
                      : source.format == WeightFormat::gptq ? plan_gptq(plan)
-                                                           : is_sound_dense(source) && make_dense(plan);
+                                                           : plan_unquantized(plan);
   if (!sound) return false;
   if (plan.row_order.empty() && source.row_order != nullptr) {
     plan.row_order.assign(source.row_order, source.row_order + source.num_in);
@@ -195,8 +213,9 @@ bool plan_part(const WeightSource& source, PartPlan& plan) {
   return true;
 }
 
-bool shares_rows(const PartPlan& a, const PartPlan& b) {
-  return a.kind == b.kind && a.source->num_in == b.source->num_in && a.row_order == b.row_order;
+bool shares_launch(const PartPlan& a, const PartPlan& b) {
+  if (a.kind != b.kind || a.source->num_in != b.source->num_in || a.row_order != b.row_order) return false;
+  return a.kind == TileKind::exl2 || a.runs == b.runs;
 }
 
 }  // namespace quire::kernels

@@ -21,7 +21,7 @@ struct PartPlan {
   std::vector<int32_t> group_first_row;  // gptq tiles: first tile row of each of their groups
   std::vector<uint16_t> group_scale;     // exl2: f16
   std::vector<StepSource> steps;         // of the tiles
-  std::vector<ScaleSource> records;      // of a strip: exl2, gptq
+  std::vector<ScaleSource> records;      // of a strip: all but dense
   std::vector<Run> runs;
   uint32_t strip_bytes = 0;
   int32_t num_strips = 0;
@@ -30,7 +30,8 @@ struct PartPlan {
 // False where the source is malformed.
 bool plan_part(const WeightSource& source, PartPlan& plan);
 
-// Parts that may share a launch.
-bool shares_rows(const PartPlan& a, const PartPlan& b);
+// Parts that may share a launch: they have the same rows in the same order, and, but for exl2, the same forms
+// of segments.
+bool shares_launch(const PartPlan& a, const PartPlan& b);
 
 }  // namespace quire::kernels

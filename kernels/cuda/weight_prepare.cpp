@@ -186,7 +186,8 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
       plan.kind == TileKind::exl2 ? repack_exl2(stored, target, stage_->stream())
       : plan.kind == TileKind::gptq
           ? repack_gptq(stored, target, static_cast<const int32_t*>(at(first_rows)), stage_->stream())
-          : repack_dense(stored, target, stage_->stream());
+      : plan.kind == TileKind::fp8 ? repack_fp8(stored, target, stage_->stream())
+                                   : repack_dense(stored, target, stage_->stream());
   status = device_.check(error, "repacking weights");
   if (status != Status::ok) return status;
   // The scratch is used again for the next part, and the vectors here end with this call.
@@ -263,7 +264,7 @@ Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout)
     if (!plan_part(parts[p], plan) || parts[p].num_in != parts[0].num_in)
       return device.fail(Status::invalid_argument, "a matrix whose groups or shapes do not fit together");
     size_t g = 0;
-    while (g < layout.first_of_group.size() && !shares_rows(layout.plans[layout.first_of_group[g]], plan))
+    while (g < layout.first_of_group.size() && !shares_launch(layout.plans[layout.first_of_group[g]], plan))
       ++g;
     if (g == layout.first_of_group.size()) layout.first_of_group.push_back(p);
     layout.group_of_part.push_back(g);

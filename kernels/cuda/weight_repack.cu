@@ -175,10 +175,48 @@ __global__ void repack_gptq_scales_kernel(StoredMatrix m, RepackTarget target,
   record[32 + at] = zero;
 }
 
-// No code is NaN. Exponent and mantissa in their places of an f16, whose bias is larger by 8.
+__global__ void repack_fp8_kernel(StoredMatrix m, RepackTarget target) {
+  const int lane = threadIdx.x & 31, strip = blockIdx.y;
+  const int step = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
+  StepSource s;
+  uint8_t* tile;
+  if (!take_step(target, s, tile)) return;
+  const auto* codes = static_cast<const uint8_t*>(m.dense);
+  uint32_t words[8] = {};
+#pragma unroll
+  for (int h = 0; h < 16; ++h) {
+    const int column = strip * kStripColumns + lane_column(lane, h);
+    if (column >= m.num_columns) continue;
+    const uint8_t* from = codes + static_cast<size_t>(stored_column(m, column)) * m.num_rows;
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      const int row = step * kStepRows + lane_row(lane, h, x);
+      if (row < m.num_rows) put(words, h / 2, 16 * x, e4m3_field(__ldg(from + row), h % 2 == 1));
+    }
+  }
+#pragma unroll
+  for (int w = 0; w < 8; ++w) reinterpret_cast<uint32_t*>(tile)[(w / 4) * 128 + lane * 4 + w % 4] = words[w];
+}
+
+__device__ __forceinline__ float fp8_scale(const StoredMatrix& m, int group, int stored) {
+  const size_t scales_of_column = (m.num_rows - 1) / m.scale_in + 1;
+  return m.dense_scales[static_cast<size_t>(stored / m.scale_out) * scales_of_column + group];
+}
+
+__global__ void repack_fp8_scales_kernel(StoredMatrix m, RepackTarget target) {
+  const ScaleSource s = target.scales[blockIdx.x];
+  const int strip = blockIdx.y, local = threadIdx.x;
+  const int column = strip * kStripColumns + local;
+  auto* record =
+      reinterpret_cast<float*>(target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte);
+  record[(local & 7) * 4 + (local >> 3)] =
+      column < m.num_columns ? fp8_scale(m, s.group, stored_column(m, column)) * m.prescale * kE4m3Unit
+                             : 0.0f;
+}
+
+// No code is NaN.
 __device__ __forceinline__ float e4m3_value(uint32_t code) {
-  const uint32_t half = (code & 0x80U) << 8 | (code & 0x7fU) << 7;
-  return __half2float(__ushort_as_half(static_cast<uint16_t>(half))) * 256.0f;
+  return __half2float(__ushort_as_half(static_cast<uint16_t>(e4m3_field(code, true)))) * kE4m3Unit;
 }
 
 // One element by its definition; the way of last resort for layouts that tiles do not fit.
@@ -210,9 +248,7 @@ __device__ __half element(const StoredMatrix& m, int row, int column) {
   } else if (m.dense_dtype == static_cast<int32_t>(DType::bf16)) {
     value = __bfloat162float(static_cast<const __nv_bfloat16*>(m.dense)[at]);
   } else if (m.dense_dtype == static_cast<int32_t>(DType::f8_e4m3)) {
-    const size_t scales_of_row = (m.num_rows - 1) / m.scale_in + 1;
-    value = e4m3_value(static_cast<const uint8_t*>(m.dense)[at]) *
-            m.dense_scales[static_cast<size_t>(stored / m.scale_out) * scales_of_row + row / m.scale_in];
+    value = e4m3_value(static_cast<const uint8_t*>(m.dense)[at]) * fp8_scale(m, row / m.scale_in, stored);
   } else {
     value = static_cast<const float*>(m.dense)[at];
   }
@@ -272,7 +308,7 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
   const int steps = matrix.kind == TileKind::dense ? 1 : kBlockSteps, bits = run.bits;
   const uint8_t* record = part.strips + static_cast<size_t>(first_strip + blockIdx.y) * part.strip_bytes +
                           run.first_byte + static_cast<size_t>(segment - run.first) * run.segment_bytes;
-  const uint32_t record_bytes = matrix.kind == TileKind::exl2 ? 32 : matrix.kind == TileKind::gptq ? 128 : 0;
+  const uint32_t record_bytes = matrix.kind == TileKind::exl2 ? 32 : matrix.kind == TileKind::dense ? 0 : 128;
   const uint8_t* tile = record + run.records * record_bytes;
   float scale[4] = {};
   __half2 offset[4] = {};
@@ -288,6 +324,9 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
           scale[q] = __half2float(from[0]);
           offset[q] = __half2half2(__hsub(__float2half(q % 2 == 0 ? -1024.0f : -64.0f), from[32]));
         }
+      } else if (matrix.kind == TileKind::fp8) {
+#pragma unroll
+        for (int q = 0; q < 4; ++q) scale[q] = __ldg(reinterpret_cast<const float*>(record) + g * 4 + q);
       }
       record += record_bytes;
     }
@@ -300,6 +339,11 @@ __global__ void __launch_bounds__(32 * kRepackWarps)
       fetch_words<4>(GlobalTile{tile}, lane, raw);
       decode_shifted_words(raw, offset, w);
       apply_scales(w, scale);
+    } else if (matrix.kind == TileKind::fp8) {
+      uint32_t raw[8];
+      fetch_words<8>(GlobalTile{tile}, lane, raw);
+      decode_e4m3(raw, w);
+      apply_wide_scales(w, scale);
     } else {
       expand_tile<16>(tile, lane, w);
     }
@@ -337,6 +381,14 @@ cudaError_t repack_gptq(const StoredMatrix& source, const RepackTarget& target,
       source, target);
   const dim3 grid(static_cast<unsigned>(target.num_scales), static_cast<unsigned>(target.num_strips));
   repack_gptq_scales_kernel<<<grid, 32, 0, stream>>>(source, target, group_first_row);
+  return cudaGetLastError();
+}
+
+cudaError_t repack_fp8(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream) {
+  repack_fp8_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(source,
+                                                                                                      target);
+  const dim3 grid(static_cast<unsigned>(target.num_scales), static_cast<unsigned>(target.num_strips));
+  repack_fp8_scales_kernel<<<grid, 32, 0, stream>>>(source, target);
   return cudaGetLastError();
 }
 

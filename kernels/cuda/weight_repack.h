@@ -63,6 +63,8 @@ cudaError_t repack_exl2(const StoredMatrix& source, const RepackTarget& target, 
 // group_first_row: first tile row of each group of the tiles, device memory.
 cudaError_t repack_gptq(const StoredMatrix& source, const RepackTarget& target,
                         const int32_t* group_first_row, cudaStream_t stream);
+// E4M3 codes of a matrix of f8_e4m3.
+cudaError_t repack_fp8(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
 // Any stored matrix as f16 tiles.
 cudaError_t repack_dense(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream);
 

@@ -1,9 +1,10 @@
-// Decode and prefill steps of Llama shapes with random EXL2 weights, through the kernel table alone, and the
-// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [quick] [only=TEXT]
+// Decode and prefill steps of Llama shapes with random weights, through the kernel table alone, and the
+// matrix kernels one by one. Usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [fp8|f16] [quick] [only=TEXT]
 //
-// Weights are 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of q/k/v,
-// o, gate/up and the head are permuted. All layers share one layer's pages, which exceed the L2 many times
-// where the context is long. Times are host times of whole steps, medians.
+// EXL2 weights are 3, 4 and 5 bits (20, 65 and 15 % of the rows, groups of 128), the head 6 bits; rows of
+// q/k/v, o, gate/up and the head are permuted. FP8 weights have a scale for each block of 128 x 128, and
+// their head is F16. All layers share one layer's pages, which exceed the L2 many times where the context is
+// long. Times are host times of whole steps, medians.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -49,26 +50,26 @@ struct Results {
   }
 };
 
-// Raw words for any matrix of the model, made once.
-class RawWords {
- public:
-  explicit RawWords(size_t words) : data_(words) {
-    std::mt19937_64 random(7);
-    for (size_t i = 0; i + 1 < words; i += 2) {
-      const uint64_t v = random();
-      std::memcpy(&data_[i], &v, 8);
-    }
-  }
-  const uint32_t* data() const { return data_.data(); }
+enum class Format { exl2, fp8, f16 };
 
- private:
-  std::vector<uint32_t> data_;
-};
+// Raw words for any matrix of the model, made once. Where they are no codes of EXL2, they are moderate
+// numbers both as F16 and as E4M3.
+using RawWords = std::vector<uint32_t>;
+RawWords raw_words(Format format) {
+  const bool any = format == Format::exl2;
+  RawWords words(size_t{any ? 110U : 252U} << 20);
+  std::mt19937_64 random(7);
+  for (size_t i = 0; i + 1 < words.size(); i += 2) {
+    const uint64_t v = any ? random() : (random() & 0x8fbf8fbf8fbf8fbf) | 0x2000200020002000;
+    std::memcpy(&words[i], &v, 8);
+  }
+  return words;
+}
 
 class Model {
  public:
-  Model(const KernelTable& table, Device* device, const Shape& shape, const RawWords& raw)
-      : table_(table), device_(device), shape_(shape), raw_(raw) {
+  Model(const KernelTable& table, Device* device, const Shape& shape, Format format, const RawWords& raw)
+      : table_(table), device_(device), shape_(shape), format_(format), raw_(raw) {
     std::mt19937 random(11);
     const auto order = [&](int32_t n) {
       std::vector<int32_t> o(static_cast<size_t>(n));
@@ -79,7 +80,6 @@ class Model {
     hidden_order_ = order(shape.hidden);
     attention_order_ = order(shape.heads * shape.dim);
     inner_order_ = order(shape.inner);
-    scales_.assign(1024, float_to_half(0.03f));
     const double start = seconds();
     const int32_t kv = shape.kv_heads * shape.dim;
     for (int32_t l = 0; l < shape.layers; ++l) {
@@ -127,8 +127,7 @@ class Model {
   const Shape& shape() const { return shape_; }
 
   std::vector<Weight*> qkv, output, gate_up, down;
-  Weight* head = nullptr;
-  Weight* embedding = nullptr;
+  Weight *head = nullptr, *embedding = nullptr;
   const float* norm = nullptr;
   const float* inv_freq = nullptr;
   uint64_t weight_bytes = 0, stored_bytes = 0;
@@ -148,6 +147,10 @@ class Model {
     std::vector<WeightSource> sources;
     for (size_t p = 0; p < parts.size(); ++p) {
       const auto [in, out] = parts[p];
+      if (format_ != Format::exl2) {
+        sources.push_back(dense(in, out, columns, bits != 4));
+        continue;
+      }
       const int32_t count = in / 128;
       int32_t packed = 0;
       for (int32_t g = 0; g < count; ++g) {
@@ -173,12 +176,25 @@ class Model {
     return w;
   }
 
+  WeightSource dense(int32_t in, int32_t out, const std::vector<int32_t>* columns, bool is_head) {
+    WeightSource s;
+    s.num_in = in;
+    s.num_out = s.padded_out = out;
+    s.dense = {format_ == Format::fp8 && !is_head ? DType::f8_e4m3 : DType::f16, raw_.data(),
+               block_scales_.data(), 128, 128};
+    s.column_order = columns != nullptr ? columns->data() : nullptr;
+    stored_bytes += static_cast<uint64_t>(in) * static_cast<uint64_t>(out) * dtype_bytes(s.dense.dtype);
+    return s;
+  }
+
   const KernelTable& table_;
   Device* device_;
   Shape shape_;
+  Format format_;
   const RawWords& raw_;
   std::vector<int32_t> hidden_order_, attention_order_, inner_order_;
-  std::vector<uint16_t> scales_;
+  const std::vector<uint16_t> scales_ = std::vector<uint16_t>(1024, float_to_half(0.03f));
+  const std::vector<float> block_scales_ = std::vector<float>(size_t{1} << 16, 0.03f);
   std::vector<void*> memory_;
 };
 
@@ -440,6 +456,7 @@ struct Bench {
   const Backend* backend;
   double bandwidth;
   Results results;
+  Format weight_format = Format::exl2;
   bool quick = false;
   std::string only;  // of what is measured, only what has this in its name
 
@@ -456,14 +473,12 @@ struct Bench {
 
   bool wanted(const std::string& name) const { return name.find(only) != std::string::npos; }
 
-  void kernels(const KernelTable& table, Device* device, const Model& model, Runner& runner,
-               const std::string& prefix) {
+  void kernels(const KernelTable& table, const Model& model, Runner& runner, const std::string& prefix) {
     const struct {
       const char* name;
       const std::vector<Weight*>* weights;
     } kinds[] = {
         {"qkv", &model.qkv}, {"o", &model.output}, {"gate_up", &model.gate_up}, {"down", &model.down}};
-    (void)device;
     for (const int32_t rows : {1, 8, 16, 32, 64}) {
       for (const auto& kind : kinds) {
         const std::string name = prefix + " linear " + kind.name + " rows " + std::to_string(rows);
@@ -488,7 +503,7 @@ struct Bench {
     if (backend->device_info(device, &info) == Status::ok)
       std::printf("%s, %s, %s\n", info.name, info.detail, deterministic ? "deterministic" : "fast");
     {
-      const Model model(table, device, shape, raw);
+      const Model model(table, device, shape, weight_format, raw);
       const std::string mode = std::string(shape.name) + (deterministic ? " det" : " fast");
       std::printf("  %s: %.3f GB of weights, loaded at %.2f GB/s\n", shape.name,
                   static_cast<double>(model.weight_bytes) / 1e9,
@@ -514,7 +529,7 @@ struct Bench {
         line(name + ", no draw", runner.measure(40, false), jobs, bytes);
         line(mode + " attention " + std::to_string(jobs) + " x 256", runner.measure_attention(), jobs,
              static_cast<double>(runner.kv_bytes()));
-        if (jobs == 64 && !quick) kernels(table, device, model, runner, mode);
+        if (jobs == 64 && !quick) kernels(table, model, runner, mode);
       }
     }
     if (wanted(mode + " prefill 2048")) {
@@ -550,26 +565,29 @@ struct Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [quick] [only=TEXT]");
+  if (argc < 3) stop("usage: cuda_step_bench PLUGIN OUT.json [8b] [1b] [fp8|f16] [quick] [only=TEXT]");
   void* library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) stop(dlerror());
   const auto entry = reinterpret_cast<BackendEntry>(dlsym(library, "quire_backend_entry"));
   if (entry == nullptr) stop("the plug-in has no quire_backend_entry");
-  Bench bench{entry(kBackendAbi), 0.0, {}, false, {}};
+  Bench bench{entry(kBackendAbi), 0.0, {}, Format::exl2, false, {}};
   char why[512] = {};
   if (bench.backend == nullptr || bench.backend->num_devices(why, sizeof(why)) == 0) stop(why);
   bench.bandwidth = measure_read_bandwidth();
   if (bench.bandwidth == 0.0) stop("the read bandwidth could not be measured");
   std::printf("read bandwidth %.3f TB/s\n", bench.bandwidth / 1e12);
   bench.results.add("read bandwidth", "\"bytes_per_s\": " + std::to_string(bench.bandwidth));
-  const RawWords raw(size_t{110} << 20);
-  for (int i = 3; i < argc; ++i) {
-    bench.quick |= std::strcmp(argv[i], "quick") == 0;
-    if (std::strncmp(argv[i], "only=", 5) == 0) bench.only = argv[i] + 5;
+  const std::vector<std::string> words(argv + 3, argv + argc);
+  for (const std::string& word : words) {
+    bench.quick |= word == "quick";
+    if (word.rfind("only=", 0) == 0) bench.only = word.substr(5);
+    if (word == "fp8") bench.weight_format = Format::fp8;
+    if (word == "f16") bench.weight_format = Format::f16;
   }
-  for (int i = 3; i < argc; ++i) {
-    if (std::strcmp(argv[i], "8b") != 0 && std::strcmp(argv[i], "1b") != 0) continue;
-    const Shape& shape = kShapes[std::strcmp(argv[i], "1b") == 0 ? 1 : 0];
+  const RawWords raw = raw_words(bench.weight_format);
+  for (const std::string& word : words) {
+    if (word != "8b" && word != "1b") continue;
+    const Shape& shape = kShapes[word == "1b" ? 1 : 0];
     bench.run(shape, true, raw);
     if (bench.wanted(std::string(shape.name) + " fast prefill 2048")) bench.run(shape, false, raw);
   }

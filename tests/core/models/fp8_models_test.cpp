@@ -1,5 +1,6 @@
 // Checkpoints turned into FP8 ones, as converters publish them, against the same checkpoints with the weights
-// that FP8 left: equal bit for bit. And still near the references of the weights that they were made of.
+// that FP8 left: equal bit for bit on the CPU, nearly so where only the latter are rounded to f16. And still
+// near the references of the weights that they were made of.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -133,14 +134,15 @@ class Fp8Pair {
   uint64_t scale_bytes_ = 0;
 };
 
-void expect_equal_logits(const Fp8Pair& pair, const TokenIds& ids, std::vector<float>* logits) {
+void expect_same_logits(const Fp8Pair& pair, const TokenIds& ids, std::vector<float>* logits) {
   TransformerRunner fp8(load_model(pair.fp8_path()), {});
   TransformerRunner wide(load_model(pair.wide_path()), {});
+  const double most = tolerance(0.0, 3e-3);
   *logits = fp8.logits(ids, 512);
-  EXPECT_TRUE(*logits == wide.logits(ids, 512)) << "a prompt";
+  EXPECT_LE(relative_rms(*logits, wide.logits(ids, 512)), most) << "a prompt";
   // Token by token other kernels multiply.
   const TokenIds few(ids.begin(), ids.begin() + std::min<ptrdiff_t>(6, static_cast<ptrdiff_t>(ids.size())));
-  EXPECT_TRUE(fp8.logits(few, 1) == wide.logits(few, 1)) << "single tokens";
+  EXPECT_LE(relative_rms(fp8.logits(few, 1), wide.logits(few, 1)), most) << "single tokens";
 }
 
 // Headers alone give what is then taken.
@@ -163,7 +165,7 @@ TEST_P(Fp8Architecture, EqualsTheModelOfItsWeights) {
     SCOPED_TRACE(scheme.name);
     const Fp8Pair pair(directory(), scheme);
     std::vector<float> logits;
-    expect_equal_logits(pair, ids, &logits);
+    expect_same_logits(pair, ids, &logits);
     const double error = relative_rms(logits, reference);
     RecordProperty(std::string("relative_rms_") + scheme.name, std::to_string(error));
     EXPECT_LE(error, 0.1);
@@ -203,7 +205,7 @@ TEST(Fp8Story, EqualsTheModelOfItsWeights) {
     SCOPED_TRACE(scheme.name);
     const Fp8Pair pair(source, scheme);
     std::vector<float> logits;
-    expect_equal_logits(pair, prompt.ids, &logits);
+    expect_same_logits(pair, prompt.ids, &logits);
     const double error = relative_rms(logits, reference);
     RecordProperty(std::string("relative_rms_") + scheme.name, std::to_string(error));
     EXPECT_LE(error, 0.1);

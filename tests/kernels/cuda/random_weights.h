@@ -166,7 +166,7 @@ inline void make_dense(StoredWeight& w, DType dtype, int32_t rows, int32_t colum
   w.finish_columns();
 }
 
-// E4M3 with a scale for each block; 0: one for all columns or rows. Their products are rounded to f16.
+// E4M3 with a scale for each block; 0: one for all columns or rows.
 inline void make_fp8(StoredWeight& w, int32_t rows, int32_t columns, int32_t scale_out, int32_t scale_in,
                      std::mt19937& random) {
   WeightSource& s = w.source;
@@ -189,7 +189,7 @@ inline void make_fp8(StoredWeight& w, int32_t rows, int32_t columns, int32_t sca
       w.codes.push_back(code);
       const int32_t block = n / s.dense.scale_out * scales_of_row + k / s.dense.scale_in;
       w.stored_values[static_cast<size_t>(k) * static_cast<size_t>(columns) + static_cast<size_t>(n)] =
-          round_to_half(e4m3_to_float(code) * w.floats[static_cast<size_t>(block)]);
+          e4m3_to_float(code) * w.floats[static_cast<size_t>(block)];
     }
   }
   s.dense.data = w.codes.data();
