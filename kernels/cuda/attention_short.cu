@@ -2,9 +2,10 @@
 // chunks of one kv head of a sequence, two of them side by side, so that nothing meets in memory.
 //
 // Keys and values travel through a few tiles of shared memory, each asked for again as soon as it is read: of
-// 256 keys of 128 dimensions three quarters are on their way before the kernel before has ended. Keys and
-// queries have the roles that they have in attention_codes.cu: 16 keys by 8 rows of queries, which suits a
-// group. The sums are those of attention.cuh.
+// 256 keys of 128 dimensions three quarters are on their way before the kernel before has ended. Two warps
+// ask for these, which takes as long as they take to come; the others need not stand behind them when they
+// prepare the queries. Keys and queries have the roles that they have in attention_codes.cu: 16 keys by 8
+// rows of queries, which suits a group. The sums are those of attention.cuh.
 //
 // Bytes: keys and values once. Operations: 136 products of 16 x 8 x 16 for a chunk.
 #include "kernels/cuda/attention_single.cuh"
@@ -16,6 +17,7 @@ constexpr int kSets = 2;  // of four warps, each with a chunk
 constexpr int kSetWarps = 4;
 constexpr int kWarps = kSets * kSetWarps;
 constexpr int kThreads = 32 * kWarps;
+constexpr int kBringers = 2;  // warps that bring the first tiles while the others prepare the queries
 constexpr int kResident = 2;  // blocks of a multiprocessor
 constexpr int kRows = 8;      // of queries: columns of a product
 constexpr int kSteps = kChunkTokens / 16;
@@ -48,7 +50,14 @@ class TileRing {
         keys_(static_cast<const uint8_t*>(a.p.kv.keys)),
         values_(static_cast<const uint8_t*>(a.p.kv.values)),
         base_(base),
-        own_(a.appends != 0 ? work.position : -1) {}
+        own_(a.appends != 0 ? work.position : -1) {
+    // Most sequences begin with these chunks: their pages are fetched together with the position.
+#pragma unroll
+    for (int i = 0; i < kSets; ++i) {
+      const int page = work.pages.page(i);
+      first_pages_[i] = work.pages.table[page < a.p.batch.page_table_stride ? page : 0];
+    }
+  }
 
   __device__ __forceinline__ static int number(int chunk, bool values) {
     return chunk / kSets * (2 * kSets) + (values ? kSets : 0) + chunk % kSets;
@@ -56,26 +65,14 @@ class TileRing {
   __device__ __forceinline__ static uint32_t place(int number) {
     return static_cast<uint32_t>(number % P::kTiles) * P::kTileBytes;
   }
-  // Asks for the tiles before number `end`; each is a group of copies, be it empty. Keys behind the token's
-  // are zeros: what lies there may be no number.
-  __device__ __forceinline__ void ask(int end) {
-    const int row = threadIdx.x / kPieces;
-#pragma unroll 1
-    for (; next_ < end; ++next_) {
-      const int chunk = work_.first_chunk + next_ / (2 * kSets) * kSets + next_ % kSets;
-      if (chunk <= work_.last_chunk) {
-        const int begin = chunk * kChunkTokens;
-        const int live = work_.position + 1 - begin - row;
-        const int own = next_ < kEarly ? own_ - begin - row : -1;
-        const uint8_t* from =
-            (next_ / kSets % 2 == 0 ? keys_ : values_) + work_.pages.row(begin) * (HD * 2) + threadIdx.x * 16;
-        const uint32_t to = base_ + place(next_) + tile_offset<HD>(row, threadIdx.x % kPieces);
-#pragma unroll
-        for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)
-          if (i != own) copy_async_16(to + i * HD * 2, from + i * HD * 2, i < live ? 16 : 0);
-      }
-      commit_copies();
-    }
+  // Asks for the early ones, by the last warps of the block.
+  __device__ __forceinline__ void ask_early(bool brings) {
+    if (brings) ask<32 * kBringers>(kEarly, static_cast<int>(threadIdx.x) - 32 * (kWarps - kBringers));
+    next_ = kEarly;
+  }
+  // Asks for those before number `end`, by all warps.
+  __device__ __forceinline__ void ask_until(int end) {
+    ask<kThreads>(end, threadIdx.x);
   }
   // Until the tiles of one kind are there of all that were asked for up to now.
   __device__ __forceinline__ static void wait() {
@@ -85,14 +82,43 @@ class TileRing {
 
  private:
   static constexpr int kPieces = HD / 8;
-  static constexpr int kRowsAtOnce = kThreads / kPieces;
-  static_assert(kRowsAtOnce % 8 == 0);  // so that pieces of one thread lie at even distances
+  static_assert(kSets == 2);
+
+  // By kAskers threads of which this is number `thread`. Each tile is a group of copies, be it empty. Keys
+  // behind the token's are zeros: what lies there may be no number.
+  template <int kAskers>
+  __device__ __forceinline__ void ask(int end, int thread) {
+    constexpr int kRowsAtOnce = kAskers / kPieces;
+    static_assert(kRowsAtOnce % 4 == 0);
+    const int row = thread / kPieces;
+#pragma unroll 1
+    for (; next_ < end; ++next_) {
+      const int chunk = work_.first_chunk + next_ / (2 * kSets) * kSets + next_ % kSets;
+      if (chunk <= work_.last_chunk) {
+        const int begin = chunk * kChunkTokens;
+        const int entry = chunk == 0   ? first_pages_[0]
+                          : chunk == 1 ? first_pages_[1]
+                                       : work_.pages.table[work_.pages.page(chunk)];
+        const int live = work_.position + 1 - begin - row;
+        const int own = next_ < kEarly ? own_ - begin - row : -1;
+        const uint8_t* from = (next_ / kSets % 2 == 0 ? keys_ : values_) +
+                              work_.pages.row(begin, entry) * (HD * 2) + thread * 16;
+        const uint32_t to = base_ + place(next_) + tile_offset<HD>(row, thread % kPieces);
+#pragma unroll
+        for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)  // of rows 4 apart the pieces lie crosswise
+          if (i != own)
+            copy_async_16((i % 8 == 0 ? to : to ^ 64) + i * HD * 2, from + i * HD * 2, i < live ? 16 : 0);
+      }
+      commit_copies();
+    }
+  }
 
   const SingleWork& work_;
   const uint8_t* keys_;
   const uint8_t* values_;
   uint32_t base_;
-  int own_;  // position whose row the block itself puts into the early tiles
+  int first_pages_[kSets];  // entries of the table
+  int own_;                 // position whose row the block itself puts into the early tiles
   int next_ = 0;
 };
 
@@ -156,7 +182,8 @@ __global__ void __launch_bounds__(kThreads, kResident)
   const uint32_t weights = base + P::kWeights + set * kSteps * 256;
   Ring ring(a, work, base);
   if (a.appends == 0) wait_for_predecessor();
-  ring.ask(Ring::kEarly);
+  const bool brings = warp >= kWarps - kBringers;
+  ring.ask_early(brings);
 
   // Each thread ends with two columns of a row, or of two rows.
   constexpr int kPairs = kRows * HD / 2 / kThreads;
@@ -172,19 +199,20 @@ __global__ void __launch_bounds__(kThreads, kResident)
       place[i] = __ldg(reinterpret_cast<const int2*>(a.place + at));
   }
   if (a.appends != 0) wait_for_predecessor();
-  prepare_rows<HD, KvFormat::f16, KvFormat::f16, kWarps>(
-      a, work, shared + P::kQueries, reinterpret_cast<float*>(shared + P::kScratch) + warp * HD,
-      [&](bool value, const float* row) {
-        const int tile = Ring::number(work.last_chunk - work.first_chunk, value);
-        if (tile >= Ring::kEarly) return;
-        const int local = work.position % kChunkTokens;
+  if (!brings)
+    prepare_rows<HD, KvFormat::f16, KvFormat::f16, kWarps - kBringers>(
+        a, work, shared + P::kQueries, reinterpret_cast<float*>(shared + P::kScratch) + warp * HD,
+        [&](bool value, const float* row) {
+          const int tile = Ring::number(work.last_chunk - work.first_chunk, value);
+          if (tile >= Ring::kEarly) return;
+          const int local = work.position % kChunkTokens;
 #pragma unroll
-        for (int i = 0; i < HD / 32; ++i) {
-          const int d = lane + 32 * i;
-          *reinterpret_cast<__half*>(shared + Ring::place(tile) + tile_offset<HD>(local, d / 8) + d % 8 * 2) =
-              __float2half_rn(row[d]);
-        }
-      });
+          for (int i = 0; i < HD / 32; ++i) {
+            const int d = lane + 32 * i;
+            *reinterpret_cast<__half*>(shared + Ring::place(tile) + tile_offset<HD>(local, d / 8) +
+                                       d % 8 * 2) = __float2half_rn(row[d]);
+          }
+        });
   Ring::wait();
   uint32_t queries[HD / 16][2];
   load_query_columns<HD>(base + P::kQueries, lane, queries);
@@ -229,7 +257,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
       }
     }
     __syncthreads();
-    ring.ask(2 * done + kSets + P::kTiles);  // nobody reads these keys any more
+    ring.ask_until(2 * done + kSets + P::kTiles);  // nobody reads these keys any more
     if (works) {
       float from[2];  // what scores are taken from: a row without a visible key has no weights
 #pragma unroll
@@ -273,7 +301,7 @@ __global__ void __launch_bounds__(kThreads, kResident)
     }
     __syncthreads();
     const bool ends = work.first_chunk + done + kSets > work.last_chunk;
-    if (!ends) ring.ask(2 * done + 2 * kSets + P::kTiles);
+    if (!ends) ring.ask_until(2 * done + 2 * kSets + P::kTiles);
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int row = row_of(i);

@@ -433,8 +433,8 @@ SingleChoice choose(int head_dim, KvFormat keys, KvFormat values, int group, boo
 
 SingleChoice choose(const AttentionParams& p, bool many_chunks) {
   const int group = p.heads.num_heads / p.heads.num_kv_heads;
-  const bool fits =
-      p.batch.max_query_tokens == 1 && group <= kTileRows && p.kv_shape.page_tokens % kChunkTokens == 0;
+  const bool fits = p.batch.max_query_tokens == 1 && group <= kTileRows &&
+                    p.kv_shape.page_tokens % kChunkTokens == 0 && p.kv_shape.page_tokens <= kMostPageTokens;
   if (!fits) return {};
   return choose(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format, group, many_chunks);
 }
@@ -485,8 +485,13 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
                             ? max_chunks
                             : best_chunks_per_block(choice, max_chunks, tiles,
                                                     device.num_multiprocessors * std::max(1, resident));
-  SingleArguments a{p,     {},        append != nullptr ? 1 : 0,
-                    place, per_block, {max_chunks, group, scratch.partials, scratch.counters}};
+  SingleArguments a{p,
+                    {},
+                    append != nullptr ? 1 : 0,
+                    place,
+                    per_block,
+                    page_share_of(p.kv_shape.page_tokens),
+                    {max_chunks, group, scratch.partials, scratch.counters}};
   if (append != nullptr) a.append = *append;
   const dim3 grid(static_cast<unsigned>((max_chunks + per_block - 1) / per_block),
                   static_cast<unsigned>(p.batch.num_sequences), static_cast<unsigned>(p.heads.num_kv_heads));

@@ -19,6 +19,7 @@ struct SingleArguments {
   int32_t appends;
   const int32_t* place;
   int32_t chunks_per_block;
+  uint32_t page_share;  // of a chunk of keys in the number of its page, of 2^31
   MergeArguments merge;
 };
 
@@ -56,17 +57,31 @@ SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values
 // For few chunks of f16 pages: a block takes all of a sequence.
 SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group);
 
+// A chunk's page without a division: pages hold whole chunks. Exact for all positions of 31 bits.
+constexpr int kMostPageTokens = 1 << 14;
+constexpr uint32_t page_share_of(int page_tokens) {
+  const auto chunks = static_cast<uint32_t>(page_tokens / kChunkTokens);
+  return ((1U << 31) + chunks - 1) / chunks;
+}
+
 // Where the keys of one kv head of one sequence lie.
 struct SequencePages {
   const int32_t* table;
   int num_kv_heads;
   int kv_head;
   int page_tokens;
+  uint32_t page_share;
 
+  __device__ __forceinline__ int page(int chunk) const {
+    return static_cast<int>(static_cast<uint64_t>(chunk) * page_share >> 31);
+  }
+  // `entry`: of the table for the position's page.
+  __device__ __forceinline__ size_t row(int position, int entry) const {
+    return (static_cast<size_t>(entry) * num_kv_heads + kv_head) * page_tokens +
+           (position - page(position / kChunkTokens) * page_tokens);
+  }
   __device__ __forceinline__ size_t row(int position) const {
-    const int page = position / page_tokens;
-    return (static_cast<size_t>(table[page]) * num_kv_heads + kv_head) * page_tokens +
-           (position - page * page_tokens);
+    return row(position, table[page(position / kChunkTokens)]);
   }
 };
 
@@ -80,7 +95,7 @@ struct SingleWork {
   __device__ __forceinline__ SingleWork(const SingleArguments& a, const ScoreRule& rule)
       : sequence(blockIdx.y),
         kv_head(blockIdx.z),
-        group(a.p.heads.num_heads / a.p.heads.num_kv_heads),
+        group(a.merge.tile_rows),
         // The batch was placed before the step began, by something that all its kernels wait for.
         position(a.p.batch.positions[sequence]),
         first_chunk(rule.first_chunk(position)),
@@ -88,7 +103,7 @@ struct SingleWork {
         first(first_chunk + static_cast<int>(blockIdx.x) * a.chunks_per_block),
         end(min(first + a.chunks_per_block, last_chunk + 1)),
         pages{a.p.batch.page_table + static_cast<size_t>(sequence) * a.p.batch.page_table_stride,
-              a.p.heads.num_kv_heads, kv_head, a.p.kv_shape.page_tokens} {}
+              a.p.heads.num_kv_heads, kv_head, a.p.kv_shape.page_tokens, a.page_share} {}
   __device__ __forceinline__ int num_chunks() const { return last_chunk - first_chunk + 1; }
   // This block writes the token's key and value.
   __device__ __forceinline__ bool takes_token(const SingleArguments& a) const {
@@ -106,7 +121,8 @@ struct SingleWork {
 
 // Queries of the group as rows of f16, as the keys want them; where the block takes the token also its key
 // and value into the pages. Rows are dealt out to warps; `row` is this warp's scratch. keep(is it the value,
-// row) is called by the warp that has written the token's key or value.
+// row) is called by the warp that has written the token's key or value. A rehearsal takes the arguments for
+// the step's rows and writes no pages.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kWarps, typename Keep>
 __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
                                              uint8_t* queries, float* row, Keep keep) {
@@ -142,12 +158,11 @@ __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const Sin
         *reinterpret_cast<__half*>(queries + tile_offset<HD>(r, slot / 8) + slot % 8 * 2) =
             __float2half_rn(row[d] * back);
       }
-    } else if (r == group) {
-      store_row(row, HD, kKeyFormat, p.kv.keys, p.kv.key_scales, token_row, lane);
-      keep(false, row);
     } else {
-      store_row(row, HD, kValueFormat, p.kv.values, p.kv.value_scales, token_row, lane);
-      keep(true, row);
+      const bool value = r > group;
+      store_row(row, HD, value ? kValueFormat : kKeyFormat, value ? p.kv.values : p.kv.keys,
+                value ? p.kv.value_scales : p.kv.key_scales, token_row, lane);
+      keep(value, row);
     }
     __syncwarp();
   }
