@@ -89,10 +89,12 @@ namespace Quire.Native
             return System.Text.Encoding.UTF8.GetString(Fetch<byte>(call));
         }
 
-        /// <summary>Nanoseconds, of which a TimeSpan has hundreds; a negative time is a wait without limit.</summary>
+        /// <summary>Nanoseconds, of which a TimeSpan has hundreds; what is longer than the library can count is as long
+        /// as it can. A negative time is a wait without limit.</summary>
         public static long Nanoseconds(TimeSpan time)
         {
-            return checked(time.Ticks * 100);
+            if (time.Ticks > long.MaxValue / 100) return long.MaxValue;
+            return time.Ticks < long.MinValue / 100 ? long.MinValue : time.Ticks * 100;
         }
 
         public static TimeSpan FromNanoseconds(long nanoseconds)

@@ -1,5 +1,6 @@
 using System;
 using System.Runtime.InteropServices;
+using System.Threading;
 
 namespace Quire.Native
 {
@@ -9,6 +10,8 @@ namespace Quire.Native
     /// </summary>
     internal abstract class NativeHandle : SafeHandle
     {
+        private int freed;
+
         protected NativeHandle(IntPtr value) : base(IntPtr.Zero, true)
         {
             SetHandle(value);
@@ -18,8 +21,22 @@ namespace Quire.Native
 
         protected abstract int Free(IntPtr value, out IntPtr error);
 
+        /// <summary>Frees at once, also while others are in a call: the library ends their waits. A SafeHandle alone
+        /// is released in the first moment in which nobody is, which threads that take turns never leave.</summary>
+        protected override void Dispose(bool disposing)
+        {
+            if (disposing && !IsInvalid) FreeOnce();
+            base.Dispose(disposing);
+        }
+
         protected override bool ReleaseHandle()
         {
+            return FreeOnce();
+        }
+
+        private bool FreeOnce()
+        {
+            if (Interlocked.Exchange(ref freed, 1) != 0) return true;
             IntPtr error;
             int done = Free(handle, out error);
             if (error != IntPtr.Zero) QuireNative.quire_error_free(error);

@@ -244,6 +244,8 @@ namespace Quire
                 QuireNative.quire_job_request_set_max_unread_events(request, value, out e));
             Call.Set(PrefillEvents, value => (out IntPtr e) =>
                 QuireNative.quire_job_request_set_prefill_events(request, value ? 1 : 0, out e));
+            // Mono does not give back the request where the handle behind it is closed.
+            if (Queue != null && Queue.Handle.IsClosed) throw new ObjectDisposedException("Queue");
             if (Queue != null)
                 Call.Get((out IntPtr e) =>
                     QuireNative.quire_job_request_set_queue(request, Queue.Handle, out e));

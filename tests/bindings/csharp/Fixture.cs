@@ -1,6 +1,7 @@
 using System;
 using System.IO;
 using System.Text;
+using System.Text.RegularExpressions;
 using Quire;
 
 /// <summary>What the tests of the C# binding share: the arguments, a cache for each case, and what is expected of
@@ -38,6 +39,7 @@ internal sealed class Fixture
                 with.Model.Dispose();
                 with.Cache.Dispose();
                 with.Runtime.Dispose();
+                CheckNothingIsLeft();
             }
             catch (Exception failure)
             {
@@ -47,6 +49,14 @@ internal sealed class Fixture
             Console.WriteLine("ok: " + body.Method.Name);
         }
         return 0;
+    }
+
+    /// <summary>Every handle was freed: what a case made, and what the layer made for a call.</summary>
+    private static void CheckNothingIsLeft()
+    {
+        string report = Quire.Runtime.DiagnoseAsJson();
+        string handles = report.Substring(report.IndexOf("\"live_handles\""));
+        Check(handles.Contains("\"quire_event\":0") && !Regex.IsMatch(handles, ":[1-9]"), handles);
     }
 
     public static void Check(bool holds, object what)

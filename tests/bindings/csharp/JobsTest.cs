@@ -1,6 +1,7 @@
 using System;
 using System.Collections.Generic;
 using System.Linq;
+using System.Reflection;
 using System.Text;
 using System.Threading;
 using Quire;
@@ -12,9 +13,10 @@ public static class JobsTest
     public static int Main(string[] arguments)
     {
         return Fixture.Run(arguments, ManyCompletionsOfOnePrompt, AQueueHasTheEventsOfItsJobs,
-            AFailureOfAJobIsAnEventOfItsQueue, AShutQueueWakesItsWaiterAndRefuses, ShutdownEndsEveryJob,
+            ManyThreadsShareAQueue, AFailureOfAJobIsAnEventOfItsQueue, AShutQueueWakesItsWaiterAndRefuses,
+            ShutdownEndsEveryJob,
             AJobIsPausedResumedAndForked, EventsTellProgressAndProbabilities, SettingsArriveAndAreRefusedByName,
-            ScoresAndEmbeddings, FiguresAddUp, ModelsAndDevicesAreDescribed);
+            ScoresAndEmbeddings, FiguresAddUp, ModelsAndDevicesAreDescribed, JsonIsRead);
     }
 
     /// <summary>A job that does not end by itself while a test runs.</summary>
@@ -76,6 +78,43 @@ public static class JobsTest
         }
         Refused(ErrorCode.InvalidArgument, "max_events", () => queue.Drain(0));
         queue.Dispose();
+    }
+
+    private static void ManyThreadsShareAQueue(Fixture with)
+    {
+        EventQueue queue = with.Runtime.CreateQueue();
+        int tokens = 0;
+        var last = new CountdownEvent(6);
+        Request request = Greedy("Once upon a time", 40);
+        request.IgnoreEos = true;
+        request.Queue = queue;
+        Job[] jobs = with.Cache.SubmitMany(request, 6);
+        var readers = new Thread[4];
+        for (int i = 0; i < readers.Length; i++)
+        {
+            readers[i] = new Thread(() =>
+            {
+                try
+                {
+                    while (true)
+                    {
+                        foreach (Event piece in queue.Drain(3))
+                        {
+                            Interlocked.Add(ref tokens, piece.Tokens.Length);
+                            if (piece.IsLast) last.Signal();
+                        }
+                    }
+                }
+                catch (QuireException) { } // closed while this thread waited
+                catch (ObjectDisposedException) { } // or before
+            }) { IsBackground = true };
+            readers[i].Start();
+        }
+        Check(last.Wait(TimeSpan.FromSeconds(60)), last.CurrentCount);
+        queue.Dispose();
+        foreach (Thread reader in readers) Check(reader.Join(TimeSpan.FromSeconds(30)), "a reader was not woken");
+        Check(tokens == 6 * 40, tokens);
+        foreach (Job job in jobs) job.Dispose();
     }
 
     private static void AFailureOfAJobIsAnEventOfItsQueue(Fixture with)
@@ -304,5 +343,30 @@ public static class JobsTest
         Refused(ErrorCode.InvalidArgument, "device_idx", () => with.Runtime.MeasureOpRate(-1));
         Check(Runtime.Diagnose().Contains(Runtime.LibraryVersion), Runtime.LibraryVersion);
         Check(Runtime.DiagnoseAsJson().StartsWith("{\"version\":"), "diagnose as JSON");
+    }
+
+    private static object Parse(string text)
+    {
+        Type reader = typeof(Runtime).Assembly.GetType("Quire.Json");
+        try
+        {
+            return reader.GetMethod("Parse").Invoke(null, new object[] { text });
+        }
+        catch (TargetInvocationException failure)
+        {
+            throw failure.InnerException;
+        }
+    }
+
+    private static void JsonIsRead(Fixture with)
+    {
+        var read = (IDictionary<string, object>)Parse("{\"a\":[],\"b\":{},\"c\":[-7,2.5,\"x\"]}");
+        Check(((IList<object>)read["a"]).Count == 0 && ((IDictionary<string, object>)read["b"]).Count == 0, read);
+        Check(((IList<object>)read["c"]).SequenceEqual(new object[] { -7L, 2.5, "x" }), read["c"]);
+        Check((string)Parse("\"\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude42\"") == "\"\\/\n\u00e9\ud83d\ude42", "escapes");
+        Check((long)Parse("9223372036854775807") == long.MaxValue, "the largest number");
+        foreach (string text in new[] { "", "{", "[1", "[1,", "{\"a\"", "{\"a\":", "\"", "\"\\", "\"\\u12",
+                "\"\\u12x4\"", "\"\\q\"", "1-", "-", "[1 2]", "{1:2}", "[]]", "x" })
+            Refused(ErrorCode.Internal, "is not JSON", () => Parse(text));
     }
 }

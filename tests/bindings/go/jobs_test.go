@@ -105,6 +105,60 @@ func TestAQueueHasTheEventsOfItsJobs(t *testing.T) {
 	expectRefused(t, err, quire.InvalidArgument, "max_events")
 }
 
+func TestManyGoroutinesShareAQueue(t *testing.T) {
+	runtime := newRuntime(t)
+	model := must(runtime.LoadModel(modelPath()))
+	defer model.Close()
+	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
+	defer cache.Close()
+	queue := must(runtime.NewQueue())
+	request := greedy("Once upon a time", 40)
+	request.Queue, request.IgnoreEOS = queue, true
+	jobs := must(cache.SubmitMany(request, 6))
+	taken, ended := make(chan quire.Event), make(chan error)
+	for i := 0; i < 4; i++ {
+		go func() {
+			for {
+				events, err := queue.Drain(context.Background(), 3)
+				for _, event := range events {
+					taken <- event
+				}
+				if err != nil {
+					ended <- err
+					return
+				}
+			}
+		}()
+	}
+	tokens, last := 0, map[int64]int{}
+	for len(last) < len(jobs) {
+		event := <-taken
+		tokens += len(event.Tokens)
+		if event.Kind == quire.EventFinished {
+			last[event.JobID]++
+		}
+	}
+	// The last event of a job may overtake its last text, which another goroutine has in its hands.
+	for tokens < 6*40 {
+		tokens += len((<-taken).Tokens)
+	}
+	if err := queue.Close(); err != nil {
+		t.Error(err)
+	}
+	for i := 0; i < 4; i++ {
+		expectRefused(t, <-ended, quire.Closed, "")
+	}
+	for _, job := range jobs {
+		if info := must(job.Info()); info.NewTokens != 40 || last[must(job.ID())] != 1 {
+			t.Errorf("%+v, %v", info, last)
+		}
+		job.Close()
+	}
+	if tokens != 6*40 {
+		t.Errorf("%d tokens", tokens)
+	}
+}
+
 func TestAFailureOfAJobIsAnEventOfItsQueue(t *testing.T) {
 	runtime := newRuntime(t)
 	model := must(runtime.LoadModel(modelPath()))

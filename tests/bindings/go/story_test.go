@@ -4,7 +4,9 @@ package story
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -13,6 +15,27 @@ import (
 
 	"quire.dev/quire"
 )
+
+// Every handle is freed in the end: what a test made, and what the package made for a call.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	var report struct {
+		LiveHandles map[string]int `json:"live_handles"`
+	}
+	if err := json.Unmarshal([]byte(must(quire.Diagnose(quire.DiagnoseJSON))), &report); err != nil {
+		panic(err)
+	}
+	if _, known := report.LiveHandles["quire_event"]; !known {
+		panic(report)
+	}
+	for handle, count := range report.LiveHandles {
+		if count != 0 {
+			fmt.Printf("%d of %s are left\n", count, handle)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
 
 func input(t *testing.T, name string) string {
 	t.Helper()
@@ -98,7 +121,9 @@ func TestTextSurvivesTheTokenizer(t *testing.T) {
 func TestCancelEndsAJobAndLeavesItsNeighbour(t *testing.T) {
 	_, cache := open(t)
 	cancelled := must(cache.Submit(greedy("Once upon a time", 1000)))
+	defer cancelled.Close()
 	neighbour := must(cache.Submit(greedy(input(t, "QUIRE_TEST_PROMPT"), 48)))
+	defer neighbour.Close()
 	if _, err := cancelled.Next(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +195,7 @@ func TestCloseWhileAnotherGoroutineWaits(t *testing.T) {
 func TestContextEndsTheWaitAndNotTheJob(t *testing.T) {
 	_, cache := open(t)
 	job := must(cache.Submit(greedy(input(t, "QUIRE_TEST_PROMPT"), 48)))
+	defer job.Close()
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := job.Next(over); !errors.Is(err, context.Canceled) {

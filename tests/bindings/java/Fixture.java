@@ -41,7 +41,15 @@ final class Fixture {
     made.model.close();
     made.cache.close();
     made.runtime.close();
+    checkNothingIsLeft();
     System.out.println("ok: " + name);
+  }
+
+  /** Every handle was freed: what a case made, and what the layer made for a call. */
+  private static void checkNothingIsLeft() {
+    String report = QuireRuntime.diagnoseAsJson();
+    String handles = report.substring(report.indexOf("\"live_handles\""));
+    check(handles.contains("\"quire_event\":0") && !handles.matches(".*:[1-9].*"), handles);
   }
 
   static void check(boolean holds, Object what) {

@@ -26,17 +26,20 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /** Jobs, queues, figures and descriptions. */
 public final class JobsTest {
-  private static final Duration LONG = Duration.ofSeconds(60);
+  private static final Duration LONG = Duration.ofSeconds(Long.MAX_VALUE);
 
   private JobsTest() {}
 
   public static void main(String[] arguments) throws Exception {
     Fixture.run(arguments, "many completions of one prompt", JobsTest::manyCompletions);
     Fixture.run(arguments, "a queue has the events of its jobs", JobsTest::queues);
+    Fixture.run(arguments, "many threads share a queue", JobsTest::sharedQueue);
     Fixture.run(arguments, "a failure of a job is an event of its queue", JobsTest::failures);
     Fixture.run(arguments, "a shut queue wakes its waiter and refuses", JobsTest::shutQueues);
     Fixture.run(arguments, "shutdown ends every job", JobsTest::shutdown);
@@ -96,6 +99,40 @@ public final class JobsTest {
     check(queue.drain(1, Duration.ZERO).isEmpty() && queue.poll(Duration.ZERO).isEmpty(), "nothing is left");
     checkRefused("invalid_argument", "max_events", () -> queue.drain(0, Duration.ZERO));
     queue.close();
+  }
+
+  private static void sharedQueue(Fixture with) throws Exception {
+    EventQueue queue = with.runtime.createQueue();
+    AtomicInteger tokens = new AtomicInteger();
+    CountDownLatch last = new CountDownLatch(6);
+    List<Job> jobs = with.cache.submitMany(greedy("Once upon a time", 40).ignoreEos(true).queue(queue), 6);
+    Thread[] readers = new Thread[4];
+    for (int i = 0; i < readers.length; i++) {
+      readers[i] = new Thread(() -> {
+        try {
+          while (true) {
+            for (Event event : queue.drain(3, LONG)) {
+              tokens.addAndGet(event.tokens().length);
+              if (event.isLast()) {
+                last.countDown();
+              }
+            }
+          }
+        } catch (QuireException | IllegalStateException closed) {
+          // it was closed while, or before, this thread asked for more
+        }
+      });
+      readers[i].setDaemon(true);
+      readers[i].start();
+    }
+    check(last.await(60, TimeUnit.SECONDS), last);
+    queue.close();
+    for (Thread reader : readers) {
+      reader.join(30_000);
+      check(!reader.isAlive(), "a reader was not woken");
+    }
+    check(tokens.get() == 6 * 40, tokens);
+    jobs.forEach(Job::close);
   }
 
   private static void failures(Fixture with) {
@@ -227,12 +264,14 @@ public final class JobsTest {
       check(job.waitFor(LONG) && embed.waitFor(LONG), "they are not over");
       float[] scores = job.scores();
       check(scores.length == tokens.length && Float.isNaN(scores[0]) && scores[1] <= 0, scores.length);
-      check(java.util.Arrays.equals(scores, with.cache.score(tokens, 0, cancel)), "other scores");
-      float[] logits = with.cache.logits(tokens, cancel);
+      check(java.util.Arrays.equals(scores, with.cache.score(tokens, 0)), "other scores");
+      float[] logits = with.cache.logits(tokens);
       check(logits.length == tokens.length * vocab && logits[vocab] == job.rawLogits()[vocab], logits.length);
       checkRefused("invalid_argument", "", () -> with.cache.score(new int[] {-1}, 0, cancel));
+      check(with.cache.score(tokens, 4, cancel).length == tokens.length, "scores by windows");
       cancel.trigger();
       checkRefused("cancelled", "", () -> with.cache.score(tokens, 0, cancel));
+      checkRefused("cancelled", "", () -> with.cache.logits(tokens, cancel));
       double length = 0;
       for (float value : embed.embedding()) {
         length += (double) value * value;

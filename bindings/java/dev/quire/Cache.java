@@ -59,7 +59,7 @@ public final class Cache extends NativeHandle {
   /** How many tokens of the request's prompt a job would find in the cache. Waits for one step at most. */
   public long query(Request request, Duration timeout) {
     return request.with(
-        filled -> with(cache -> QuireNative.quire_cache_query(cache, filled, timeout.toNanos())));
+        filled -> with(cache -> QuireNative.quire_cache_query(cache, filled, Settings.nanoseconds(timeout))));
   }
 
   /**
@@ -68,7 +68,7 @@ public final class Cache extends NativeHandle {
    */
   public long pin(Request request, Duration timeToLive, Duration timeout) {
     return request.with(filled -> with(cache ->
-        QuireNative.quire_cache_pin(cache, filled, timeToLive.toNanos(), timeout.toNanos())));
+        QuireNative.quire_cache_pin(cache, filled, Settings.nanoseconds(timeToLive), Settings.nanoseconds(timeout))));
   }
 
   /** Ends a pin; does nothing to one that is over. */
@@ -78,16 +78,26 @@ public final class Cache extends NativeHandle {
 
   /**
    * How likely each token is after those before it, as natural logarithms. The tokens are cut into windows, 0 is
-   * one of all; the first value of each is NaN. Waits until it is done or `cancel` is triggered.
+   * one of all; the first value of each is NaN. Waits until it is done.
    */
+  public float[] score(int[] tokens, long windowTokens) {
+    return score(tokens, windowTokens, null);
+  }
+
+  /** The same, until `cancel` is triggered. */
   public float[] score(int[] tokens, long windowTokens, Cancel cancel) {
-    return with(cache -> cancel.with(value -> Results.floats(
+    return with(cache -> NativeHandle.withOrNone(cancel, value -> Results.floats(
         out -> QuireNative.quire_cache_score(cache, tokens, windowTokens, FOREVER, value, out))));
   }
 
-  /** The raw logits of one window, {@link #vocabSize} for what follows each token. Waits as {@link #score} does. */
+  /** The raw logits of one window, {@link #vocabSize} for what follows each token. Waits until they are done. */
+  public float[] logits(int[] tokens) {
+    return logits(tokens, null);
+  }
+
+  /** The same, until `cancel` is triggered. */
   public float[] logits(int[] tokens, Cancel cancel) {
-    return with(cache -> cancel.with(
-        value -> Results.floats(out -> QuireNative.quire_cache_logits(cache, tokens, FOREVER, value, out))));
+    return with(cache -> NativeHandle.withOrNone(cancel, value -> Results.floats(
+        out -> QuireNative.quire_cache_logits(cache, tokens, FOREVER, value, out))));
   }
 }

@@ -21,14 +21,14 @@ public final class EventQueue extends NativeHandle {
    * thrown is of the queue itself: QUIRE_ERROR_CLOSED once it is shut down and nothing is left in it.
    */
   public Optional<Event> poll(Duration timeout) {
-    long event = with(queue -> QuireNative.quire_queue_wait(queue, timeout.toNanos()));
+    long event = with(queue -> QuireNative.quire_queue_wait(queue, Settings.nanoseconds(timeout)));
     return event == 0 ? Optional.empty() : Optional.of(Event.take(event));
   }
 
   /** Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as {@link #poll}. */
   public List<Event> drain(int maxEvents, Duration timeout) {
     long[] taken = new long[Math.max(0, maxEvents)];
-    long count = with(queue -> QuireNative.quire_queue_drain(queue, timeout.toNanos(), taken));
+    long count = with(queue -> QuireNative.quire_queue_drain(queue, Settings.nanoseconds(timeout), taken));
     return take(Arrays.copyOf(taken, (int) count));
   }
 

@@ -26,11 +26,15 @@ public final class Job extends NativeHandle {
     return Optional.empty();
   }
 
-  /** Takes the next event with text or progress, or the last one; empty where the time passed or none is left. */
+  /**
+   * Takes the next event with text or progress, or the last one; empty where the time passed or none is left. A
+   * negative time, here and below, does not pass.
+   */
   public Optional<Event> poll(Duration timeout) {
-    long deadline = System.nanoTime() + timeout.toNanos();
+    long deadline = System.nanoTime() + Settings.nanoseconds(timeout);
     while (!over) {
-      long left = Math.max(0, deadline - System.nanoTime());
+      long left = timeout.isNegative() ? QuireNativeConstants.QUIRE_WAIT_FOREVER
+          : Math.max(0, deadline - System.nanoTime());
       long taken = with(job -> QuireNative.quire_job_poll(job, left));
       if (taken == 0) {
         break;
@@ -50,7 +54,7 @@ public final class Job extends NativeHandle {
 
   /** Waits for the job to end, taking no event; false where the time passed. */
   public boolean waitFor(Duration timeout) {
-    return with(job -> QuireNative.quire_job_wait(job, timeout.toNanos())) == 1;
+    return with(job -> QuireNative.quire_job_wait(job, Settings.nanoseconds(timeout))) == 1;
   }
 
   /** Ends the job soon; its last event says QUIRE_FINISH_CANCELLED. */

@@ -77,15 +77,24 @@ final class Json {
   private char escaped() {
     char escape = peek();
     at++;
-    if (escape == 'u' && at + 4 <= text.length()) {
-      at += 4;
-      return (char) Integer.parseInt(text.substring(at - 4, at), 16);
+    if (escape == 'u') {
+      return hexadecimal();
     }
     int known = "bfnrt\"\\/".indexOf(escape);
     if (known < 0) {
       throw unexpected();
     }
     return "\b\f\n\r\t\"\\/".charAt(known);
+  }
+
+  private char hexadecimal() {
+    int end = Math.min(at + 4, text.length());
+    String digits = text.substring(at, end);
+    if (!digits.matches("[0-9a-fA-F]{4}")) {
+      throw unexpected();
+    }
+    at = end;
+    return (char) Integer.parseInt(digits, 16);
   }
 
   private Object number() {

@@ -53,6 +53,11 @@ abstract class NativeHandle implements AutoCloseable {
     }
   }
 
+  /** The same for an object that may be null, for which the call gets 0. */
+  static <T> T withOrNone(NativeHandle handle, LongFunction<T> call) {
+    return handle == null ? call.apply(0) : handle.with(call);
+  }
+
   /** Frees the object; any order, any thread, any number of times. What was made from it stays usable. */
   @Override
   public void close() {

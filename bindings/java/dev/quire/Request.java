@@ -235,19 +235,19 @@ public final class Request extends Settings<Request> {
 
   /** After submit, by which work on the job must have begun; zero is none, here and below. */
   public Request queueDeadline(Duration deadline) {
-    long nanoseconds = deadline.toNanos();
+    long nanoseconds = nanoseconds(deadline);
     return set(request -> QuireNative.quire_job_request_set_queue_deadline_ns(request, nanoseconds));
   }
 
   /** By which the first token must be there. */
   public Request firstTokenDeadline(Duration deadline) {
-    long nanoseconds = deadline.toNanos();
+    long nanoseconds = nanoseconds(deadline);
     return set(request -> QuireNative.quire_job_request_set_first_token_deadline_ns(request, nanoseconds));
   }
 
   /** By which the job must be over. */
   public Request deadline(Duration deadline) {
-    long nanoseconds = deadline.toNanos();
+    long nanoseconds = nanoseconds(deadline);
     return set(request -> QuireNative.quire_job_request_set_deadline_ns(request, nanoseconds));
   }
 

@@ -1,5 +1,6 @@
 package dev.quire;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.LongConsumer;
@@ -37,6 +38,15 @@ abstract class Settings<S extends Settings<S>> {
       return call.apply(filled);
     } finally {
       free.accept(filled);
+    }
+  }
+
+  /** Nanoseconds; what is longer than the library can count is as long as it can. */
+  static long nanoseconds(Duration duration) {
+    try {
+      return duration.toNanos();
+    } catch (ArithmeticException tooLong) {
+      return duration.isNegative() ? Long.MIN_VALUE : Long.MAX_VALUE;
     }
   }
 
