@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/cuda/matrix.h"
+#include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/interface/kernel_table.h"
 #include "kernels/interface/memory_meter.h"
 
@@ -64,17 +64,14 @@ class Stage {
   size_t scratch_bytes_ = 0;
 };
 
-struct Device {
+struct Device : CardLimits {
   KernelTable table;
   int32_t ordinal = 0;
-  int32_t num_multiprocessors = 0;
   int32_t compute_major = 0;
   int32_t compute_minor = 0;
   bool deterministic = true;
   // Card and kernels are of compute capability 9.0 or later: dependent launch, bulk copies.
   bool is_hopper = false;
-  uint32_t shared_per_block = 0;  // bytes of shared memory, at most
-  uint32_t shared_per_multiprocessor = 0;
   std::string name;
   std::string detail;
   std::unique_ptr<MatrixLibrary> library;  // null where cuBLASLt is not to be had

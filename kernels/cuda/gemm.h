@@ -4,12 +4,10 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/matrix.h"
+#include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/interface/op_params.h"
 
 namespace quire::kernels {
-
-struct Device;
 
 // What becomes of the sums. Exactly one of the outputs is set.
 struct Epilogue {
@@ -18,33 +16,6 @@ struct Epilogue {
   float* output_f32 = nullptr;
   int32_t stride = 0;       // elements between rows of the output
   int32_t activation = -1;  // an Activation: output[column] = act(gate) * up, only where matrix.paired
-};
-
-// How a matrix is dealt out to blocks.
-//
-// narrow, up to 8 tokens: a block of 16 warps takes a strip, or a gate and its up one after the other, and
-// each of its warps one chain of K, so that nothing leaves the block. wide, tiles of 16 or 32 tokens: two
-// warps of a block take a strip, one for each half of its columns; four more warps bring weights and
-// activations.
-struct GemmShape {
-  int32_t tiles = 1;       // of 8 tokens: 1 is narrow, 2 and 4 are wide
-  int32_t chains = 0;      // of each half of K, of a block's task (wide)
-  int32_t splits = 1;      // of the chains of a half over blocks: 1 or kMostSplits (wide)
-  int32_t split_bits = 0;  // splits is 2 to the power of that
-  int32_t strips = 0;      // of a group: what a block works on at a time
-  int32_t groups = 0;
-  int32_t tasks = 0;         // groups * splits
-  int32_t blocks = 0;        // over which tasks are dealt out
-  int32_t ring_slots = 0;    // per warp (narrow)
-  uint32_t slot_bytes = 0;   // of what a strip has of a segment (narrow), of 128 rows (wide)
-  int32_t stages = 0;        // of activations and weights (wide)
-  uint32_t stage_bytes = 0;  // (wide)
-  // In shared memory, in bytes.
-  uint32_t table_at = 0;        // (wide)
-  uint32_t activations_at = 0;  // of one row (narrow); the stages (wide)
-  uint32_t sums_at = 0;
-  uint32_t rings_at = 0;  // (narrow)
-  uint32_t shared_bytes = 0;
 };
 
 struct GemmArguments {
@@ -64,44 +35,6 @@ struct GemmArguments {
   uint32_t* counters = nullptr;  // [token tiles, half strips], zero before and after
 };
 
-constexpr int kNarrowWarps = kNumChains;
-constexpr int kNarrowThreads = 32 * kNarrowWarps;
-constexpr int kWideStrips = 8;       // of a block, at most
-constexpr int kWarpgroupStrips = 2;  // which the warps of a warpgroup take
-constexpr int kFillWarps = 3;        // that bring activations; one more brings weights
-// Threads of a block.
-constexpr int wide_threads(int strips) {
-  return 32 * (2 * strips + 1 + kFillWarps);
-}
-constexpr int kWideThreads = wide_threads(kWideStrips);
-constexpr int kMostSlots = 2;
-constexpr int kMostStages = 8;
-constexpr int kMostSplitBits = 3;
-constexpr int kMostSplits = 1 << kMostSplitBits;
-static_assert(2 * kMostSplits == kNumChains);
-
-// Bytes of activations in a stage, for 8 tokens times `tiles`: from one piece of 2 * 8 rows to the next, and
-// of a step (gemm_half.cuh).
-constexpr uint32_t piece_stride(int32_t tiles) {
-  return static_cast<uint32_t>(tiles) * 128;
-}
-constexpr uint32_t step_bytes(int32_t tiles) {
-  return 4 * piece_stride(tiles);
-}
-
-// Fixed places in shared memory: barriers of the rings, then a few floats for a norm (narrow); barriers of
-// the stages (wide).
-constexpr uint32_t kBarrierBytes = 8 * kMostSlots;  // of a warp
-constexpr uint32_t kNormSumsAt = kNarrowWarps * kBarrierBytes;
-constexpr uint32_t kStageBarriersAt = 0;
-constexpr uint32_t kFreeAt = kNormSumsAt + 128;
-static_assert(16 * kMostStages <= kFreeAt);
-
-// The shape for so many rows. Results do not depend on it.
-GemmShape gemm_shape(const Device& device, const Matrix& matrix, int32_t rows);
-// One that needs no memory for partial sums.
-GemmShape narrow_shape(const Device& device, const Matrix& matrix, int32_t rows);
-
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_gptq(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_fp8(const GemmArguments&, cudaStream_t, bool dependent_launch);
@@ -114,4 +47,5 @@ cudaError_t setup_gemm_fp8(int shared_limit);
 cudaError_t setup_gemm_dense(int shared_limit);
 // Compute capability that the kernels for this card were compiled for, times ten.
 cudaError_t gemm_code_version(int* version);
+
 }  // namespace quire::kernels

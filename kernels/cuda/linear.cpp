@@ -200,7 +200,8 @@ Status multiply(Context& c, const LinearParams& p, bool in_row_order, int32_t ac
 }
 
 bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) {
-  return norm.rows == 1 && norm.kind == NormKind::rms && takes_row_order(weight) && !uses_library(c, 1);
+  return norm.rows == 1 && norm.kind == NormKind::rms && takes_row_order(weight) && !uses_library(c, 1) &&
+         gemm_shape(*c.device, weight.groups.front().matrix, 1).tiles == 1;
 }
 
 Status multiply_normed(Context& c, const NormParams& norm, const LinearParams& p, int32_t activation) {

@@ -3,7 +3,7 @@
 
 #include <cuda_fp16.h>
 
-#include "kernels/cuda/matrix.h"
+#include "kernels/cuda/plan/matrix.h"
 #include "kernels/cuda/ptx.cuh"
 
 namespace quire::kernels {

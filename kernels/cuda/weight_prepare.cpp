@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "kernels/cuda/device.h"
-#include "kernels/cuda/weight_plan.h"
+#include "kernels/cuda/plan/weight_plan.h"
 #include "kernels/cuda/weight_repack.h"
 #include "kernels/interface/half.h"
 

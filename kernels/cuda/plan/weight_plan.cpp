@@ -1,4 +1,4 @@
-#include "kernels/cuda/weight_plan.h"
+#include "kernels/cuda/plan/weight_plan.h"
 
 #include <algorithm>
 #include <limits>

@@ -4,11 +4,24 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cuda/matrix.h"
-#include "kernels/cuda/weight_repack.h"
+#include "kernels/cuda/plan/matrix.h"
 #include "kernels/interface/weight_source.h"
 
 namespace quire::kernels {
+
+// Where the rows of one step come from, and where its tile goes.
+struct StepSource {
+  int32_t bits = 0;         // of the tile
+  int32_t stored_bits = 0;  // exl2: no more than that; 0: rows that are not there
+  int32_t packed_row = 0;   // exl2: first of `stored_bits` packed rows
+  uint32_t byte = 0;        // of the strip
+};
+
+// Whose scales lie where.
+struct ScaleSource {
+  uint32_t byte = 0;  // of the strip
+  int32_t group = 0;  // of the tiles
+};
 
 struct PartPlan {
   const WeightSource* source = nullptr;

@@ -1,8 +1,7 @@
 // How many chains, strips and tokens a thread block takes, from what the card has of shared memory.
-#include <algorithm>
+#include "kernels/cuda/plan/gemm_shape.h"
 
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/gemm.h"
+#include <algorithm>
 
 namespace quire::kernels {
 namespace {
@@ -59,14 +58,14 @@ int32_t best_blocks(int32_t tasks, int32_t token_tiles, int32_t at_once) {
 
 // What a shape costs: blocks of 128 rows that a multiprocessor goes through, each as much as its strips and
 // what it takes besides. For sums to meet costs about three more.
-int64_t wide_cost(const GemmShape& s, const Device& d, const Matrix& m, int32_t token_tiles) {
+int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   const int64_t rounds = (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
   const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? 3 : 0);
   return rounds * row_blocks * (s.strips + kWideStrips / 2);
 }
 
 // Groups and splits that fill the card best. No splits where gates wait for their ups.
-void deal_wide(GemmShape& s, const Device& d, const Matrix& m, int32_t token_tiles) {
+void deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
   int64_t least = INT64_MAX;
   GemmShape best = s;
   for (const int32_t bits : {0, kMostSplitBits}) {
@@ -101,7 +100,7 @@ bool place_wide(GemmShape& s, const Matrix& m, uint32_t limit) {
   return true;
 }
 
-bool wide_shape(const Device& d, const Matrix& m, int32_t rows, int32_t tiles, GemmShape& s) {
+bool wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t tiles, GemmShape& s) {
   const int32_t token_tiles = (rows + tiles * 8 - 1) / (tiles * 8);
   s = {};
   s.tiles = tiles;
@@ -116,7 +115,7 @@ bool wide_shape(const Device& d, const Matrix& m, int32_t rows, int32_t tiles, G
 
 }  // namespace
 
-GemmShape narrow_shape(const Device& d, const Matrix& m, int32_t rows) {
+GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   GemmShape s;
   deal(s, m, m.paired ? 2 : 1);
   const uint32_t row = rows == 1 ? static_cast<uint32_t>(m.num_blocks * kBlockRows) * 2 : 0;
@@ -133,16 +132,19 @@ GemmShape narrow_shape(const Device& d, const Matrix& m, int32_t rows) {
   return s;
 }
 
-GemmShape gemm_shape(const Device& device, const Matrix& matrix, int32_t rows) {
+GemmShape gemm_shape(const CardLimits& card, const Matrix& matrix, int32_t rows) {
   // The narrow kernel brings the activations of several tokens to each strip again, which deep matrices of
   // few strips do not pay back: K of 14,336, 8 tokens, 22 µs against 17 of a half empty wide tile.
   const int32_t most_narrow = matrix.num_blocks >= kDeepBlocks && matrix.paired == 0 ? 1 : 8;
   for (const int32_t tiles : {4, 2}) {
     if (rows <= (tiles == 4 ? 16 : most_narrow)) continue;
     GemmShape s;
-    if (wide_shape(device, matrix, rows, tiles, s)) return s;
+    if (wide_shape(card, matrix, rows, tiles, s)) return s;
   }
-  return narrow_shape(device, matrix, rows);
+  const GemmShape narrow = narrow_shape(card, matrix, rows);
+  GemmShape wide;
+  // Deep matrices and small cards: a token's whole row takes the room of the rings.
+  return narrow.shared_bytes == 0 && wide_shape(card, matrix, rows, 2, wide) ? wide : narrow;
 }
 
 }  // namespace quire::kernels

@@ -1,0 +1,82 @@
+// How the work of a product is dealt out to the thread blocks of a card. Knows no CUDA.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/plan/matrix.h"
+
+namespace quire::kernels {
+
+// What a card has.
+struct CardLimits {
+  int32_t num_multiprocessors = 0;
+  uint32_t shared_per_block = 0;  // bytes of shared memory, at most
+  uint32_t shared_per_multiprocessor = 0;
+};
+
+// How a matrix is dealt out to blocks.
+//
+// narrow, up to 8 tokens: a block of 16 warps takes a strip, or a gate and its up one after the other, and
+// each of its warps one chain of K, so that nothing leaves the block. wide, tiles of 16 or 32 tokens: two
+// warps of a block take a strip, one for each half of its columns; four more warps bring weights and
+// activations.
+struct GemmShape {
+  int32_t tiles = 1;       // of 8 tokens: 1 is narrow, 2 and 4 are wide
+  int32_t chains = 0;      // of each half of K, of a block's task (wide)
+  int32_t splits = 1;      // of the chains of a half over blocks: 1 or kMostSplits (wide)
+  int32_t split_bits = 0;  // splits is 2 to the power of that
+  int32_t strips = 0;      // of a group: what a block works on at a time
+  int32_t groups = 0;
+  int32_t tasks = 0;         // groups * splits
+  int32_t blocks = 0;        // over which tasks are dealt out
+  int32_t ring_slots = 0;    // per warp (narrow)
+  uint32_t slot_bytes = 0;   // of what a strip has of a segment (narrow), of 128 rows (wide)
+  int32_t stages = 0;        // of activations and weights (wide)
+  uint32_t stage_bytes = 0;  // (wide)
+  // In shared memory, in bytes.
+  uint32_t table_at = 0;        // (wide)
+  uint32_t activations_at = 0;  // of one row (narrow); the stages (wide)
+  uint32_t sums_at = 0;
+  uint32_t rings_at = 0;  // (narrow)
+  uint32_t shared_bytes = 0;
+};
+
+constexpr int kNarrowWarps = kNumChains;
+constexpr int kNarrowThreads = 32 * kNarrowWarps;
+constexpr int kWideStrips = 8;       // of a block, at most
+constexpr int kWarpgroupStrips = 2;  // which the warps of a warpgroup take
+constexpr int kFillWarps = 3;        // that bring activations; one more brings weights
+// Threads of a block.
+constexpr int wide_threads(int strips) {
+  return 32 * (2 * strips + 1 + kFillWarps);
+}
+constexpr int kWideThreads = wide_threads(kWideStrips);
+constexpr int kMostSlots = 2;
+constexpr int kMostStages = 8;
+constexpr int kMostSplitBits = 3;
+constexpr int kMostSplits = 1 << kMostSplitBits;
+static_assert(2 * kMostSplits == kNumChains);
+
+// Bytes of activations in a stage, for 8 tokens times `tiles`: from one piece of 2 * 8 rows to the next, and
+// of a step (gemm_half.cuh).
+constexpr uint32_t piece_stride(int32_t tiles) {
+  return static_cast<uint32_t>(tiles) * 128;
+}
+constexpr uint32_t step_bytes(int32_t tiles) {
+  return 4 * piece_stride(tiles);
+}
+
+// Fixed places in shared memory: barriers of the rings, then a few floats for a norm (narrow); barriers of
+// the stages (wide).
+constexpr uint32_t kBarrierBytes = 8 * kMostSlots;  // of a warp
+constexpr uint32_t kNormSumsAt = kNarrowWarps * kBarrierBytes;
+constexpr uint32_t kStageBarriersAt = 0;
+constexpr uint32_t kFreeAt = kNormSumsAt + 128;
+static_assert(16 * kMostStages <= kFreeAt);
+
+// The shape for so many rows. Results do not depend on it.
+GemmShape gemm_shape(const CardLimits& card, const Matrix& matrix, int32_t rows);
+// One that needs no memory for partial sums.
+GemmShape narrow_shape(const CardLimits& card, const Matrix& matrix, int32_t rows);
+
+}  // namespace quire::kernels

@@ -1,0 +1,210 @@
+// How the work of a product is dealt out, for cards of all supported kinds and matrices of all forms:
+// whatever does not hold here shows on a card as a wrong sum, a wait without end or a launch that fails.
+#include "kernels/cuda/plan/gemm_shape.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace quire::kernels {
+namespace {
+
+struct Card {
+  const char* name;
+  CardLimits limits;
+};
+// Shared memory as the CUDA programming guide tells it by compute capability.
+constexpr Card kCards[] = {{"8.0", {108, 163 << 10, 164 << 10}},
+                           {"8.6", {84, 99 << 10, 100 << 10}},
+                           {"8.9", {128, 99 << 10, 100 << 10}},
+                           {"9.0", {132, 227 << 10, 228 << 10}},
+                           {"10.0", {148, 227 << 10, 228 << 10}},
+                           {"12.0", {170, 99 << 10, 100 << 10}},
+                           {"a seventh of a 9.0", {16, 227 << 10, 228 << 10}}};
+constexpr int32_t kRows[] = {1, 2, 8, 9, 16, 17, 32, 33, 64, 96, 1000, 2048};
+
+struct Form {
+  TileKind kind;
+  int32_t bits;
+  int32_t records;
+};
+constexpr Form kForms[] = {{TileKind::exl2, 2, 1}, {TileKind::exl2, 4, 1}, {TileKind::exl2, 5, 4},
+                           {TileKind::exl2, 8, 4}, {TileKind::gptq, 4, 1}, {TileKind::gptq, 4, 4},
+                           {TileKind::fp8, 8, 1},  {TileKind::fp8, 8, 4},  {TileKind::dense, 16, 0}};
+
+Matrix matrix_of(const Form& form, int32_t rows, const std::vector<int32_t>& columns, bool paired) {
+  Matrix m;
+  m.kind = form.kind;
+  m.num_parts = static_cast<int32_t>(columns.size());
+  m.num_rows = rows;
+  m.num_blocks = (rows + kBlockRows - 1) / kBlockRows;
+  m.paired = paired ? 1 : 0;
+  m.max_segment_bytes = static_cast<uint32_t>(form.records) * scale_bytes(form.kind) +
+                        static_cast<uint32_t>(segment_steps(form.kind) * form.bits) * 128;
+  for (size_t p = 0; p < columns.size(); ++p) {
+    m.parts[p].num_columns = columns[p];
+    m.parts[p].num_strips = (columns[p] + kStripColumns - 1) / kStripColumns;
+    m.parts[p].first_column = m.num_columns;
+    m.num_columns += columns[p];
+    m.num_strips += m.parts[p].num_strips;
+  }
+  return m;
+}
+
+struct Case {
+  std::string name;
+  Matrix matrix;
+};
+
+std::vector<Case> cases() {
+  struct Size {
+    int32_t rows;
+    std::vector<int32_t> columns;
+    bool paired;
+  };
+  // The matrices of Llama 1B, 8B and 70B, their heads, those of the test models, and odd ones.
+  const Size sizes[] = {{2048, {2048, 512, 512}, false},
+                        {4096, {4096, 1024, 1024}, false},
+                        {4096, {4096}, false},
+                        {4096, {14336, 14336}, true},
+                        {14336, {4096}, false},
+                        {8192, {28672, 28672}, true},
+                        {28672, {8192}, false},
+                        {4096, {128256}, false},
+                        {288, {288}, false},
+                        {288, {768, 768}, true},
+                        {1, {1}, false},
+                        {130, {33}, false},
+                        {100, {70, 3, 40}, false},
+                        {53248, {16384}, false}};
+  std::vector<Case> all;
+  for (const Form& form : kForms) {
+    for (const Size& size : sizes) {
+      all.push_back({std::to_string(static_cast<int>(form.kind)) + " of " + std::to_string(form.bits) +
+                         " bits, " + std::to_string(size.rows) + " rows by " +
+                         std::to_string(size.columns[0]) + " columns",
+                     matrix_of(form, size.rows, size.columns, size.paired)});
+    }
+  }
+  return all;
+}
+
+// Strips of which all groups together must have each.
+int32_t strips_to_deal(const Matrix& m) {
+  return m.paired != 0 ? 2 * m.parts[0].num_strips : m.num_strips;
+}
+
+void expect_groups_cover(const GemmShape& s, const Matrix& m) {
+  EXPECT_GE(s.groups * s.strips, strips_to_deal(m));
+  EXPECT_LT((s.groups - 1) * s.strips, strips_to_deal(m)) << "a group without work";
+  EXPECT_GE(s.blocks, 1);
+  EXPECT_LE(s.blocks, s.tasks);
+}
+
+void expect_sound_narrow(const GemmShape& s, const Matrix& m, int32_t rows, const CardLimits& card) {
+  expect_groups_cover(s, m);
+  EXPECT_EQ(s.tasks, s.groups);
+  ASSERT_GT(s.shared_bytes, 0U) << "refused by those who launch";
+  EXPECT_LE(s.shared_bytes, card.shared_per_block);
+  EXPECT_GE(s.ring_slots, 1);
+  EXPECT_LE(s.ring_slots, kMostSlots);
+  EXPECT_GE(s.activations_at, kFreeAt);
+  const int32_t staged_rows = rows == 1 ? m.num_blocks * kBlockRows : 0;
+  EXPECT_GE(s.sums_at, s.activations_at + static_cast<uint32_t>(staged_rows) * 2);
+  EXPECT_GE(s.rings_at,
+            s.sums_at + static_cast<uint32_t>(std::min(rows, 8) * kStripColumns * kNumChains) * 4);
+  EXPECT_LE(s.rings_at + static_cast<uint32_t>(s.ring_slots * kNarrowWarps) * s.slot_bytes, s.shared_bytes);
+  EXPECT_EQ(s.slot_bytes % 128, 0U);
+  EXPECT_EQ(s.rings_at % 128, 0U);
+}
+
+void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& card) {
+  expect_groups_cover(s, m);
+  EXPECT_TRUE(s.tiles == 2 || s.tiles == 4);
+  EXPECT_EQ(s.strips % kWarpgroupStrips, 0) << "a warpgroup without some of its warps never multiplies";
+  EXPECT_LE(s.strips, kWideStrips);
+  EXPECT_EQ(s.splits, 1 << s.split_bits);
+  EXPECT_TRUE(s.splits == 1 || s.splits == kMostSplits);
+  EXPECT_EQ(2 * s.splits * s.chains, kNumChains);
+  EXPECT_EQ(s.tasks, s.groups * s.splits);
+  EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "a gate waits for its up in its block";
+  // Two rounds ahead of those who read, a warp would take one phase of a barrier for another.
+  EXPECT_GE(s.stages, kFillWarps);
+  EXPECT_LE(s.stages, kMostStages);
+  EXPECT_GE(s.table_at, kFreeAt);
+  EXPECT_GE(s.sums_at, s.table_at + static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8);
+  EXPECT_GE(s.activations_at, s.sums_at + static_cast<uint32_t>(s.strips * s.tiles * 8 * kStripColumns) * 4);
+  EXPECT_GE(s.slot_bytes, m.max_segment_bytes * static_cast<uint32_t>(kBlockSteps / segment_steps(m.kind)));
+  EXPECT_GE(s.stage_bytes,
+            kBlockSteps * step_bytes(s.tiles) + static_cast<uint32_t>(s.strips) * s.slot_bytes);
+  EXPECT_EQ(s.activations_at % 128, 0U);
+  EXPECT_EQ(s.stage_bytes % 128, 0U);
+  EXPECT_EQ(s.slot_bytes % 128, 0U);
+  EXPECT_EQ(s.shared_bytes, s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes);
+  EXPECT_LE(s.shared_bytes, card.shared_per_block);
+}
+
+TEST(GemmShapeTest, EveryShapeIsSoundOnEveryCard) {
+  for (const Card& card : kCards) {
+    for (const auto& [name, matrix] : cases()) {
+      for (const int32_t rows : kRows) {
+        SCOPED_TRACE(name + ", " + std::to_string(rows) + " tokens, compute capability " + card.name);
+        const GemmShape shape = gemm_shape(card.limits, matrix, rows);
+        if (shape.tiles == 1) {
+          expect_sound_narrow(shape, matrix, rows, card.limits);
+        } else {
+          expect_sound_wide(shape, matrix, card.limits);
+        }
+      }
+    }
+  }
+}
+
+// Many tokens by the narrow kernel read the weights again for every eight of them.
+TEST(GemmShapeTest, ManyTokensTakeWideTilesOnEveryCard) {
+  for (const Card& card : kCards) {
+    for (const auto& [name, matrix] : cases()) {
+      SCOPED_TRACE(name + ", compute capability " + card.name);
+      EXPECT_EQ(gemm_shape(card.limits, matrix, 17).tiles, 4);
+      EXPECT_EQ(gemm_shape(card.limits, matrix, 16).tiles, 2);
+    }
+  }
+}
+
+// A norm is taken on the way into the narrow kernel, and a single token is fastest there.
+TEST(GemmShapeTest, OneTokenIsNarrowWhereItsRowHasRoom) {
+  for (const Card& card : kCards) {
+    for (const auto& [name, matrix] : cases()) {
+      if (matrix.num_rows > 8192) continue;
+      SCOPED_TRACE(name + ", compute capability " + card.name);
+      EXPECT_EQ(gemm_shape(card.limits, matrix, 1).tiles, 1);
+    }
+  }
+}
+
+// Down of a 70B model and 99 KB of shared memory: 56 KB are its row, and the rings have no room beside it.
+TEST(GemmShapeTest, ATokenOfADeepMatrixTakesATileWhereItsRowHasNoRoom) {
+  const CardLimits card = kCards[2].limits;
+  const Matrix down = matrix_of({TileKind::exl2, 5, 1}, 28672, {8192}, false);
+  EXPECT_EQ(narrow_shape(card, down, 1).shared_bytes, 0U);
+  const GemmShape shape = gemm_shape(card, down, 1);
+  EXPECT_EQ(shape.tiles, 2);
+  expect_sound_wide(shape, down, card);
+}
+
+TEST(GemmShapeTest, AMatrixThatFitsNowhereIsRefused) {
+  const CardLimits small = {80, 48 << 10, 64 << 10};
+  const Matrix dense = matrix_of({TileKind::dense, 16, 0}, 4096, {4096}, false);
+  EXPECT_EQ(gemm_shape(small, dense, 64).shared_bytes, 0U);
+}
+
+TEST(GemmShapeTest, FewStripsAreSplitOverChainsAndManyAreNot) {
+  const CardLimits card = kCards[3].limits;
+  EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {4096}, false), 32).splits, kMostSplits);
+  EXPECT_EQ(gemm_shape(card, matrix_of({TileKind::exl2, 4, 1}, 4096, {128256}, false), 32).splits, 1);
+}
+
+}  // namespace
+}  // namespace quire::kernels
