@@ -14,8 +14,8 @@ public final class JsonTest {
     check(Json.parse("\"\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude42\"")
         .equals("\"\\/\n\u00e9\ud83d\ude42"), "escapes");
     check(Json.parse("9223372036854775807").equals(Long.MAX_VALUE), "the largest number");
-    String[] malformed = {"", "{", "[1", "[1,", "{\"a\"", "{\"a\":", "\"", "\"\\", "\"\\u12", "\"\\u12x4\"", "\"\\q\"", "1-", "-",
-        "[1 2]", "{1:2}", "[]]", "9223372036854775808", "x"};
+    String[] malformed = {"", "{", "[1", "[1,", "{\"a\"", "{\"a\":", "\"", "\"\\", "\"\\u12", "\"\\u12x4\"", "\"\\q\"",
+        "1-", "-", "[1 2]", "{1:2}", "[]]", "9223372036854775808", "x"};
     for (String text : malformed) {
       try {
         Json.parse(text);
