@@ -72,8 +72,8 @@ check_changed_files_with_clang_tidy() {
   base=$(git merge-base HEAD origin/main 2>/dev/null || git rev-parse HEAD~1 2>/dev/null || true)
   [[ $base && $base != $(git rev-parse HEAD) ]] || base=$(git rev-parse HEAD~1 2>/dev/null || true)
   [[ $base ]] || return 0
-  mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- 'core/*.cpp' 'capi/*.cpp' 'kernels/cpu/*.cpp' |
-    head -n 20)
+  mapfile -t files < <(git diff --name-only --diff-filter=d "$base" -- 'core/*.cpp' 'capi/*.cpp' 'kernels/cpu/*.cpp' \
+    'kernels/cuda/plan/*.cpp' | head -n 20)
   ((${#files[@]} == 0)) || step "clang-tidy on ${#files[@]} changed files" run_clang_tidy "${files[@]}"
 }
 
