@@ -20,11 +20,11 @@ typedef unsigned long long uint64_t;
 typedef unsigned char uint8_t;
 typedef unsigned long size_t;
 
-/* Callbacks cannot be passed through a generated layer. */
+/* The log sink is called on threads of the library, which block all signals: a runtime that stops its threads with
+ * signals could wait for such a thread for ever. The progress of a load is told on the thread that loads; each
+ * language's typemap has a function of its own for it, and user_data is a number that the thin layer knows. */
 %ignore quire_log_fn;
-%ignore quire_progress_fn;
 %ignore quire_runtime_options_set_log_sink;
-%ignore quire_model_options_set_progress;
 
 /* A string constant would cross as bytes; quire_version_string says more. */
 %ignore QUIRE_VERSION_STRING;

@@ -35,6 +35,12 @@ namespace Quire
 
         public ModelScope? Scope { get; set; }
 
+        /// <summary>Called as a load goes on, by the thread that loads, with the bytes of the files that are done and
+        /// those of all; the last time they are equal. In it, calls that wait, load, create or close fail with
+        /// ErrorCode.Reentrant. Where it throws it is called no more, and the load throws the same once it is
+        /// over.</summary>
+        public Action<long, long> Progress { get; set; }
+
         /// <summary>A native object for the model of a directory, owned by the caller.</summary>
         internal ModelOptionsHandle ToNative(string path)
         {

@@ -77,15 +77,16 @@ namespace Quire
         public Model LoadModel(string path, ModelOptions options = null,
             CancellationToken cancel = default(CancellationToken))
         {
-            using (ModelOptionsHandle filled = (options ?? new ModelOptions()).ToNative(path))
+            options = options ?? new ModelOptions();
+            using (ModelOptionsHandle filled = options.ToNative(path))
             using (var ending = new Cancel(cancel))
             {
                 return ending.During(value =>
                 {
                     Call.Get((out IntPtr e) =>
                         QuireNative.quire_model_options_set_cancel(filled, value, out e));
-                    return new Model(new ModelHandle(
-                        Call.Get((out IntPtr e) => QuireNative.quire_model_load(handle, filled, out e))));
+                    return ProgressCalls.During(options.Progress, filled, () => new Model(new ModelHandle(
+                        Call.Get((out IntPtr e) => QuireNative.quire_model_load(handle, filled, out e)))));
                 });
             }
         }

@@ -23,6 +23,10 @@ type ModelOptions struct {
 	Reserve      string        // memory that is left alone on all devices, "512M", or on each, "512M,2G"; empty is 256M
 	PlannedCache *CacheOptions // the cache that the load leaves room for
 	Scope        ModelScope    // the zero value is ScopeFull
+
+	// Progress is called as a load goes on, by the goroutine that loads and the last time with doneBytes ==
+	// totalBytes, in bytes of the files. In it, calls that wait, load, create or close fail with Reentrant.
+	Progress func(doneBytes, totalBytes int64)
 }
 
 func (o *ModelOptions) native(path string) (*handle[native.ModelOptionsHandle], error) {
@@ -71,8 +75,10 @@ func (r *Runtime) LoadModelContext(ctx context.Context, path string, options Mod
 		}); err != nil {
 			return 0, err
 		}
-		return with(r.handle, func(runtime native.RuntimeHandle, e *native.ErrorHandle) native.ModelHandle {
-			return native.Quire_model_load(runtime, owned.get(), e)
+		return withProgress(options.Progress, owned.get(), func() (native.ModelHandle, error) {
+			return with(r.handle, func(runtime native.RuntimeHandle, e *native.ErrorHandle) native.ModelHandle {
+				return native.Quire_model_load(runtime, owned.get(), e)
+			})
 		})
 	})
 	if err != nil {

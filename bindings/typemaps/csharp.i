@@ -53,6 +53,18 @@ QUIRE_POINTER(size_t *out_len, size_t *, global::System.UIntPtr)
 QUIRE_POINTER(quire_job **out_jobs, quire_job **, global::System.IntPtr)
 QUIRE_POINTER(quire_event **out_events, quire_event **, global::System.IntPtr)
 
+/* The progress of a load: what Marshal makes of a delegate, which the thin layer keeps alive. */
+%define QUIRE_ADDRESS(PARAMETER, CTYPE)
+%typemap(ctype) PARAMETER "void *"
+%typemap(imtype) PARAMETER "global::System.IntPtr"
+%typemap(cstype) PARAMETER "global::System.IntPtr"
+%typemap(csin) PARAMETER "$csinput"
+%typemap(in) PARAMETER %{ $1 = (CTYPE)$input; %}
+%enddef
+
+QUIRE_ADDRESS(quire_progress_fn progress, quire_progress_fn)
+QUIRE_ADDRESS(void *user_data, void *)
+
 %typemap(ctype) size_t "size_t"
 %typemap(imtype) size_t "global::System.UIntPtr"
 %typemap(cstype) size_t "global::System.UIntPtr"

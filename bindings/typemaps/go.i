@@ -45,6 +45,19 @@ QUIRE_SLICE(float *out_values, size_t out_capacity, float, float32)
 QUIRE_SLICE(quire_job **out_jobs, size_t num_jobs, quire_job *, JobHandle)
 QUIRE_SLICE(quire_event **out_events, size_t max_events, quire_event *, EventHandle)
 
+/* The progress of a load: a cgo.Handle of a Progress (progress.go), 0 for nobody. */
+%{
+extern void quireGoProgress(uintptr_t progress, int64_t done_bytes, int64_t total_bytes);
+static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total_bytes) {
+  quireGoProgress((uintptr_t)user_data, done_bytes, total_bytes);
+}
+%}
+%typemap(gotype) (quire_progress_fn progress, void *user_data) "uintptr"
+%typemap(in) (quire_progress_fn progress, void *user_data) %{
+  $2 = (void *)(uintptr_t)$input;
+  $1 = $2 == NULL ? NULL : quire_go_progress;
+%}
+
 /* Numbers keep their width. */
 %typemap(gotype) int, int32_t "int32"
 %typemap(gotype) int64_t "int64"

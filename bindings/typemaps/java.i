@@ -60,6 +60,43 @@ static void quire_throw(JNIEnv *env, quire_error *error) {
 QUIRE_HANDLE(TYPE, NAME)
 %enddef
 
+/* The progress of a load: a number that ProgressCalls knows, 0 for nobody. */
+%{
+static JavaVM *quire_java_vm;
+
+JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM *vm, void *reserved) {
+  (void)reserved;
+  quire_java_vm = vm;
+  return JNI_VERSION_1_8;
+}
+
+/* On the Java thread that loads. ProgressCalls.tell throws nothing; what the JVM itself throws ends with the call. */
+static void quire_java_progress(void *user_data, int64_t done_bytes, int64_t total_bytes) {
+  JNIEnv *env = NULL;
+  if ((*quire_java_vm)->GetEnv(quire_java_vm, (void **)&env, JNI_VERSION_1_8) != JNI_OK) {
+    return;
+  }
+  jclass type = (*env)->FindClass(env, "dev/quire/ProgressCalls");
+  jmethodID tell = type == NULL ? NULL : (*env)->GetStaticMethodID(env, type, "tell", "(JJJ)V");
+  if (tell != NULL) {
+    (*env)->CallStaticVoidMethod(env, type, tell, (jlong)(intptr_t)user_data, (jlong)done_bytes,
+                                 (jlong)total_bytes);
+  }
+  if ((*env)->ExceptionCheck(env)) {
+    (*env)->ExceptionClear(env);
+  }
+  (*env)->DeleteLocalRef(env, type);
+}
+%}
+%typemap(jni) (quire_progress_fn progress, void *user_data) "jlong"
+%typemap(jtype) (quire_progress_fn progress, void *user_data) "long"
+%typemap(jstype) (quire_progress_fn progress, void *user_data) "long"
+%typemap(javain) (quire_progress_fn progress, void *user_data) "$javainput"
+%typemap(in) (quire_progress_fn progress, void *user_data) %{
+  $2 = (void *)(intptr_t)$input;
+  $1 = $2 == NULL ? NULL : quire_java_progress;
+%}
+
 /* Numbers: Java has no unsigned types; the bits are kept. */
 %apply int { int32_t };
 %apply long long { int64_t };

@@ -17,7 +17,6 @@ LANGUAGES = {
     "C#": (("bindings/csharp/", "bindings/typemaps/csharp.i"), (".cs", ".i"), (HEADERS,)),
 }
 GENERATED = "bindings/go/internal/"
-CALLBACK = "a callback, which generated code cannot pass"
 FOR_A_SINK = "of use with a log sink alone"
 OF_THE_HEADER = "of the header; quire_version_string tells of the library"
 # Why a layer may do without it.
@@ -34,10 +33,9 @@ EXEMPT = {
     "QUIRE_VERSION_STRING": OF_THE_HEADER,
     "quire_cancel_is_triggered": "a context or token of the language tells",
     "quire_job_request_clear_stop_texts": "a request is filled anew for each use",
-    "quire_model_options_set_progress": CALLBACK,
     "quire_queue_fd": "for event loops; these languages wait in threads",
     "quire_runtime_options_set_log_level": FOR_A_SINK,
-    "quire_runtime_options_set_log_sink": CALLBACK,
+    "quire_runtime_options_set_log_sink": "called on threads that block all signals, with which runtimes stop threads",
 }
 
 

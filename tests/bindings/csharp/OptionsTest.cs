@@ -12,7 +12,7 @@ public static class OptionsTest
     {
         return Fixture.Run(arguments, CacheOptionsAreRefusedByName, CacheOptionsArrive, QuotasHold, PinsKeepPages,
             PlansTellBytesByKindAndDevice, AModelSplitByBytesTellsTheSameStory, ModelOptionsAreRefusedByName,
-            AScopeLoadsNoMoreThanItSays, ATokenEndsALoad);
+            AScopeLoadsNoMoreThanItSays, ATokenEndsALoad, ALoadTellsItsProgress);
     }
 
     private static CacheOptions Small()
@@ -190,5 +190,30 @@ public static class OptionsTest
             source.Cancel(); // behind the load, it does no harm
             Throws<OperationCanceledException>(() => with.Runtime.LoadModel(with.Path, null, source.Token));
         }
+    }
+
+    private static void ALoadTellsItsProgress(Fixture with)
+    {
+        long told = 0, all = -1;
+        var options = new ModelOptions
+        {
+            Progress = (done, total) =>
+            {
+                Check(done >= told && done <= total, done);
+                told = done;
+                all = total;
+                Refused(ErrorCode.Reentrant, "", () => with.Model.CreateCache());
+            },
+        };
+        with.Runtime.LoadModel(with.Path, options).Dispose();
+        Check(told == all, told);
+        int times = 0;
+        options.Progress = (done, total) =>
+        {
+            times++;
+            throw new ApplicationException("mine");
+        };
+        Throws<ApplicationException>(() => with.Runtime.LoadModel(with.Path, options));
+        Check(times == 1, times);
     }
 }

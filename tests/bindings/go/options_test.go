@@ -226,6 +226,45 @@ func TestTheContextEndsALoad(t *testing.T) {
 	}
 }
 
+func TestALoadTellsItsProgress(t *testing.T) {
+	runtime := newRuntime(t)
+	load := func(ctx context.Context, progress func(done, total int64)) (*quire.Model, error) {
+		return runtime.LoadModelContext(ctx, modelPath(), quire.ModelOptions{Progress: progress})
+	}
+	var told, all int64
+	model := must(load(context.Background(), func(done, total int64) {
+		if done < told || done > total {
+			t.Errorf("%d of %d after %d", done, total, told)
+		}
+		told, all = done, total
+		_, err := runtime.LoadModel(modelPath())
+		expectRefused(t, err, quire.Reentrant, "")
+	}))
+	if told == 0 || told != all {
+		t.Errorf("%d of %d at the end", told, all)
+	}
+	model.Close()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	model, err := load(ctx, func(done, total int64) { cancel() })
+	if err == nil {
+		model.Close() // it was over before the cancel arrived
+	} else if !errors.Is(err, context.Canceled) {
+		t.Errorf("expected context.Canceled, got %v", err)
+	}
+	times := 0
+	defer func() {
+		if passed := recover(); passed != "mine" || times != 1 {
+			t.Errorf("%v after %d calls", passed, times)
+		}
+	}()
+	_, err = load(context.Background(), func(done, total int64) {
+		times++
+		panic("mine")
+	})
+	t.Errorf("the panic was lost, and %v", err)
+}
+
 func TestAScopeLoadsNoMoreThanItSays(t *testing.T) {
 	runtime := newRuntime(t)
 	load := func(scope quire.ModelScope) *quire.Model {

@@ -39,6 +39,7 @@ public final class OptionsTest {
     Fixture.run(arguments, "model options are refused by name", OptionsTest::modelOptionsAreRefused);
     Fixture.run(arguments, "a scope loads no more than it says", OptionsTest::scopes);
     Fixture.run(arguments, "a cancel ends a load", OptionsTest::cancelsALoad);
+    Fixture.run(arguments, "a load tells its progress", OptionsTest::tellsProgress);
   }
 
   private static CacheOptions options() {
@@ -189,5 +190,43 @@ public final class OptionsTest {
       return;
     }
     throw new AssertionError("a closed cancel is taken");
+  }
+
+  private static void tellsProgress(Fixture with) {
+    long[] told = {0, -1};
+    ModelOptions options = new ModelOptions().progress((done, total) -> {
+      check(done >= told[0] && done <= total, done);
+      told[0] = done;
+      told[1] = total;
+      checkRefused("reentrant", "", () -> with.model.createCache());
+    });
+    with.runtime.loadModel(with.path, options).close();
+    check(told[0] == told[1], told[0]);
+
+    try (Cancel cancel = new Cancel()) {
+      cancel.trigger();
+      checkRefused("cancelled", "", () -> with.runtime.loadModel(with.path, options.cancel(cancel)));
+    }
+    int[] times = {0};
+    for (Throwable mine : new Throwable[] {new IllegalArgumentException("mine"), new AssertionError("mine")}) {
+      try {
+        with.runtime.loadModel(with.path, new ModelOptions().progress((done, total) -> {
+          times[0]++;
+          throwAny(mine);
+        }));
+      } catch (IllegalArgumentException | AssertionError passed) {
+        check(passed == mine, passed);
+        continue;
+      }
+      throw new IllegalStateException("what progress threw was lost");
+    }
+    check(times[0] == 2, times[0]);
+  }
+
+  private static void throwAny(Throwable thrown) {
+    if (thrown instanceof Error error) {
+      throw error;
+    }
+    throw (RuntimeException) thrown;
   }
 }

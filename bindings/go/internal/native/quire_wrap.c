@@ -175,11 +175,17 @@ static void* Swig_malloc(int c) {
 #include <quire/quire.h>
 #include <string.h>
 
+
+extern void quireGoProgress(uintptr_t progress, int64_t done_bytes, int64_t total_bytes);
+static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total_bytes) {
+  quireGoProgress((uintptr_t)user_data, done_bytes, total_bytes);
+}
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-void _wrap_Swig_free_native_3610cb529b9234a3(void *_swig_go_0) {
+void _wrap_Swig_free_native_8eebf26d4eee8da4(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
   
   arg1 = *(void **)&_swig_go_0; 
@@ -189,7 +195,7 @@ void _wrap_Swig_free_native_3610cb529b9234a3(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_native_3610cb529b9234a3(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_native_8eebf26d4eee8da4(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -202,7 +208,7 @@ void *_wrap_Swig_malloc_native_3610cb529b9234a3(intgo _swig_go_0) {
 }
 
 
-int _wrap_QUIRE_WAIT_FOREVER_native_3610cb529b9234a3() {
+int _wrap_QUIRE_WAIT_FOREVER_native_8eebf26d4eee8da4() {
   int result;
   int _swig_go_result;
   
@@ -213,7 +219,7 @@ int _wrap_QUIRE_WAIT_FOREVER_native_3610cb529b9234a3() {
 }
 
 
-int _wrap_quire_error_code_native_3610cb529b9234a3(quire_error *_swig_go_0) {
+int _wrap_quire_error_code_native_8eebf26d4eee8da4(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -226,7 +232,7 @@ int _wrap_quire_error_code_native_3610cb529b9234a3(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_message_native_3610cb529b9234a3(quire_error *_swig_go_0) {
+_gostring_ _wrap_quire_error_message_native_8eebf26d4eee8da4(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   size_t length2 ;
@@ -246,7 +252,7 @@ _gostring_ _wrap_quire_error_message_native_3610cb529b9234a3(quire_error *_swig_
 }
 
 
-int _wrap_quire_error_free_native_3610cb529b9234a3(quire_error *_swig_go_0) {
+int _wrap_quire_error_free_native_8eebf26d4eee8da4(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -259,7 +265,7 @@ int _wrap_quire_error_free_native_3610cb529b9234a3(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_code_name_native_3610cb529b9234a3(int _swig_go_0) {
+_gostring_ _wrap_quire_error_code_name_native_8eebf26d4eee8da4(int _swig_go_0) {
   int32_t arg1 ;
   char *result = 0 ;
   _gostring_ _swig_go_result;
@@ -275,7 +281,7 @@ _gostring_ _wrap_quire_error_code_name_native_3610cb529b9234a3(int _swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_version_string_native_3610cb529b9234a3() {
+_gostring_ _wrap_quire_version_string_native_8eebf26d4eee8da4() {
   char *result = 0 ;
   _gostring_ _swig_go_result;
   
@@ -289,7 +295,7 @@ _gostring_ _wrap_quire_version_string_native_3610cb529b9234a3() {
 }
 
 
-int _wrap_quire_abi_check_native_3610cb529b9234a3(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_abi_check_native_8eebf26d4eee8da4(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -306,7 +312,7 @@ int _wrap_quire_abi_check_native_3610cb529b9234a3(int _swig_go_0, int _swig_go_1
 }
 
 
-quire_runtime_options *_wrap_quire_runtime_options_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+quire_runtime_options *_wrap_quire_runtime_options_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_runtime_options *result = 0 ;
   quire_runtime_options *_swig_go_result;
@@ -319,7 +325,7 @@ quire_runtime_options *_wrap_quire_runtime_options_create_native_3610cb529b9234a
 }
 
 
-int _wrap_quire_runtime_options_free_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_options_free_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -334,7 +340,7 @@ int _wrap_quire_runtime_options_free_native_3610cb529b9234a3(quire_runtime_optio
 }
 
 
-int _wrap_quire_runtime_options_set_num_threads_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_num_threads_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -351,7 +357,7 @@ int _wrap_quire_runtime_options_set_num_threads_native_3610cb529b9234a3(quire_ru
 }
 
 
-int _wrap_quire_runtime_options_set_device_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_device_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -370,7 +376,7 @@ int _wrap_quire_runtime_options_set_device_native_3610cb529b9234a3(quire_runtime
 }
 
 
-int _wrap_quire_runtime_options_set_log_level_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_log_level_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -387,7 +393,7 @@ int _wrap_quire_runtime_options_set_log_level_native_3610cb529b9234a3(quire_runt
 }
 
 
-int _wrap_quire_runtime_options_set_memory_budget_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_memory_budget_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -404,7 +410,7 @@ int _wrap_quire_runtime_options_set_memory_budget_native_3610cb529b9234a3(quire_
 }
 
 
-quire_model_options *_wrap_quire_model_options_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+quire_model_options *_wrap_quire_model_options_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_model_options *result = 0 ;
   quire_model_options *_swig_go_result;
@@ -417,7 +423,7 @@ quire_model_options *_wrap_quire_model_options_create_native_3610cb529b9234a3(qu
 }
 
 
-int _wrap_quire_model_options_free_native_3610cb529b9234a3(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_options_free_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -432,7 +438,7 @@ int _wrap_quire_model_options_free_native_3610cb529b9234a3(quire_model_options *
 }
 
 
-int _wrap_quire_model_options_set_path_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_path_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -451,7 +457,7 @@ int _wrap_quire_model_options_set_path_native_3610cb529b9234a3(quire_model_optio
 }
 
 
-int _wrap_quire_model_options_set_device_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_device_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -470,7 +476,7 @@ int _wrap_quire_model_options_set_device_native_3610cb529b9234a3(quire_model_opt
 }
 
 
-int _wrap_quire_model_options_set_split_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_split_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -489,7 +495,7 @@ int _wrap_quire_model_options_set_split_native_3610cb529b9234a3(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_reserve_native_3610cb529b9234a3(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_reserve_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -508,7 +514,7 @@ int _wrap_quire_model_options_set_reserve_native_3610cb529b9234a3(quire_model_op
 }
 
 
-int _wrap_quire_model_options_set_planned_cache_native_3610cb529b9234a3(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_planned_cache_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -525,7 +531,7 @@ int _wrap_quire_model_options_set_planned_cache_native_3610cb529b9234a3(quire_mo
 }
 
 
-int _wrap_quire_model_options_set_scope_native_3610cb529b9234a3(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_scope_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -542,7 +548,28 @@ int _wrap_quire_model_options_set_scope_native_3610cb529b9234a3(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_cancel_native_3610cb529b9234a3(quire_model_options *_swig_go_0, quire_cancel *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_progress_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  quire_progress_fn arg2 = (quire_progress_fn) 0 ;
+  void *arg3 = (void *) 0 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  
+  arg3 = (void *)(uintptr_t)_swig_go_1;
+  arg2 = arg3 == NULL ? NULL : quire_go_progress;
+  
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_progress(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_model_options_set_cancel_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, quire_cancel *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cancel *arg2 = (quire_cancel *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -559,7 +586,7 @@ int _wrap_quire_model_options_set_cancel_native_3610cb529b9234a3(quire_model_opt
 }
 
 
-quire_cache_options *_wrap_quire_cache_options_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+quire_cache_options *_wrap_quire_cache_options_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
   quire_cache_options *_swig_go_result;
@@ -572,7 +599,7 @@ quire_cache_options *_wrap_quire_cache_options_create_native_3610cb529b9234a3(qu
 }
 
 
-int _wrap_quire_cache_options_free_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_options_free_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -587,7 +614,7 @@ int _wrap_quire_cache_options_free_native_3610cb529b9234a3(quire_cache_options *
 }
 
 
-int _wrap_quire_cache_options_set_max_tokens_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_tokens_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -604,7 +631,7 @@ int _wrap_quire_cache_options_set_max_tokens_native_3610cb529b9234a3(quire_cache
 }
 
 
-int _wrap_quire_cache_options_set_page_tokens_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_page_tokens_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -621,7 +648,7 @@ int _wrap_quire_cache_options_set_page_tokens_native_3610cb529b9234a3(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_batch_size_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_batch_size_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -638,7 +665,7 @@ int _wrap_quire_cache_options_set_max_batch_size_native_3610cb529b9234a3(quire_c
 }
 
 
-int _wrap_quire_cache_options_set_max_chunk_tokens_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_chunk_tokens_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -655,7 +682,7 @@ int _wrap_quire_cache_options_set_max_chunk_tokens_native_3610cb529b9234a3(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_seq_len_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_seq_len_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -672,7 +699,7 @@ int _wrap_quire_cache_options_set_max_seq_len_native_3610cb529b9234a3(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_queue_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_queue_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -689,7 +716,7 @@ int _wrap_quire_cache_options_set_max_queue_native_3610cb529b9234a3(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_kv_format_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_kv_format_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -706,7 +733,7 @@ int _wrap_quire_cache_options_set_kv_format_native_3610cb529b9234a3(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_quota_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_quota_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -725,7 +752,7 @@ int _wrap_quire_cache_options_set_quota_native_3610cb529b9234a3(quire_cache_opti
 }
 
 
-int _wrap_quire_cache_options_set_namespace_quota_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_options_set_namespace_quota_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -748,7 +775,7 @@ int _wrap_quire_cache_options_set_namespace_quota_native_3610cb529b9234a3(quire_
 }
 
 
-int _wrap_quire_cache_options_set_namespace_weight_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_namespace_weight_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -769,7 +796,7 @@ int _wrap_quire_cache_options_set_namespace_weight_native_3610cb529b9234a3(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_pinned_pages_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_pinned_pages_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -786,7 +813,7 @@ int _wrap_quire_cache_options_set_max_pinned_pages_native_3610cb529b9234a3(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_overtakes_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_overtakes_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -803,7 +830,7 @@ int _wrap_quire_cache_options_set_max_overtakes_native_3610cb529b9234a3(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_ageing_ns_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_ageing_ns_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -820,7 +847,7 @@ int _wrap_quire_cache_options_set_ageing_ns_native_3610cb529b9234a3(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_step_timeout_ns_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_timeout_ns_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -837,7 +864,7 @@ int _wrap_quire_cache_options_set_step_timeout_ns_native_3610cb529b9234a3(quire_
 }
 
 
-int _wrap_quire_cache_options_set_close_timeout_ns_native_3610cb529b9234a3(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_close_timeout_ns_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -854,7 +881,7 @@ int _wrap_quire_cache_options_set_close_timeout_ns_native_3610cb529b9234a3(quire
 }
 
 
-quire_runtime *_wrap_quire_runtime_create_native_3610cb529b9234a3(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+quire_runtime *_wrap_quire_runtime_create_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_runtime *result = 0 ;
@@ -869,7 +896,7 @@ quire_runtime *_wrap_quire_runtime_create_native_3610cb529b9234a3(quire_runtime_
 }
 
 
-int _wrap_quire_runtime_free_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_free_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -884,7 +911,7 @@ int _wrap_quire_runtime_free_native_3610cb529b9234a3(quire_runtime *_swig_go_0, 
 }
 
 
-int _wrap_quire_runtime_num_devices_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_num_devices_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -899,7 +926,7 @@ int _wrap_quire_runtime_num_devices_native_3610cb529b9234a3(quire_runtime *_swig
 }
 
 
-long long _wrap_quire_runtime_device_name_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_name_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -920,7 +947,7 @@ long long _wrap_quire_runtime_device_name_native_3610cb529b9234a3(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_device_description_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_description_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -941,7 +968,7 @@ long long _wrap_quire_runtime_device_description_native_3610cb529b9234a3(quire_r
 }
 
 
-long long _wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_refusal_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -962,7 +989,7 @@ long long _wrap_quire_runtime_device_refusal_native_3610cb529b9234a3(quire_runti
 }
 
 
-long long _wrap_quire_runtime_device_memory_bytes_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_memory_bytes_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -979,7 +1006,7 @@ long long _wrap_quire_runtime_device_memory_bytes_native_3610cb529b9234a3(quire_
 }
 
 
-long long _wrap_quire_runtime_device_free_bytes_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_free_bytes_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -996,7 +1023,7 @@ long long _wrap_quire_runtime_device_free_bytes_native_3610cb529b9234a3(quire_ru
 }
 
 
-long long _wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_measure_read_rate_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   int64_t arg3 ;
@@ -1015,7 +1042,7 @@ long long _wrap_quire_runtime_measure_read_rate_native_3610cb529b9234a3(quire_ru
 }
 
 
-long long _wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_measure_op_rate_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1032,7 +1059,7 @@ long long _wrap_quire_runtime_measure_op_rate_native_3610cb529b9234a3(quire_runt
 }
 
 
-quire_model *_wrap_quire_model_load_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_model *_wrap_quire_model_load_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1049,7 +1076,7 @@ quire_model *_wrap_quire_model_load_native_3610cb529b9234a3(quire_runtime *_swig
 }
 
 
-int _wrap_quire_model_free_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_free_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1064,7 +1091,7 @@ int _wrap_quire_model_free_native_3610cb529b9234a3(quire_model *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_plan_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_plan_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   quire_cache_options *arg3 = (quire_cache_options *) 0 ;
@@ -1087,7 +1114,7 @@ long long _wrap_quire_plan_native_3610cb529b9234a3(quire_runtime *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_model_encode_native_3610cb529b9234a3(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_model_encode_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1114,7 +1141,7 @@ long long _wrap_quire_model_encode_native_3610cb529b9234a3(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_decode_native_3610cb529b9234a3(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_model_decode_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1139,7 +1166,7 @@ long long _wrap_quire_model_decode_native_3610cb529b9234a3(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_token_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_token_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   uint8_t *arg3 = (uint8_t *) 0 ;
@@ -1160,7 +1187,7 @@ long long _wrap_quire_model_token_bytes_native_3610cb529b9234a3(quire_model *_sw
 }
 
 
-int _wrap_quire_model_find_token_native_3610cb529b9234a3(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_find_token_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1179,7 +1206,7 @@ int _wrap_quire_model_find_token_native_3610cb529b9234a3(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_is_special_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_is_special_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1196,7 +1223,7 @@ int _wrap_quire_model_is_special_native_3610cb529b9234a3(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_special_token_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_special_token_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1213,7 +1240,7 @@ int _wrap_quire_model_special_token_native_3610cb529b9234a3(quire_model *_swig_g
 }
 
 
-long long _wrap_quire_model_eos_tokens_native_3610cb529b9234a3(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_eos_tokens_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1232,7 +1259,7 @@ long long _wrap_quire_model_eos_tokens_native_3610cb529b9234a3(quire_model *_swi
 }
 
 
-int _wrap_quire_model_tokenizer_size_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_tokenizer_size_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1247,7 +1274,7 @@ int _wrap_quire_model_tokenizer_size_native_3610cb529b9234a3(quire_model *_swig_
 }
 
 
-int _wrap_quire_model_vocab_size_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_vocab_size_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1262,7 +1289,7 @@ int _wrap_quire_model_vocab_size_native_3610cb529b9234a3(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_architecture_native_3610cb529b9234a3(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_architecture_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1281,7 +1308,7 @@ long long _wrap_quire_model_architecture_native_3610cb529b9234a3(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_layers_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_layers_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1296,7 +1323,7 @@ int _wrap_quire_model_num_layers_native_3610cb529b9234a3(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_hidden_size_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_hidden_size_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1311,7 +1338,7 @@ int _wrap_quire_model_hidden_size_native_3610cb529b9234a3(quire_model *_swig_go_
 }
 
 
-int _wrap_quire_model_num_heads_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_heads_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1326,7 +1353,7 @@ int _wrap_quire_model_num_heads_native_3610cb529b9234a3(quire_model *_swig_go_0,
 }
 
 
-int _wrap_quire_model_num_kv_heads_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_kv_heads_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1341,7 +1368,7 @@ int _wrap_quire_model_num_kv_heads_native_3610cb529b9234a3(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_max_context_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_max_context_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1356,7 +1383,7 @@ long long _wrap_quire_model_max_context_native_3610cb529b9234a3(quire_model *_sw
 }
 
 
-double _wrap_quire_model_bits_per_weight_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+double _wrap_quire_model_bits_per_weight_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   double result;
@@ -1371,7 +1398,7 @@ double _wrap_quire_model_bits_per_weight_native_3610cb529b9234a3(quire_model *_s
 }
 
 
-long long _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_weight_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1386,7 +1413,7 @@ long long _wrap_quire_model_weight_bytes_native_3610cb529b9234a3(quire_model *_s
 }
 
 
-long long _wrap_quire_model_step_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_step_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1401,7 +1428,7 @@ long long _wrap_quire_model_step_bytes_native_3610cb529b9234a3(quire_model *_swi
 }
 
 
-long long _wrap_quire_model_token_ops_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_token_ops_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1416,7 +1443,7 @@ long long _wrap_quire_model_token_ops_native_3610cb529b9234a3(quire_model *_swig
 }
 
 
-long long _wrap_quire_model_logit_ops_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_logit_ops_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1431,7 +1458,7 @@ long long _wrap_quire_model_logit_ops_native_3610cb529b9234a3(quire_model *_swig
 }
 
 
-int _wrap_quire_model_num_tensors_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_tensors_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1446,7 +1473,7 @@ int _wrap_quire_model_num_tensors_native_3610cb529b9234a3(quire_model *_swig_go_
 }
 
 
-long long _wrap_quire_model_tensor_name_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_name_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1467,7 +1494,7 @@ long long _wrap_quire_model_tensor_name_native_3610cb529b9234a3(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_tensor_format_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_format_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1488,7 +1515,7 @@ long long _wrap_quire_model_tensor_format_native_3610cb529b9234a3(quire_model *_
 }
 
 
-long long _wrap_quire_model_tensor_shape_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_shape_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   int64_t *arg3 = (int64_t *) 0 ;
@@ -1509,7 +1536,7 @@ long long _wrap_quire_model_tensor_shape_native_3610cb529b9234a3(quire_model *_s
 }
 
 
-long long _wrap_quire_model_tensor_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_tensor_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1526,7 +1553,7 @@ long long _wrap_quire_model_tensor_bytes_native_3610cb529b9234a3(quire_model *_s
 }
 
 
-int _wrap_quire_model_tensor_layer_native_3610cb529b9234a3(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_tensor_layer_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1543,7 +1570,7 @@ int _wrap_quire_model_tensor_layer_native_3610cb529b9234a3(quire_model *_swig_go
 }
 
 
-quire_cache *_wrap_quire_cache_create_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_cache *_wrap_quire_cache_create_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1560,7 +1587,7 @@ quire_cache *_wrap_quire_cache_create_native_3610cb529b9234a3(quire_model *_swig
 }
 
 
-int _wrap_quire_cache_free_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_free_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1575,7 +1602,7 @@ int _wrap_quire_cache_free_native_3610cb529b9234a3(quire_cache *_swig_go_0, quir
 }
 
 
-int _wrap_quire_cache_close_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_close_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1590,7 +1617,7 @@ int _wrap_quire_cache_close_native_3610cb529b9234a3(quire_cache *_swig_go_0, qui
 }
 
 
-long long _wrap_quire_cache_required_bytes_native_3610cb529b9234a3(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_cache_required_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1607,7 +1634,7 @@ long long _wrap_quire_cache_required_bytes_native_3610cb529b9234a3(quire_model *
 }
 
 
-long long _wrap_quire_cache_max_seq_len_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_cache_max_seq_len_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1622,7 +1649,7 @@ long long _wrap_quire_cache_max_seq_len_native_3610cb529b9234a3(quire_cache *_sw
 }
 
 
-int _wrap_quire_cache_vocab_size_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_vocab_size_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1637,7 +1664,7 @@ int _wrap_quire_cache_vocab_size_native_3610cb529b9234a3(quire_cache *_swig_go_0
 }
 
 
-quire_stats *_wrap_quire_cache_stats_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_stats *_wrap_quire_cache_stats_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_stats *result = 0 ;
@@ -1652,7 +1679,7 @@ quire_stats *_wrap_quire_cache_stats_native_3610cb529b9234a3(quire_cache *_swig_
 }
 
 
-long long _wrap_quire_cache_metrics_native_3610cb529b9234a3(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_metrics_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1675,7 +1702,7 @@ long long _wrap_quire_cache_metrics_native_3610cb529b9234a3(quire_cache *_swig_g
 }
 
 
-long long _wrap_quire_cache_query_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_query_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1694,7 +1721,7 @@ long long _wrap_quire_cache_query_native_3610cb529b9234a3(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_pin_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_cache_pin_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1715,7 +1742,7 @@ long long _wrap_quire_cache_pin_native_3610cb529b9234a3(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_unpin_native_3610cb529b9234a3(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_unpin_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1732,7 +1759,7 @@ int _wrap_quire_cache_unpin_native_3610cb529b9234a3(quire_cache *_swig_go_0, lon
 }
 
 
-long long _wrap_quire_cache_score_native_3610cb529b9234a3(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
+long long _wrap_quire_cache_score_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1761,7 +1788,7 @@ long long _wrap_quire_cache_score_native_3610cb529b9234a3(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_logits_native_3610cb529b9234a3(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_logits_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1788,7 +1815,7 @@ long long _wrap_quire_cache_logits_native_3610cb529b9234a3(quire_cache *_swig_go
 }
 
 
-long long _wrap_quire_stats_page_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_page_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1803,7 +1830,7 @@ long long _wrap_quire_stats_page_tokens_native_3610cb529b9234a3(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_total_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_total_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1818,7 +1845,7 @@ long long _wrap_quire_stats_pages_total_native_3610cb529b9234a3(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_free_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_free_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1833,7 +1860,7 @@ long long _wrap_quire_stats_pages_free_native_3610cb529b9234a3(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_pages_cached_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_cached_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1848,7 +1875,7 @@ long long _wrap_quire_stats_pages_cached_native_3610cb529b9234a3(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_referenced_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_referenced_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1863,7 +1890,7 @@ long long _wrap_quire_stats_pages_referenced_native_3610cb529b9234a3(quire_stats
 }
 
 
-long long _wrap_quire_stats_pages_pinned_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_pinned_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1878,7 +1905,7 @@ long long _wrap_quire_stats_pages_pinned_native_3610cb529b9234a3(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_evicted_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_evicted_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1893,7 +1920,7 @@ long long _wrap_quire_stats_pages_evicted_native_3610cb529b9234a3(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_pages_deduplicated_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_deduplicated_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1908,7 +1935,7 @@ long long _wrap_quire_stats_pages_deduplicated_native_3610cb529b9234a3(quire_sta
 }
 
 
-long long _wrap_quire_stats_jobs_queued_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_queued_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1923,7 +1950,7 @@ long long _wrap_quire_stats_jobs_queued_native_3610cb529b9234a3(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_running_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_running_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1938,7 +1965,7 @@ long long _wrap_quire_stats_jobs_running_native_3610cb529b9234a3(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_jobs_submitted_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_submitted_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1953,7 +1980,7 @@ long long _wrap_quire_stats_jobs_submitted_native_3610cb529b9234a3(quire_stats *
 }
 
 
-long long _wrap_quire_stats_jobs_finished_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_finished_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1968,7 +1995,7 @@ long long _wrap_quire_stats_jobs_finished_native_3610cb529b9234a3(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_jobs_failed_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_failed_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1983,7 +2010,7 @@ long long _wrap_quire_stats_jobs_failed_native_3610cb529b9234a3(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_cancelled_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_cancelled_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1998,7 +2025,7 @@ long long _wrap_quire_stats_jobs_cancelled_native_3610cb529b9234a3(quire_stats *
 }
 
 
-long long _wrap_quire_stats_preemptions_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_preemptions_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2013,7 +2040,7 @@ long long _wrap_quire_stats_preemptions_native_3610cb529b9234a3(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_steps_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_steps_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2028,7 +2055,7 @@ long long _wrap_quire_stats_steps_native_3610cb529b9234a3(quire_stats *_swig_go_
 }
 
 
-long long _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prompt_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2043,7 +2070,7 @@ long long _wrap_quire_stats_prompt_tokens_native_3610cb529b9234a3(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_cached_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2058,7 +2085,7 @@ long long _wrap_quire_stats_cached_tokens_native_3610cb529b9234a3(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_new_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2073,7 +2100,7 @@ long long _wrap_quire_stats_new_tokens_native_3610cb529b9234a3(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_draft_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2088,7 +2115,7 @@ long long _wrap_quire_stats_draft_tokens_native_3610cb529b9234a3(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_accepted_draft_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2103,7 +2130,7 @@ long long _wrap_quire_stats_accepted_draft_tokens_native_3610cb529b9234a3(quire_
 }
 
 
-long long _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_stats_histogram_count_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2120,7 +2147,7 @@ long long _wrap_quire_stats_histogram_count_native_3610cb529b9234a3(quire_stats 
 }
 
 
-double _wrap_quire_stats_histogram_sum_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+double _wrap_quire_stats_histogram_sum_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2137,7 +2164,7 @@ double _wrap_quire_stats_histogram_sum_native_3610cb529b9234a3(quire_stats *_swi
 }
 
 
-double _wrap_quire_stats_histogram_quantile_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+double _wrap_quire_stats_histogram_quantile_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2156,7 +2183,7 @@ double _wrap_quire_stats_histogram_quantile_native_3610cb529b9234a3(quire_stats 
 }
 
 
-long long _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_num_namespaces_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2171,7 +2198,7 @@ long long _wrap_quire_stats_num_namespaces_native_3610cb529b9234a3(quire_stats *
 }
 
 
-long long _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_stats_namespace_name_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -2192,7 +2219,7 @@ long long _wrap_quire_stats_namespace_name_native_3610cb529b9234a3(quire_stats *
 }
 
 
-quire_stats *_wrap_quire_stats_namespace_native_3610cb529b9234a3(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+quire_stats *_wrap_quire_stats_namespace_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2209,7 +2236,7 @@ quire_stats *_wrap_quire_stats_namespace_native_3610cb529b9234a3(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_device_bytes_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2224,7 +2251,7 @@ long long _wrap_quire_stats_device_bytes_native_3610cb529b9234a3(quire_stats *_s
 }
 
 
-int _wrap_quire_stats_free_native_3610cb529b9234a3(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_stats_free_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2239,7 +2266,7 @@ int _wrap_quire_stats_free_native_3610cb529b9234a3(quire_stats *_swig_go_0, quir
 }
 
 
-quire_job_request *_wrap_quire_job_request_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+quire_job_request *_wrap_quire_job_request_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_job_request *result = 0 ;
   quire_job_request *_swig_go_result;
@@ -2252,7 +2279,7 @@ quire_job_request *_wrap_quire_job_request_create_native_3610cb529b9234a3(quire_
 }
 
 
-int _wrap_quire_job_request_free_native_3610cb529b9234a3(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_free_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2267,7 +2294,7 @@ int _wrap_quire_job_request_free_native_3610cb529b9234a3(quire_job_request *_swi
 }
 
 
-int _wrap_quire_job_request_set_kind_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_kind_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2284,7 +2311,7 @@ int _wrap_quire_job_request_set_kind_native_3610cb529b9234a3(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_text_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2303,7 +2330,7 @@ int _wrap_quire_job_request_set_prompt_text_native_3610cb529b9234a3(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2322,7 +2349,7 @@ int _wrap_quire_job_request_set_prompt_tokens_native_3610cb529b9234a3(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_add_special_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_add_special_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2339,7 +2366,7 @@ int _wrap_quire_job_request_set_add_special_native_3610cb529b9234a3(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_parse_special_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_parse_special_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2356,7 +2383,7 @@ int _wrap_quire_job_request_set_parse_special_native_3610cb529b9234a3(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_max_new_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_new_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2373,7 +2400,7 @@ int _wrap_quire_job_request_set_max_new_tokens_native_3610cb529b9234a3(quire_job
 }
 
 
-int _wrap_quire_job_request_set_min_new_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_new_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2390,7 +2417,7 @@ int _wrap_quire_job_request_set_min_new_tokens_native_3610cb529b9234a3(quire_job
 }
 
 
-int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_stop_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2409,7 +2436,7 @@ int _wrap_quire_job_request_set_stop_tokens_native_3610cb529b9234a3(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_stop_text_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2428,7 +2455,7 @@ int _wrap_quire_job_request_add_stop_text_native_3610cb529b9234a3(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_clear_stop_texts_native_3610cb529b9234a3(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_stop_texts_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2443,7 +2470,7 @@ int _wrap_quire_job_request_clear_stop_texts_native_3610cb529b9234a3(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_ignore_eos_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_ignore_eos_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2460,7 +2487,7 @@ int _wrap_quire_job_request_set_ignore_eos_native_3610cb529b9234a3(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_seed_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2477,7 +2504,7 @@ int _wrap_quire_job_request_set_seed_native_3610cb529b9234a3(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_repetition_penalty_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_repetition_penalty_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2494,7 +2521,7 @@ int _wrap_quire_job_request_set_repetition_penalty_native_3610cb529b9234a3(quire
 }
 
 
-int _wrap_quire_job_request_set_frequency_penalty_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_frequency_penalty_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2511,7 +2538,7 @@ int _wrap_quire_job_request_set_frequency_penalty_native_3610cb529b9234a3(quire_
 }
 
 
-int _wrap_quire_job_request_set_presence_penalty_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_presence_penalty_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2528,7 +2555,7 @@ int _wrap_quire_job_request_set_presence_penalty_native_3610cb529b9234a3(quire_j
 }
 
 
-int _wrap_quire_job_request_set_penalty_range_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_range_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2545,7 +2572,7 @@ int _wrap_quire_job_request_set_penalty_range_native_3610cb529b9234a3(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_penalty_decay_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_decay_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2562,7 +2589,7 @@ int _wrap_quire_job_request_set_penalty_decay_native_3610cb529b9234a3(quire_job_
 }
 
 
-int _wrap_quire_job_request_add_logit_bias_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_add_logit_bias_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2581,7 +2608,7 @@ int _wrap_quire_job_request_add_logit_bias_native_3610cb529b9234a3(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_banned_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2600,7 +2627,7 @@ int _wrap_quire_job_request_set_banned_tokens_native_3610cb529b9234a3(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_temperature_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2617,7 +2644,7 @@ int _wrap_quire_job_request_set_temperature_native_3610cb529b9234a3(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_top_k_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_k_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2634,7 +2661,7 @@ int _wrap_quire_job_request_set_top_k_native_3610cb529b9234a3(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_p_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_p_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2651,7 +2678,7 @@ int _wrap_quire_job_request_set_top_p_native_3610cb529b9234a3(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_min_p_native_3610cb529b9234a3(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_p_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2668,7 +2695,7 @@ int _wrap_quire_job_request_set_min_p_native_3610cb529b9234a3(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_emit_special_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_emit_special_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2685,7 +2712,7 @@ int _wrap_quire_job_request_set_emit_special_native_3610cb529b9234a3(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_log_probs_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_log_probs_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2702,7 +2729,7 @@ int _wrap_quire_job_request_set_log_probs_native_3610cb529b9234a3(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_top_log_probs_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_log_probs_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2719,7 +2746,7 @@ int _wrap_quire_job_request_set_top_log_probs_native_3610cb529b9234a3(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_raw_logits_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_raw_logits_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2736,7 +2763,7 @@ int _wrap_quire_job_request_set_raw_logits_native_3610cb529b9234a3(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_pooling_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_pooling_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2753,7 +2780,7 @@ int _wrap_quire_job_request_set_pooling_native_3610cb529b9234a3(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_normalize_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_normalize_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2770,7 +2797,7 @@ int _wrap_quire_job_request_set_normalize_native_3610cb529b9234a3(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2787,7 +2814,7 @@ int _wrap_quire_job_request_set_user_data_native_3610cb529b9234a3(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_queue_native_3610cb529b9234a3(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_queue *arg2 = (quire_queue *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2804,7 +2831,7 @@ int _wrap_quire_job_request_set_queue_native_3610cb529b9234a3(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_event_policy_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_event_policy_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2821,7 +2848,7 @@ int _wrap_quire_job_request_set_event_policy_native_3610cb529b9234a3(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_max_unread_events_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_unread_events_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2838,7 +2865,7 @@ int _wrap_quire_job_request_set_max_unread_events_native_3610cb529b9234a3(quire_
 }
 
 
-int _wrap_quire_job_request_set_prefill_events_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prefill_events_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2855,7 +2882,7 @@ int _wrap_quire_job_request_set_prefill_events_native_3610cb529b9234a3(quire_job
 }
 
 
-int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_namespace_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2874,7 +2901,7 @@ int _wrap_quire_job_request_set_namespace_native_3610cb529b9234a3(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_priority_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_priority_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2891,7 +2918,7 @@ int _wrap_quire_job_request_set_priority_native_3610cb529b9234a3(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_deadline_ns_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2908,7 +2935,7 @@ int _wrap_quire_job_request_set_queue_deadline_ns_native_3610cb529b9234a3(quire_
 }
 
 
-int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_first_token_deadline_ns_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2925,7 +2952,7 @@ int _wrap_quire_job_request_set_first_token_deadline_ns_native_3610cb529b9234a3(
 }
 
 
-int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_deadline_ns_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2942,7 +2969,7 @@ int _wrap_quire_job_request_set_deadline_ns_native_3610cb529b9234a3(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_reserve_whole_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reserve_whole_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2959,7 +2986,7 @@ int _wrap_quire_job_request_set_reserve_whole_native_3610cb529b9234a3(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_reuse_prefix_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reuse_prefix_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2976,7 +3003,7 @@ int _wrap_quire_job_request_set_reuse_prefix_native_3610cb529b9234a3(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_publish_pages_native_3610cb529b9234a3(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_publish_pages_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2993,7 +3020,7 @@ int _wrap_quire_job_request_set_publish_pages_native_3610cb529b9234a3(quire_job_
 }
 
 
-quire_job *_wrap_quire_job_submit_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_submit_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3010,7 +3037,7 @@ quire_job *_wrap_quire_job_submit_native_3610cb529b9234a3(quire_cache *_swig_go_
 }
 
 
-int _wrap_quire_job_submit_many_native_3610cb529b9234a3(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_submit_many_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_job **arg3 = (quire_job **) 0 ;
@@ -3031,7 +3058,7 @@ int _wrap_quire_job_submit_many_native_3610cb529b9234a3(quire_cache *_swig_go_0,
 }
 
 
-quire_event *_wrap_quire_job_poll_native_3610cb529b9234a3(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+quire_event *_wrap_quire_job_poll_native_8eebf26d4eee8da4(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3048,7 +3075,7 @@ quire_event *_wrap_quire_job_poll_native_3610cb529b9234a3(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_wait_native_3610cb529b9234a3(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_wait_native_8eebf26d4eee8da4(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3065,7 +3092,7 @@ int _wrap_quire_job_wait_native_3610cb529b9234a3(quire_job *_swig_go_0, long lon
 }
 
 
-int _wrap_quire_job_cancel_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_cancel_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3080,7 +3107,7 @@ int _wrap_quire_job_cancel_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_free_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_free_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3095,7 +3122,7 @@ int _wrap_quire_job_free_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_er
 }
 
 
-int _wrap_quire_job_pause_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_pause_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3110,7 +3137,7 @@ int _wrap_quire_job_pause_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_resume_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_resume_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3125,7 +3152,7 @@ int _wrap_quire_job_resume_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_set_priority_native_3610cb529b9234a3(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_set_priority_native_8eebf26d4eee8da4(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3142,7 +3169,7 @@ int _wrap_quire_job_set_priority_native_3610cb529b9234a3(quire_job *_swig_go_0, 
 }
 
 
-int _wrap_quire_job_rewind_native_3610cb529b9234a3(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_rewind_native_8eebf26d4eee8da4(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3159,7 +3186,7 @@ int _wrap_quire_job_rewind_native_3610cb529b9234a3(quire_job *_swig_go_0, int _s
 }
 
 
-quire_job *_wrap_quire_job_fork_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_fork_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3176,7 +3203,7 @@ quire_job *_wrap_quire_job_fork_native_3610cb529b9234a3(quire_job *_swig_go_0, q
 }
 
 
-long long _wrap_quire_job_id_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_id_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3191,7 +3218,7 @@ long long _wrap_quire_job_id_native_3610cb529b9234a3(quire_job *_swig_go_0, quir
 }
 
 
-int _wrap_quire_job_state_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_state_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3206,7 +3233,7 @@ int _wrap_quire_job_state_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_finish_reason_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_finish_reason_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3221,7 +3248,7 @@ int _wrap_quire_job_finish_reason_native_3610cb529b9234a3(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_stop_token_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_stop_token_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3236,7 +3263,7 @@ int _wrap_quire_job_stop_token_native_3610cb529b9234a3(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_stop_text_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_stop_text_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3255,7 +3282,7 @@ long long _wrap_quire_job_stop_text_native_3610cb529b9234a3(quire_job *_swig_go_
 }
 
 
-int _wrap_quire_job_error_code_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_error_code_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3270,7 +3297,7 @@ int _wrap_quire_job_error_code_native_3610cb529b9234a3(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_explain_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_explain_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3289,7 +3316,7 @@ long long _wrap_quire_job_explain_native_3610cb529b9234a3(quire_job *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_prompt_tokens_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3304,7 +3331,7 @@ long long _wrap_quire_job_prompt_tokens_native_3610cb529b9234a3(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_cached_tokens_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3319,7 +3346,7 @@ long long _wrap_quire_job_cached_tokens_native_3610cb529b9234a3(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_new_tokens_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_new_tokens_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3334,7 +3361,7 @@ long long _wrap_quire_job_new_tokens_native_3610cb529b9234a3(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_preemptions_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_preemptions_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3349,7 +3376,7 @@ long long _wrap_quire_job_preemptions_native_3610cb529b9234a3(quire_job *_swig_g
 }
 
 
-long long _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_queued_ns_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3364,7 +3391,7 @@ long long _wrap_quire_job_time_queued_ns_native_3610cb529b9234a3(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_prefill_ns_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3379,7 +3406,7 @@ long long _wrap_quire_job_time_prefill_ns_native_3610cb529b9234a3(quire_job *_sw
 }
 
 
-long long _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_generate_ns_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3394,7 +3421,7 @@ long long _wrap_quire_job_time_generate_ns_native_3610cb529b9234a3(quire_job *_s
 }
 
 
-long long _wrap_quire_job_scores_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_scores_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3413,7 +3440,7 @@ long long _wrap_quire_job_scores_native_3610cb529b9234a3(quire_job *_swig_go_0, 
 }
 
 
-long long _wrap_quire_job_raw_logits_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_raw_logits_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3432,7 +3459,7 @@ long long _wrap_quire_job_raw_logits_native_3610cb529b9234a3(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_embedding_native_3610cb529b9234a3(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_embedding_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3451,7 +3478,7 @@ long long _wrap_quire_job_embedding_native_3610cb529b9234a3(quire_job *_swig_go_
 }
 
 
-quire_queue *_wrap_quire_queue_create_native_3610cb529b9234a3(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_queue_create_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -3466,7 +3493,7 @@ quire_queue *_wrap_quire_queue_create_native_3610cb529b9234a3(quire_runtime *_sw
 }
 
 
-quire_event *_wrap_quire_queue_wait_native_3610cb529b9234a3(quire_queue *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+quire_event *_wrap_quire_queue_wait_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3483,7 +3510,7 @@ quire_event *_wrap_quire_queue_wait_native_3610cb529b9234a3(quire_queue *_swig_g
 }
 
 
-long long _wrap_quire_queue_drain_native_3610cb529b9234a3(quire_queue *_swig_go_0, long long _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_queue_drain_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, long long _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_event **arg3 = (quire_event **) 0 ;
@@ -3504,7 +3531,7 @@ long long _wrap_quire_queue_drain_native_3610cb529b9234a3(quire_queue *_swig_go_
 }
 
 
-int _wrap_quire_queue_fd_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_fd_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3519,7 +3546,7 @@ int _wrap_quire_queue_fd_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_queue_close_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_close_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3534,7 +3561,7 @@ int _wrap_quire_queue_close_native_3610cb529b9234a3(quire_queue *_swig_go_0, qui
 }
 
 
-int _wrap_quire_queue_free_native_3610cb529b9234a3(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_free_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3549,7 +3576,7 @@ int _wrap_quire_queue_free_native_3610cb529b9234a3(quire_queue *_swig_go_0, quir
 }
 
 
-int _wrap_quire_event_type_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_type_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3564,7 +3591,7 @@ int _wrap_quire_event_type_native_3610cb529b9234a3(quire_event *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_event_user_data_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_user_data_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -3579,7 +3606,7 @@ long long _wrap_quire_event_user_data_native_3610cb529b9234a3(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_job_id_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_job_id_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3594,7 +3621,7 @@ long long _wrap_quire_event_job_id_native_3610cb529b9234a3(quire_event *_swig_go
 }
 
 
-_gostring_ _wrap_quire_event_text_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_text_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3616,7 +3643,7 @@ _gostring_ _wrap_quire_event_text_native_3610cb529b9234a3(quire_event *_swig_go_
 }
 
 
-long long _wrap_quire_event_tokens_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_tokens_native_8eebf26d4eee8da4(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3635,7 +3662,7 @@ long long _wrap_quire_event_tokens_native_3610cb529b9234a3(quire_event *_swig_go
 }
 
 
-long long _wrap_quire_event_log_probs_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_log_probs_native_8eebf26d4eee8da4(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3654,7 +3681,7 @@ long long _wrap_quire_event_log_probs_native_3610cb529b9234a3(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_top_tokens_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_tokens_native_8eebf26d4eee8da4(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3673,7 +3700,7 @@ long long _wrap_quire_event_top_tokens_native_3610cb529b9234a3(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_log_probs_native_8eebf26d4eee8da4(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3692,7 +3719,7 @@ long long _wrap_quire_event_top_log_probs_native_3610cb529b9234a3(quire_event *_
 }
 
 
-long long _wrap_quire_event_prefill_done_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prefill_done_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3707,7 +3734,7 @@ long long _wrap_quire_event_prefill_done_native_3610cb529b9234a3(quire_event *_s
 }
 
 
-long long _wrap_quire_event_prefill_total_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prefill_total_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3722,7 +3749,7 @@ long long _wrap_quire_event_prefill_total_native_3610cb529b9234a3(quire_event *_
 }
 
 
-int _wrap_quire_event_finish_reason_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_finish_reason_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3737,7 +3764,7 @@ int _wrap_quire_event_finish_reason_native_3610cb529b9234a3(quire_event *_swig_g
 }
 
 
-int _wrap_quire_event_error_code_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_error_code_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3752,7 +3779,7 @@ int _wrap_quire_event_error_code_native_3610cb529b9234a3(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_error_message_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_error_message_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3774,7 +3801,7 @@ _gostring_ _wrap_quire_event_error_message_native_3610cb529b9234a3(quire_event *
 }
 
 
-int _wrap_quire_event_free_native_3610cb529b9234a3(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_free_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3789,7 +3816,7 @@ int _wrap_quire_event_free_native_3610cb529b9234a3(quire_event *_swig_go_0, quir
 }
 
 
-quire_cancel *_wrap_quire_cancel_create_native_3610cb529b9234a3(quire_error **_swig_go_0) {
+quire_cancel *_wrap_quire_cancel_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cancel *result = 0 ;
   quire_cancel *_swig_go_result;
@@ -3802,7 +3829,7 @@ quire_cancel *_wrap_quire_cancel_create_native_3610cb529b9234a3(quire_error **_s
 }
 
 
-int _wrap_quire_cancel_trigger_native_3610cb529b9234a3(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_trigger_native_8eebf26d4eee8da4(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3817,7 +3844,7 @@ int _wrap_quire_cancel_trigger_native_3610cb529b9234a3(quire_cancel *_swig_go_0,
 }
 
 
-int _wrap_quire_cancel_is_triggered_native_3610cb529b9234a3(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_is_triggered_native_8eebf26d4eee8da4(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3832,7 +3859,7 @@ int _wrap_quire_cancel_is_triggered_native_3610cb529b9234a3(quire_cancel *_swig_
 }
 
 
-int _wrap_quire_cancel_free_native_3610cb529b9234a3(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_free_native_8eebf26d4eee8da4(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3847,7 +3874,7 @@ int _wrap_quire_cancel_free_native_3610cb529b9234a3(quire_cancel *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_diagnose_native_3610cb529b9234a3(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_diagnose_native_8eebf26d4eee8da4(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;

@@ -19,6 +19,8 @@ public final class ModelOptions extends Settings<ModelOptions> {
     }
   }
 
+  private Progress progress;
+
   public ModelOptions() {
     super(QuireNative::quire_model_options_create, QuireNative::quire_model_options_free);
   }
@@ -54,6 +56,20 @@ public final class ModelOptions extends Settings<ModelOptions> {
 
   public ModelOptions scope(Scope scope) {
     return set(options -> QuireNative.quire_model_options_set_scope(options, scope.value));
+  }
+
+  /** Told how far the load is. */
+  public ModelOptions progress(Progress progress) {
+    this.progress = progress;
+    return this;
+  }
+
+  /** Loads what is filled in, and tells how far it is. */
+  Model load(long runtime, long filled) {
+    return ProgressCalls.during(progress, number -> {
+      QuireNative.quire_model_options_set_progress(filled, number);
+      return new Model(QuireNative.quire_model_load(runtime, filled));
+    });
   }
 
   /** Stops the load when triggered. */

@@ -31,8 +31,7 @@ public final class QuireRuntime extends NativeHandle {
 
   /** Loads a model directory. */
   public Model loadModel(String path, ModelOptions options) {
-    return options.withPath(
-        path, filled -> with(runtime -> new Model(QuireNative.quire_model_load(runtime, filled))));
+    return options.withPath(path, filled -> with(runtime -> options.load(runtime, filled)));
   }
 
   /**

@@ -1,0 +1,35 @@
+package quire
+
+import (
+	"runtime/cgo"
+
+	"quire.dev/quire/internal/native"
+)
+
+// withProgress tells a load how far it is while it runs. Where the function panics it is called no more, and the
+// panic goes on once the load is over: it cannot pass through the library.
+func withProgress(progress func(doneBytes, totalBytes int64), options native.ModelOptionsHandle,
+	load func() (native.ModelHandle, error)) (native.ModelHandle, error) {
+	if progress == nil {
+		return load()
+	}
+	var panicked any
+	told := cgo.NewHandle(native.Progress(func(doneBytes, totalBytes int64) {
+		if panicked == nil {
+			defer func() { panicked = recover() }()
+			progress(doneBytes, totalBytes)
+		}
+	}))
+	defer told.Delete()
+	if _, err := call(func(e *native.ErrorHandle) int32 {
+		return native.Quire_model_options_set_progress(options, uintptr(told), e)
+	}); err != nil {
+		return 0, err
+	}
+	loaded, err := load()
+	if panicked != nil {
+		native.Quire_model_free(loaded, nil)
+		panic(panicked)
+	}
+	return loaded, err
+}
