@@ -10,6 +10,9 @@ namespace Quire
     /// given to one of those that wait. It keeps no job alive.</summary>
     public sealed unsafe class EventQueue : IDisposable
     {
+        /// <summary>The most that one call of Drain takes.</summary>
+        private const int MaxDrained = 1024;
+
         internal QueueHandle Handle { get; private set; }
 
         internal EventQueue(QueueHandle handle)
@@ -35,7 +38,7 @@ namespace Quire
         /// Next.</summary>
         public IList<Event> Drain(int maxEvents, CancellationToken cancel = default(CancellationToken))
         {
-            var taken = new IntPtr[Math.Max(0, maxEvents)];
+            var taken = new IntPtr[Math.Max(0, Math.Min(maxEvents, MaxDrained))];
             long count = 0;
             using (var pinned = new Pinned(taken))
             {

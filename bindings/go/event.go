@@ -48,25 +48,38 @@ type Event struct {
 // isLast tells whether nothing comes after the event.
 func (e *Event) isLast() bool { return e.Kind == EventFinished || e.Kind == EventError }
 
-// readEvent copies an event and frees it. The error is why reading failed, not why the job did.
+// readEvent copies an event and frees it. The error is why reading failed, not why the job did. Each figure is a
+// native call, so that only those are asked for that the event can have.
 func readEvent(taken native.EventHandle) (Event, error) {
 	defer native.Quire_event_free(taken, nil)
 	f := &figures[native.EventHandle]{source: taken}
 	event := Event{
-		Kind:         EventKind(get(f, native.Quire_event_type)),
-		Text:         get(f, native.Quire_event_text),
-		Tokens:       getAll(f, native.Quire_event_tokens),
-		LogProbs:     getAll(f, native.Quire_event_log_probs),
-		TopTokens:    getAll(f, native.Quire_event_top_tokens),
-		TopLogProbs:  getAll(f, native.Quire_event_top_log_probs),
-		PrefillDone:  get(f, native.Quire_event_prefill_done),
-		PrefillTotal: get(f, native.Quire_event_prefill_total),
-		Finish:       FinishReason(get(f, native.Quire_event_finish_reason)),
-		JobID:        get(f, native.Quire_event_job_id),
-		UserData:     get(f, native.Quire_event_user_data),
+		Kind:     EventKind(get(f, native.Quire_event_type)),
+		JobID:    get(f, native.Quire_event_job_id),
+		UserData: get(f, native.Quire_event_user_data),
+	}
+	switch event.Kind {
+	case EventPrefill:
+		event.PrefillDone = get(f, native.Quire_event_prefill_done)
+		event.PrefillTotal = get(f, native.Quire_event_prefill_total)
+	case EventText, EventFinished, EventError:
+		event.readText(f)
+	}
+	if event.isLast() {
+		event.Finish = FinishReason(get(f, native.Quire_event_finish_reason))
 	}
 	if event.Kind == EventError {
 		event.Err = &Error{Code(get(f, native.Quire_event_error_code)), get(f, native.Quire_event_error_message)}
 	}
 	return event, f.err
+}
+
+func (e *Event) readText(f *figures[native.EventHandle]) {
+	e.Text = get(f, native.Quire_event_text)
+	e.Tokens = getAll(f, native.Quire_event_tokens)
+	e.LogProbs = getAll(f, native.Quire_event_log_probs)
+	if len(e.LogProbs) > 0 {
+		e.TopTokens = getAll(f, native.Quire_event_top_tokens)
+		e.TopLogProbs = getAll(f, native.Quire_event_top_log_probs)
+	}
 }

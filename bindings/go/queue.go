@@ -38,10 +38,16 @@ func (q *Queue) Next(ctx context.Context) (Event, error) {
 	}
 }
 
+// The most that one call of Drain takes.
+const maxDrained = 1024
+
 // Drain takes up to maxEvents events in one call, waiting for the first and not for the others; otherwise as
 // Next. An empty result never comes without an error.
 func (q *Queue) Drain(ctx context.Context, maxEvents int) ([]Event, error) {
 	var taken []native.EventHandle
+	if maxEvents > maxDrained {
+		maxEvents = maxDrained
+	}
 	if maxEvents > 0 {
 		taken = make([]native.EventHandle, maxEvents)
 	}

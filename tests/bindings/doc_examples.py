@@ -62,7 +62,7 @@ GO_PACKAGES = ("context", "errors", "fmt", "io", "time")
 def made_by(code):
     """The variables that a piece makes at its outermost level."""
     made = re.findall(r"^(\w+)(?:, (\w+))? :=", code, re.MULTILINE)
-    made += re.findall(r"^(?:var|[A-Z]\w*) (\w+)(?:, (\w+))? =", code, re.MULTILINE)
+    made += re.findall(r"^(?:try \(|using \(| +)?(?:var|[A-Z]\w*) (\w+)(?:, (\w+))? =", code, re.MULTILINE)
     return {name for names in made for name in names if name}
 
 

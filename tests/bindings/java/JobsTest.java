@@ -96,7 +96,7 @@ public final class JobsTest {
       check(job.next().isEmpty(), "the queue took the last event");
       job.close();
     });
-    check(queue.drain(1, Duration.ZERO).isEmpty() && queue.poll(Duration.ZERO).isEmpty(), "nothing is left");
+    check(queue.drain(Integer.MAX_VALUE, Duration.ZERO).isEmpty() && queue.poll(Duration.ZERO).isEmpty(), "nothing is left");
     checkRefused("invalid_argument", "max_events", () -> queue.drain(0, Duration.ZERO));
     queue.close();
   }

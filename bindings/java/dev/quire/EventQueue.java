@@ -12,6 +12,9 @@ import java.util.Optional;
  * event is given to one of those that wait. It keeps no job alive.
  */
 public final class EventQueue extends NativeHandle {
+  /** The most that one call of drain takes. */
+  private static final int MAX_DRAINED = 1024;
+
   EventQueue(long value) {
     super(value, QuireNative::quire_queue_free);
   }
@@ -27,7 +30,7 @@ public final class EventQueue extends NativeHandle {
 
   /** Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as {@link #poll}. */
   public List<Event> drain(int maxEvents, Duration timeout) {
-    long[] taken = new long[Math.max(0, maxEvents)];
+    long[] taken = new long[Math.max(0, Math.min(maxEvents, MAX_DRAINED))];
     long count = with(queue -> QuireNative.quire_queue_drain(queue, Settings.nanoseconds(timeout), taken));
     return take(Arrays.copyOf(taken, (int) count));
   }
