@@ -14,7 +14,7 @@ public static class JobsTest
     {
         return Fixture.Run(arguments, ManyCompletionsOfOnePrompt, AQueueHasTheEventsOfItsJobs,
             ManyThreadsShareAQueue, AFailureOfAJobIsAnEventOfItsQueue, AShutQueueWakesItsWaiterAndRefuses,
-            ShutdownEndsEveryJob,
+            EveryMemberOfADisposedObjectRefuses, ShutdownEndsEveryJob,
             AJobIsPausedResumedAndForked, EventsTellProgressAndProbabilities, SettingsArriveAndAreRefusedByName,
             ScoresAndEmbeddings, FiguresAddUp, ModelsAndDevicesAreDescribed, JsonIsRead);
     }
@@ -169,6 +169,40 @@ public static class JobsTest
         Request request = Greedy("a", 1);
         request.Queue = queue;
         Throws<ObjectDisposedException>(() => with.Cache.Submit(request));
+    }
+
+    private static void EveryMemberOfADisposedObjectRefuses(Fixture with)
+    {
+        var arguments = new Dictionary<Type, object>
+        {
+            { typeof(string), "a" }, { typeof(int[]), new[] { 1 } }, { typeof(Request), new Request() },
+            { typeof(CacheOptions), new CacheOptions() }, { typeof(ModelOptions), new ModelOptions() },
+        };
+        Func<ParameterInfo, object> argument = parameter => parameter.ParameterType.IsValueType
+            ? Activator.CreateInstance(parameter.ParameterType) : arguments[parameter.ParameterType];
+        var objects = new IDisposable[]
+        {
+            with.Runtime, with.Model, with.Cache, with.Runtime.CreateQueue(), with.Cache.Submit(Endless()),
+        };
+        foreach (IDisposable one in objects)
+        {
+            one.Dispose();
+            const BindingFlags declared = BindingFlags.Public | BindingFlags.Instance | BindingFlags.DeclaredOnly;
+            foreach (MethodInfo method in one.GetType().GetMethods(declared).Where(m => m.Name != "Dispose"))
+            {
+                object[] given = method.GetParameters().Select(argument).ToArray();
+                try
+                {
+                    method.Invoke(one, given);
+                }
+                catch (TargetInvocationException refused)
+                {
+                    Check(refused.InnerException is ObjectDisposedException, method + ": " + refused.InnerException);
+                    continue;
+                }
+                throw new Exception(one + "." + method + " does not refuse");
+            }
+        }
     }
 
     private static void ShutdownEndsEveryJob(Fixture with)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +215,41 @@ func TestAShutQueueWakesItsWaiterAndRefuses(t *testing.T) {
 	_, cache := open(t)
 	_, err = cache.Submit(quire.Request{Prompt: "a", Queue: queue})
 	expectRefused(t, err, quire.Closed, "")
+}
+
+// Every method of every closed object says so, whatever it is given.
+func TestEveryMethodOfAClosedObjectRefuses(t *testing.T) {
+	runtime := newRuntime(t)
+	model := must(runtime.LoadModel(modelPath()))
+	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
+	queue := must(runtime.NewQueue())
+	job := must(cache.Submit(endless()))
+	for _, object := range []io.Closer{runtime, model, cache, queue, job} {
+		if err := object.Close(); err != nil {
+			t.Fatal(err)
+		}
+		value := reflect.ValueOf(object)
+		for i := 0; i < value.NumMethod(); i++ {
+			name, method := value.Type().Method(i).Name, value.Method(i)
+			if name == "Close" {
+				continue
+			}
+			results := method.Call(argumentsFor(method.Type()))
+			if err, _ := results[len(results)-1].Interface().(error); !errors.Is(err, quire.Closed) {
+				t.Errorf("%T.%s: %v", object, name, err)
+			}
+		}
+	}
+}
+
+func argumentsFor(function reflect.Type) []reflect.Value {
+	arguments := make([]reflect.Value, function.NumIn())
+	for i := range arguments {
+		if arguments[i] = reflect.Zero(function.In(i)); function.In(i).Kind() == reflect.Interface {
+			arguments[i] = reflect.ValueOf(context.Background())
+		}
+	}
+	return arguments
 }
 
 func TestShutdownEndsEveryJob(t *testing.T) {

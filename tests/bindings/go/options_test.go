@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"quire.dev/quire"
 )
@@ -85,6 +86,45 @@ func TestCacheOptionsArrive(t *testing.T) {
 	}
 	_, err := cache.SubmitMany(greedy("a", 1), 6)
 	expectRefused(t, err, quire.InvalidArgument, "num_jobs")
+}
+
+func TestAgeingIsWhatTheOptionSays(t *testing.T) {
+	runtime := newRuntime(t)
+	model := must(runtime.LoadModel(modelPath()))
+	defer model.Close()
+	for ageing, first := range map[time.Duration]uint64{-1: 2, 100 * time.Microsecond: 1} { // -1 is never
+		for judged := false; !judged; {
+			var begun uint64
+			if begun, judged = firstToBegin(runtime, model, ageing); judged && begun != first {
+				t.Errorf("ageing %v: %d begins first", ageing, begun)
+			}
+		}
+	}
+}
+
+// firstToBegin tells which of two jobs begins first that wait for a third: 1, which waits longer by at least a
+// millisecond, or 2, which has the priority 1. Not judged where the third was over too soon.
+func firstToBegin(runtime *quire.Runtime, model *quire.Model, ageing time.Duration) (first uint64, judged bool) {
+	queue := must(runtime.NewQueue())
+	defer queue.Close()
+	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048, MaxBatchSize: 1, Ageing: ageing}))
+	defer cache.Close()
+	blocker := endless()
+	blocker.Priority = 1000
+	running := must(cache.Submit(blocker))
+	defer running.Close()
+	request := greedy("a", 1)
+	request.Queue, request.UserData = queue, 1
+	longer := must(cache.Submit(request))
+	defer longer.Close()
+	for must(longer.Info()).TimeQueued < time.Millisecond && must(longer.Info()).State == quire.StateQueued {
+	}
+	request.UserData, request.Priority = 2, 1
+	higher := must(cache.Submit(request))
+	defer higher.Close()
+	judged = must(running.Info()).State != quire.StateFinished
+	must(0, running.Cancel())
+	return must(queue.Next(context.Background())).UserData, judged
 }
 
 func TestQuotasHoldForAllNamespacesButThoseWithTheirOwn(t *testing.T) {

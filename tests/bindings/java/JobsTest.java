@@ -14,13 +14,18 @@ import dev.quire.EventQueue;
 import dev.quire.Job;
 import dev.quire.JobInfo;
 import dev.quire.ModelInfo;
+import dev.quire.ModelOptions;
 import dev.quire.QuireException;
 import dev.quire.QuireNativeConstants;
 import dev.quire.QuireRuntime;
 import dev.quire.Request;
 import dev.quire.Stats;
 import dev.quire.Tensor;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -42,6 +47,7 @@ public final class JobsTest {
     Fixture.run(arguments, "many threads share a queue", JobsTest::sharedQueue);
     Fixture.run(arguments, "a failure of a job is an event of its queue", JobsTest::failures);
     Fixture.run(arguments, "a shut queue wakes its waiter and refuses", JobsTest::shutQueues);
+    Fixture.run(arguments, "every method of a closed object refuses", JobsTest::closedObjects);
     Fixture.run(arguments, "shutdown ends every job", JobsTest::shutdown);
     Fixture.run(arguments, "a job is paused, resumed and forked", JobsTest::pauses);
     Fixture.run(arguments, "events tell progress and probabilities", JobsTest::eventsTell);
@@ -168,6 +174,34 @@ public final class JobsTest {
     }
   }
 
+  private static void closedObjects(Fixture with) throws Exception {
+    Map<Class<?>, Object> arguments = Map.ofEntries(Map.entry(String.class, "a"), Map.entry(int.class, 1),
+        Map.entry(long.class, 1L), Map.entry(boolean.class, true), Map.entry(int[].class, new int[] {1}),
+        Map.entry(Duration.class, Duration.ZERO), Map.entry(Request.class, new Request("a")),
+        Map.entry(CacheOptions.class, new CacheOptions()), Map.entry(ModelOptions.class, new ModelOptions()));
+    AutoCloseable[] objects = {with.runtime, with.model, with.cache, with.runtime.createQueue(),
+        with.cache.submit(endless()), new Cancel()};
+    for (AutoCloseable object : objects) {
+      object.close();
+      for (Method method : object.getClass().getDeclaredMethods()) {
+        if (method.getName().equals("close") || !isCallable(method)) {
+          continue;
+        }
+        try {
+          method.invoke(object, Arrays.stream(method.getParameterTypes()).map(arguments::get).toArray());
+        } catch (InvocationTargetException refused) {
+          check(refused.getCause() instanceof IllegalStateException, method + ": " + refused.getCause());
+          continue;
+        }
+        throw new AssertionError(method + " does not refuse");
+      }
+    }
+  }
+
+  private static boolean isCallable(Method method) {
+    return Modifier.isPublic(method.getModifiers()) && !Modifier.isStatic(method.getModifiers());
+  }
+
   private static void shutdown(Fixture with) {
     Job job = with.cache.submit(endless());
     with.cache.shutdown();
@@ -264,7 +298,7 @@ public final class JobsTest {
       check(job.waitFor(LONG) && embed.waitFor(LONG), "they are not over");
       float[] scores = job.scores();
       check(scores.length == tokens.length && Float.isNaN(scores[0]) && scores[1] <= 0, scores.length);
-      check(java.util.Arrays.equals(scores, with.cache.score(tokens, 0)), "other scores");
+      check(Arrays.equals(scores, with.cache.score(tokens, 0)), "other scores");
       float[] logits = with.cache.logits(tokens);
       check(logits.length == tokens.length * vocab && logits[vocab] == job.rawLogits()[vocab], logits.length);
       checkRefused("invalid_argument", "", () -> with.cache.score(new int[] {-1}, 0, cancel));
