@@ -32,9 +32,11 @@ func cancellable[T any](ctx context.Context, function func(cancel native.CancelH
 		case <-over:
 		}
 	}()
+	defer func() { // also where what the call tells its progress to panics
+		close(over)
+		<-watched
+	}()
 	result, err := function(owned.get())
-	close(over)
-	<-watched
 	if errors.Is(err, Cancelled) && ctx.Err() != nil {
 		err = ctx.Err()
 	}

@@ -293,12 +293,14 @@ func TestALoadTellsItsProgress(t *testing.T) {
 		t.Errorf("expected context.Canceled, got %v", err)
 	}
 	times := 0
+	ctx, cancel = context.WithCancel(context.Background())
+	defer cancel()
 	defer func() {
 		if passed := recover(); passed != "mine" || times != 1 {
 			t.Errorf("%v after %d calls", passed, times)
 		}
 	}()
-	_, err = load(context.Background(), func(done, total int64) {
+	_, err = load(ctx, func(done, total int64) {
 		times++
 		panic("mine")
 	})
