@@ -5,6 +5,8 @@
 // q/k/v, o, gate/up and the head are permuted. FP8 weights have a scale for each block of 128 x 128, and
 // their head is F16. All layers share one layer's pages, which exceed the L2 many times where the context is
 // long. Times are host times of whole steps, medians.
+//
+// Long file: one tool; its steps and its single kernels share the making of weights.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
