@@ -36,10 +36,11 @@ sanitize_all() {
   fi
   echo "$1: NOT clean, $num_passed of $num_tests tests passed"
   cat "$out/$1/failed" 2>/dev/null
+  echo "did not end well: $(grep -L '^\[       OK' "$out/$1"/*.log | xargs -r grep -hoP '^\[ RUN      \] \K\S+' | tr '\n' ' ')"
   grep -hE "^=+ (Error|Warning|Invalid|Uninitialized)|^\[  FAILED" "$out/$1.log" | sort | uniq -c | sort -rn | head -n 20
   return 1
 }
-shards=1 sanitize_seconds=${SANITIZE_SECONDS:-240} sanitize_filter=${SANITIZE_FILTER:-'*-*OutOfMemory*'}
+shards=1 sanitize_seconds=${SANITIZE_SECONDS:-100} sanitize_filter=${SANITIZE_FILTER:-'*-*OutOfMemory*'}
 export -f sanitize_one
 export out build shards sanitize_seconds sanitize_filter
 
