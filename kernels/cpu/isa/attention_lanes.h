@@ -72,33 +72,61 @@ inline CacheBlock find_block(const AttentionTile& tile, KvFormat format, void* c
   CacheBlock block;
   block.first = first_position > position ? first_position - position : 0;
   block.last = last_position - position < kBlockKeys - 1 ? last_position - position : kBlockKeys - 1;
+  const size_t code_stride = bytes_of_row(format, shape.head_dim);
+  const size_t scale_stride = is_quantized(format) ? static_cast<size_t>(shape.head_dim / 32) : 0;
   int32_t page_idx = (position + block.first) / shape.page_tokens;
   int32_t slot = (position + block.first) % shape.page_tokens;
-  for (int32_t j = block.first; j <= block.last; ++j) {
-    block.rows[j] = cache_row(shape, format, codes, scales, pages[page_idx], tile.kv_head, slot);
-    if (++slot == shape.page_tokens) {
-      slot = 0;
-      ++page_idx;
+  for (int32_t j = block.first; j <= block.last; slot = 0, ++page_idx) {
+    CacheRow row = cache_row(shape, format, codes, scales, pages[page_idx], tile.kv_head, slot);
+    const int32_t left = shape.page_tokens - slot;
+    const int32_t end = block.last - j < left ? block.last + 1 : j + left;
+    for (; j < end; ++j) {  // rows of a page follow each other
+      block.rows[j] = row;
+      row.codes += code_stride;
+      row.scales += scale_stride;
     }
   }
   return block;
 }
 
-// keys[d][j]: lane j is key j, so that the products of 16 keys with a query need no sums over lanes.
+struct BlockScales {
+  float of[kBlockKeys][16];
+};
+
+template <KvFormat kFormat>
+QUIRE_LANE_INLINE void decode_block_scales(const CacheBlock& block, int32_t head_dim, BlockScales& scales) {
+  if constexpr (kFormat == KvFormat::f16 || kFormat == KvFormat::fp8) return;
+  for (int32_t j = block.first; j <= block.last; ++j)
+    decode_scales(kFormat, head_dim, block.rows[j], scales.of[j]);
+}
+
+// Elements d..d+15 of the keys of a block: lane j of columns[i] is element d + i of key j, so that the
+// products of 16 keys with a query need no sums over lanes.
+template <KvFormat kFormat>
+QUIRE_LANE_INLINE void load_key_columns(const CacheBlock& block, const BlockScales& scales, int32_t head_dim,
+                                        int32_t d, F32 (&columns)[kBlockKeys]) {
+  if (block.first == 0 && block.last == kBlockKeys - 1) {
+#pragma GCC unroll 16
+    for (int32_t j = 0; j < kBlockKeys; ++j)
+      columns[j] = decode_lanes(kFormat, head_dim, block.rows[j], scales.of[j], d);
+  } else {
+    for (int32_t j = 0; j < kBlockKeys; ++j) {
+      columns[j] = j < block.first || j > block.last
+                       ? splat(0.0f)
+                       : decode_lanes(kFormat, head_dim, block.rows[j], scales.of[j], d);
+    }
+  }
+  transpose(columns);
+}
+
 template <KvFormat kFormat>
 void load_keys(const CacheBlock& block, int32_t head_dim, float* keys) {
-  float scales[kBlockKeys][16];
-  for (int32_t j = block.first; j <= block.last; ++j)
-    decode_scales(kFormat, head_dim, block.rows[j], scales[j]);
+  BlockScales scales;
+  decode_block_scales<kFormat>(block, head_dim, scales);
   for (int32_t d = 0; d < head_dim; d += 16) {
-    F32 rows[kBlockKeys];
-    for (int32_t j = 0; j < kBlockKeys; ++j) {
-      rows[j] = j < block.first || j > block.last
-                    ? splat(0.0f)
-                    : decode_lanes(kFormat, head_dim, block.rows[j], scales[j], d);
-    }
-    transpose(rows);
-    for (int32_t i = 0; i < 16; ++i) store(keys + static_cast<size_t>(d + i) * kBlockKeys, rows[i]);
+    F32 columns[kBlockKeys];
+    load_key_columns<kFormat>(block, scales, head_dim, d, columns);
+    for (int32_t i = 0; i < 16; ++i) store(keys + static_cast<size_t>(d + i) * kBlockKeys, columns[i]);
   }
 }
 
@@ -198,6 +226,76 @@ void add_values_to_rows(const float* weights, const float* corrections, int32_t 
     add_values<kRows, 1>(weights, corrections, first, last, values, stride, d, sums);
 }
 
+// For few rows that see the same keys: what is read of the cache is used as it comes, and passes through no
+// memory in between. The sums are those of score_rows and add_values.
+constexpr int32_t kFewRows = 4;
+
+template <KvFormat kFormat, int kRows>
+void score_few_rows(const CacheBlock& block, const float* query, int32_t head_dim, float* scores) {
+  BlockScales scales;
+  decode_block_scales<kFormat>(block, head_dim, scales);
+  F32 sums[kRows];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) sums[r] = splat(0.0f);
+  for (int32_t d = 0; d < head_dim; d += 16) {
+    F32 columns[kBlockKeys];
+    load_key_columns<kFormat>(block, scales, head_dim, d, columns);
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) sums[r] = fma(splat(query[r * head_dim + d + i]), columns[i], sums[r]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) store(scores + r * kBlockKeys, sums[r]);
+}
+
+template <KvFormat kFormat, int kRows>
+void add_values_to_few_rows(const CacheBlock& block, const float* weights, const float* corrections,
+                            int32_t head_dim, float* sums) {
+  BlockScales scales;
+  decode_block_scales<kFormat>(block, head_dim, scales);
+  for (int32_t d = 0; d < head_dim; d += 16) {
+    F32 total[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) total[r] = mul(load(sums + r * head_dim + d), splat(corrections[r]));
+    for (int32_t j = block.first; j <= block.last; ++j) {
+      const F32 value = decode_lanes(kFormat, head_dim, block.rows[j], scales.of[j], d);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) total[r] = fma(splat(weights[r * kBlockKeys + j]), value, total[r]);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) store(sums + r * head_dim + d, total[r]);
+  }
+}
+
+// Calls with the format and the number of rows, up to kFewRows, as constants.
+template <typename Call>
+void with_few_rows(KvFormat format, int32_t rows, Call call) {
+  const auto with_rows = [&]<KvFormat kFormat>() {
+    switch (rows) {
+      case 1:
+        return call.template operator()<kFormat, 1>();
+      case 2:
+        return call.template operator()<kFormat, 2>();
+      case 3:
+        return call.template operator()<kFormat, 3>();
+      default:
+        return call.template operator()<kFormat, 4>();
+    }
+  };
+  switch (format) {
+    case KvFormat::f16:
+      return with_rows.template operator()<KvFormat::f16>();
+    case KvFormat::fp8:
+      return with_rows.template operator()<KvFormat::fp8>();
+    case KvFormat::q8:
+      return with_rows.template operator()<KvFormat::q8>();
+    case KvFormat::q4:
+      return with_rows.template operator()<KvFormat::q4>();
+  }
+}
+
 // The lanes of a block that each row sees; first > last where it sees none.
 struct VisibleLanes {
   int32_t first[kAttentionRows];
@@ -284,6 +382,7 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
     if (rows[r].first_position < first_position) first_position = rows[r].first_position;
     if (rows[r].last_position > last_position) last_position = rows[r].last_position;
   }
+  const bool few = tile.rows <= kFewRows && head_dim % 16 == 0 && rows[0].token == rows[tile.rows - 1].token;
   store(state.maximum, splat(-__builtin_inff()));
   store(state.denominator, splat(0.0f));
   __builtin_memset(state.sums, 0,
@@ -305,9 +404,19 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
                                        first_position, last_position);
     const CacheBlock values = find_block(tile, shape.value_format, params.kv.values, params.kv.value_scales,
                                          position, first_position, last_position);
+    float corrections[kAttentionRows];
+    if (few) {
+      with_few_rows(shape.key_format, tile.rows, [&]<KvFormat kFormat, int kRows>() {
+        score_few_rows<kFormat, kRows>(keys, tile.query, head_dim, tile.weights);
+      });
+      soften(tile, lanes, state, corrections);
+      with_few_rows(shape.value_format, tile.rows, [&]<KvFormat kFormat, int kRows>() {
+        add_values_to_few_rows<kFormat, kRows>(values, tile.weights, corrections, head_dim, state.sums);
+      });
+      continue;
+    }
     load_block_keys(shape.key_format, keys, head_dim, tile.keys);
     score_block(tile, stride);
-    float corrections[kAttentionRows];
     soften(tile, lanes, state, corrections);
     load_block_values(shape.value_format, values, head_dim, stride, tile.values);
     value_block(tile, lanes, corrections, stride, state);

@@ -230,6 +230,37 @@ TEST_P(AttentionTest, ATokenIsTheSameHoweverTheStepIsCut) {
   }
 }
 
+// One token by itself takes another way than many: for each number of heads that share keys, and each format.
+TEST_P(AttentionTest, ADecodedTokenIsTheSameAsAPrefilledOne) {
+  Random random(fresh_seed());
+  CpuDevice device(GetParam(), 2);
+  for (const KvFormat format : {KvFormat::f16, KvFormat::fp8, KvFormat::q8, KvFormat::q4}) {
+    for (const int32_t group : {1, 2, 3, 4, 5}) {
+      for (const int32_t window : {0, 21}) {
+        Options options;
+        options.heads = {2 * group, 2, 64};
+        options.key_format = options.value_format = format;
+        options.sliding_window = window;
+        options.page_tokens = group == 2 ? 24 : 16;
+        const int32_t length = 61;
+        const Tokens tokens = random_tokens(random, {{length, length}}, options.heads);
+        std::vector<uint32_t> rows[2];
+        for (const int32_t last : {1, 30}) {
+          PagedCache cache(shape_of(options, {{length, length}}));
+          StepBatch batch({{length, length}}, cache.shape(), random);
+          batch.set_step({{length - last, length - last}});
+          run_step(device, options, batch, cache, tokens.of_step({{length - last, length - last}}));
+          batch.set_step({{length, last}});
+          rows[last == 1 ? 0 : 1] = last_row(
+              run_step(device, options, batch, cache, tokens.of_step({{length, last}})), options.heads);
+        }
+        EXPECT_EQ(rows[0], rows[1]) << "format " << static_cast<int>(format) << ", " << group
+                                    << " heads share keys, window " << window;
+      }
+    }
+  }
+}
+
 TEST_P(AttentionTest, AFaultySequenceDoesNotTouchItsNeighbours) {
   Random random(fresh_seed());
   CpuDevice device(GetParam());
