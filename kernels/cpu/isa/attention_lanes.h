@@ -226,8 +226,9 @@ void add_values_to_rows(const float* weights, const float* corrections, int32_t 
     add_values<kRows, 1>(weights, corrections, first, last, values, stride, d, sums);
 }
 
-// For few rows that see the same keys: what is read of the cache is used as it comes, and passes through no
-// memory in between. The sums are those of score_rows and add_values.
+// For few rows that see the same keys of a quantized format: what is read of the cache is used as it comes,
+// and passes through no memory in between. The sums are those of score_rows and add_values. F16 gains nothing
+// by it (docs/performance.md).
 constexpr int32_t kFewRows = 4;
 
 template <KvFormat kFormat, int kRows>
@@ -269,7 +270,7 @@ void add_values_to_few_rows(const CacheBlock& block, const float* weights, const
   }
 }
 
-// Calls with the format and the number of rows, up to kFewRows, as constants.
+// Calls with a quantized format and the number of rows, up to kFewRows, as constants.
 template <typename Call>
 void with_few_rows(KvFormat format, int32_t rows, Call call) {
   const auto with_rows = [&]<KvFormat kFormat>() {
@@ -284,16 +285,8 @@ void with_few_rows(KvFormat format, int32_t rows, Call call) {
         return call.template operator()<kFormat, 4>();
     }
   };
-  switch (format) {
-    case KvFormat::f16:
-      return with_rows.template operator()<KvFormat::f16>();
-    case KvFormat::fp8:
-      return with_rows.template operator()<KvFormat::fp8>();
-    case KvFormat::q8:
-      return with_rows.template operator()<KvFormat::q8>();
-    case KvFormat::q4:
-      return with_rows.template operator()<KvFormat::q4>();
-  }
+  if (format == KvFormat::q8) return with_rows.template operator()<KvFormat::q8>();
+  with_rows.template operator()<KvFormat::q4>();
 }
 
 // The lanes of a block that each row sees; first > last where it sees none.
@@ -405,21 +398,23 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
     const CacheBlock values = find_block(tile, shape.value_format, params.kv.values, params.kv.value_scales,
                                          position, first_position, last_position);
     float corrections[kAttentionRows];
-    if (few) {
+    if (few && is_quantized(shape.key_format)) {
       with_few_rows(shape.key_format, tile.rows, [&]<KvFormat kFormat, int kRows>() {
         score_few_rows<kFormat, kRows>(keys, tile.query, head_dim, tile.weights);
       });
-      soften(tile, lanes, state, corrections);
+    } else {
+      load_block_keys(shape.key_format, keys, head_dim, tile.keys);
+      score_block(tile, stride);
+    }
+    soften(tile, lanes, state, corrections);
+    if (few && is_quantized(shape.value_format)) {
       with_few_rows(shape.value_format, tile.rows, [&]<KvFormat kFormat, int kRows>() {
         add_values_to_few_rows<kFormat, kRows>(values, tile.weights, corrections, head_dim, state.sums);
       });
-      continue;
+    } else {
+      load_block_values(shape.value_format, values, head_dim, stride, tile.values);
+      value_block(tile, lanes, corrections, stride, state);
     }
-    load_block_keys(shape.key_format, keys, head_dim, tile.keys);
-    score_block(tile, stride);
-    soften(tile, lanes, state, corrections);
-    load_block_values(shape.value_format, values, head_dim, stride, tile.values);
-    value_block(tile, lanes, corrections, stride, state);
   }
 }
 
