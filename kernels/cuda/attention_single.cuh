@@ -121,8 +121,7 @@ struct SingleWork {
 
 // Queries of the group as rows of f16, as the keys want them; where the block takes the token also its key
 // and value into the pages. Rows are dealt out to warps; `row` is this warp's scratch. keep(is it the value,
-// row) is called by the warp that has written the token's key or value. A rehearsal takes the arguments for
-// the step's rows and writes no pages.
+// row) is called by the warp that has written the token's key or value.
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kWarps, typename Keep>
 __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
                                              uint8_t* queries, float* row, Keep keep) {

@@ -95,7 +95,7 @@ struct BlockScales {
 
 template <KvFormat kFormat>
 QUIRE_LANE_INLINE void decode_block_scales(const CacheBlock& block, int32_t head_dim, BlockScales& scales) {
-  if constexpr (kFormat == KvFormat::f16 || kFormat == KvFormat::fp8) return;
+  if constexpr (!is_quantized(kFormat)) return;
   for (int32_t j = block.first; j <= block.last; ++j)
     decode_scales(kFormat, head_dim, block.rows[j], scales.of[j]);
 }
@@ -142,30 +142,18 @@ void load_values(const CacheBlock& block, int32_t head_dim, int32_t stride, floa
   }
 }
 
-inline void load_block_keys(KvFormat format, const CacheBlock& block, int32_t head_dim, float* keys) {
+// Calls with the format as a constant.
+template <typename Call>
+void with_format(KvFormat format, Call call) {
   switch (format) {
     case KvFormat::f16:
-      return load_keys<KvFormat::f16>(block, head_dim, keys);
+      return call.template operator()<KvFormat::f16>();
     case KvFormat::fp8:
-      return load_keys<KvFormat::fp8>(block, head_dim, keys);
+      return call.template operator()<KvFormat::fp8>();
     case KvFormat::q8:
-      return load_keys<KvFormat::q8>(block, head_dim, keys);
+      return call.template operator()<KvFormat::q8>();
     case KvFormat::q4:
-      return load_keys<KvFormat::q4>(block, head_dim, keys);
-  }
-}
-
-inline void load_block_values(KvFormat format, const CacheBlock& block, int32_t head_dim, int32_t stride,
-                              float* values) {
-  switch (format) {
-    case KvFormat::f16:
-      return load_values<KvFormat::f16>(block, head_dim, stride, values);
-    case KvFormat::fp8:
-      return load_values<KvFormat::fp8>(block, head_dim, stride, values);
-    case KvFormat::q8:
-      return load_values<KvFormat::q8>(block, head_dim, stride, values);
-    case KvFormat::q4:
-      return load_values<KvFormat::q4>(block, head_dim, stride, values);
+      return call.template operator()<KvFormat::q4>();
   }
 }
 
@@ -403,7 +391,8 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
         score_few_rows<kFormat, kRows>(keys, tile.query, head_dim, tile.weights);
       });
     } else {
-      load_block_keys(shape.key_format, keys, head_dim, tile.keys);
+      with_format(shape.key_format,
+                  [&]<KvFormat kFormat>() { load_keys<kFormat>(keys, head_dim, tile.keys); });
       score_block(tile, stride);
     }
     soften(tile, lanes, state, corrections);
@@ -412,7 +401,8 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
         add_values_to_few_rows<kFormat, kRows>(values, tile.weights, corrections, head_dim, state.sums);
       });
     } else {
-      load_block_values(shape.value_format, values, head_dim, stride, tile.values);
+      with_format(shape.value_format,
+                  [&]<KvFormat kFormat>() { load_values<kFormat>(values, head_dim, stride, tile.values); });
       value_block(tile, lanes, corrections, stride, state);
     }
   }

@@ -5,7 +5,7 @@
 namespace quire::kernels {
 namespace {
 
-inline bool is_quantized(KvFormat format) {
+constexpr bool is_quantized(KvFormat format) {
   return format == KvFormat::q8 || format == KvFormat::q4;
 }
 

@@ -62,14 +62,20 @@ func TestSeedsOfManyCountUp(t *testing.T) {
 	}
 }
 
-func TestAQueueHasTheEventsOfItsJobs(t *testing.T) {
+func newCacheAndQueue(t *testing.T) (*quire.Cache, *quire.Queue) {
+	t.Helper()
 	runtime := newRuntime(t)
 	model := must(runtime.LoadModel(modelPath()))
-	defer model.Close()
+	t.Cleanup(func() { model.Close() })
 	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
-	defer cache.Close()
+	t.Cleanup(func() { cache.Close() })
 	queue := must(runtime.NewQueue())
-	defer queue.Close()
+	t.Cleanup(func() { queue.Close() })
+	return cache, queue
+}
+
+func TestAQueueHasTheEventsOfItsJobs(t *testing.T) {
+	cache, queue := newCacheAndQueue(t)
 	request := greedy(input(t, "QUIRE_TEST_PROMPT"), 48)
 	request.Queue = queue
 	jobs := map[uint64]*quire.Job{}
@@ -107,12 +113,7 @@ func TestAQueueHasTheEventsOfItsJobs(t *testing.T) {
 }
 
 func TestManyGoroutinesShareAQueue(t *testing.T) {
-	runtime := newRuntime(t)
-	model := must(runtime.LoadModel(modelPath()))
-	defer model.Close()
-	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
-	defer cache.Close()
-	queue := must(runtime.NewQueue())
+	cache, queue := newCacheAndQueue(t)
 	request := greedy("Once upon a time", 40)
 	request.Queue, request.IgnoreEOS = queue, true
 	jobs := must(cache.SubmitMany(request, 6))
@@ -161,13 +162,7 @@ func TestManyGoroutinesShareAQueue(t *testing.T) {
 }
 
 func TestAFailureOfAJobIsAnEventOfItsQueue(t *testing.T) {
-	runtime := newRuntime(t)
-	model := must(runtime.LoadModel(modelPath()))
-	defer model.Close()
-	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
-	defer cache.Close()
-	queue := must(runtime.NewQueue())
-	defer queue.Close()
+	cache, queue := newCacheAndQueue(t)
 	late := greedy("Once upon a time", 100)
 	late.Queue, late.Deadline = queue, 1 // nanosecond; the cache cannot know yet that it is too little
 	job := must(cache.Submit(late))

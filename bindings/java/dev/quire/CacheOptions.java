@@ -105,19 +105,16 @@ public final class CacheOptions extends Settings<CacheOptions> {
 
   /** Waiting that is worth one priority; zero is never. Default: ten seconds. */
   public CacheOptions ageing(Duration perPriority) {
-    long nanoseconds = nanoseconds(perPriority);
-    return set(options -> QuireNative.quire_cache_options_set_ageing_ns(options, nanoseconds));
+    return setTime(perPriority, QuireNative::quire_cache_options_set_ageing_ns);
   }
 
   /** How long a step may take before its device counts as lost; zero, the default, is for ever. */
   public CacheOptions stepTimeout(Duration timeout) {
-    long nanoseconds = nanoseconds(timeout);
-    return set(options -> QuireNative.quire_cache_options_set_step_timeout_ns(options, nanoseconds));
+    return setTime(timeout, QuireNative::quire_cache_options_set_step_timeout_ns);
   }
 
   /** How long {@link Cache#shutdown} waits for a device that hangs. Default: two seconds. */
   public CacheOptions closeTimeout(Duration timeout) {
-    long nanoseconds = nanoseconds(timeout);
-    return set(options -> QuireNative.quire_cache_options_set_close_timeout_ns(options, nanoseconds));
+    return setTime(timeout, QuireNative::quire_cache_options_set_close_timeout_ns);
   }
 }

@@ -235,20 +235,17 @@ public final class Request extends Settings<Request> {
 
   /** After submit, by which work on the job must have begun; zero is none, here and below. */
   public Request queueDeadline(Duration deadline) {
-    long nanoseconds = nanoseconds(deadline);
-    return set(request -> QuireNative.quire_job_request_set_queue_deadline_ns(request, nanoseconds));
+    return setTime(deadline, QuireNative::quire_job_request_set_queue_deadline_ns);
   }
 
   /** By which the first token must be there. */
   public Request firstTokenDeadline(Duration deadline) {
-    long nanoseconds = nanoseconds(deadline);
-    return set(request -> QuireNative.quire_job_request_set_first_token_deadline_ns(request, nanoseconds));
+    return setTime(deadline, QuireNative::quire_job_request_set_first_token_deadline_ns);
   }
 
   /** By which the job must be over. */
   public Request deadline(Duration deadline) {
-    long nanoseconds = nanoseconds(deadline);
-    return set(request -> QuireNative.quire_job_request_set_deadline_ns(request, nanoseconds));
+    return setTime(deadline, QuireNative::quire_job_request_set_deadline_ns);
   }
 
   /** Room for all of the job is taken at once, so that it never has to give it to others. */

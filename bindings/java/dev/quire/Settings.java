@@ -30,6 +30,16 @@ abstract class Settings<S extends Settings<S>> {
     return set(target -> setter.accept(bytes, target));
   }
 
+  /** Takes a native object and nanoseconds. */
+  interface TimeSetter {
+    void accept(long target, long nanoseconds);
+  }
+
+  final S setTime(Duration time, TimeSetter setter) {
+    long nanoseconds = nanoseconds(time);
+    return set(target -> setter.accept(target, nanoseconds));
+  }
+
   /** Makes a native object for one call, fills it and frees it. */
   final <T> T with(LongFunction<T> call) {
     long filled = create.getAsLong();
