@@ -30,10 +30,12 @@ class ModelExecutor final : public Executor {
     limits_.hidden_size = model.shape().hidden_size;
     if (draws_on_device(*model.transformer())) limits_.max_draw_edits = options.max_draw_edits;
     limits_.makes_draws = limits_.max_draw_edits > 0;
+    limits_.follows = limits_.makes_draws && follows_on_device(*model.transformer());
   }
 
   const ExecutorLimits& limits() const override { return limits_; }
   void forward(const Batch& batch) override { executor_.forward(batch); }
+  bool forward_next(const Batch& next) override { return executor_.forward_next(next); }
   Logits logits() override { return executor_.logits(); }
   void read_hidden(int32_t first_row, gsl::span<float> out) override {
     executor_.read_hidden(first_row, out);

@@ -44,10 +44,11 @@ void StepLoop::plan_draw(const JobRecord& job, const ReservedSequence& reserved,
   }
 }
 
-// Of the token behind all that the job has; the logits are not there yet.
-SampleRequest StepLoop::draw_request(const JobRecord& job) {
+// Of the token behind all that the job has and num_pending that are being drawn; the logits are not there
+// yet.
+SampleRequest StepLoop::draw_request(const JobRecord& job, int32_t num_pending) {
   SampleRequest request{{}, &job.sampler};
-  if (job.num_drawn_tokens() < job.request.min_new_tokens) request.banned = job.stop_tokens;
+  if (job.num_drawn_tokens() + num_pending < job.request.min_new_tokens) request.banned = job.stop_tokens;
   request.want_log_prob = job.wants_log_probs();
   request.num_top_log_probs = job.request.num_top_log_probs;
   return request;

@@ -86,6 +86,7 @@ class StepLoop {
 
   // Plan.
   bool plan();
+  void plan_job(JobRecord& job, int32_t max_tokens, int32_t num_logit_rows);
   void view_jobs();
   RunningView view_running(const JobRecord& job) const;
   WaitingView view_waiting(const JobRecord& job) const;
@@ -98,6 +99,13 @@ class StepLoop {
   WaitReason reason_of(const BlockedJob& held, JobId next_release) const;
   void admit(JobRecord& job, const Grant& grant);
   void move_admitted();
+
+  // Steps that are issued ahead.
+  bool plan_following();
+  void follow(const Reservation& reservation);
+  bool all_take_part() const;
+  bool goes_on(const JobRecord& job, const ReservedSequence& reserved) const;
+  bool add_following_draw(const JobRecord& job, int32_t row);
 
   // The step itself.
   void step();
@@ -112,7 +120,7 @@ class StepLoop {
   void take_token(JobRecord& job, const SampledToken& sampled);
   void plan_draws(const Reservation& reservation);
   void plan_draw(const JobRecord& job, const ReservedSequence& reserved, int32_t row);
-  static SampleRequest draw_request(const JobRecord& job);
+  static SampleRequest draw_request(const JobRecord& job, int32_t num_pending = 0);
   SampledToken sample(const JobRecord& job, const Logits& logits, int32_t row);
   bool is_finite(const Logits& logits, int32_t row) const;
   gsl::span<const float> token_logits(const Logits& logits, int32_t row) const;
@@ -162,6 +170,8 @@ class StepLoop {
   std::vector<JobRecord*> planned_jobs_;  // as in plan_
   std::vector<JobRecord*> admitted_;
   Batch batch_;
+  Batch next_;                         // the step behind it, where that is issued ahead
+  std::vector<JobId> following_jobs_;  // as in next_; empty where there is none
   Accepted accepted_;
   std::vector<float> states_;
 };

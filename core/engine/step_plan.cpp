@@ -27,6 +27,7 @@ bool StepLoop::plan() {
   plan_again_ = TimePoint::max();
   if (running_.empty() && waiting_.empty()) return false;
   try {
+    if (plan_following()) return true;
     for (;;) {
       view_jobs();
       const PolicyInput input{
@@ -133,22 +134,26 @@ void StepLoop::carry_out(const PolicyOutput& policy) {
   for (const Grant& grant : policy.grants) {
     JobRecord& job = *(grant.admits ? waiting_ : running_)[static_cast<size_t>(grant.index)];
     if (grant.admits) admit(job, grant);
-    job.step.new_tokens.clear();
-    job.step.new_tokens.reserve(static_cast<size_t>(job.num_candidates) + 1);
-    job.step.finish = FinishReason::unfinished;
-    job.step.error = ErrorCode::ok;
-    job.step.message.clear();
-    PlannedSequence planned;
-    planned.sequence = *job.sequence;
-    planned.tokens = job.tokens;
-    planned.max_tokens = grant.max_tokens;
-    planned.num_candidates = job.num_candidates;
-    planned.num_logit_rows = grant.num_logit_rows;
-    planned.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
-    plan_.sequences.push_back(planned);
-    planned_jobs_.push_back(&job);
+    plan_job(job, grant.max_tokens, grant.num_logit_rows);
   }
   move_admitted();
+}
+
+void StepLoop::plan_job(JobRecord& job, int32_t max_tokens, int32_t num_logit_rows) {
+  job.step.new_tokens.clear();
+  job.step.new_tokens.reserve(static_cast<size_t>(job.num_candidates) + 1);
+  job.step.finish = FinishReason::unfinished;
+  job.step.error = ErrorCode::ok;
+  job.step.message.clear();
+  PlannedSequence planned;
+  planned.sequence = *job.sequence;
+  planned.tokens = job.tokens;
+  planned.max_tokens = max_tokens;
+  planned.num_candidates = job.num_candidates;
+  planned.num_logit_rows = num_logit_rows;
+  planned.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
+  plan_.sequences.push_back(planned);
+  planned_jobs_.push_back(&job);
 }
 
 // Times in which a running job takes no part in steps.

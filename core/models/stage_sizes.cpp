@@ -24,6 +24,11 @@ bool draws_on_device(const Transformer& transformer) {
   return transformer.stages.back().device->has(kernels::kCapabilityDeviceSampling);
 }
 
+bool follows_on_device(const Transformer& transformer) {
+  return transformer.stages.size() == 1 && draws_on_device(transformer) &&
+         transformer.stages.front().device->has(kernels::kCapabilityFollowingSteps);
+}
+
 StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx) {
   const std::vector<TransformerStage>& stages = transformer.stages;
   const auto differs = [&](size_t neighbour) {

@@ -23,6 +23,9 @@ struct StageSizes {
 
 // Whether tokens are drawn where the logits lie.
 bool draws_on_device(const Transformer& transformer);
+// Whether a step can be issued behind draws that are not known yet: where they are made and where tokens
+// enter is one device.
+bool follows_on_device(const Transformer& transformer);
 StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx);
 StageSizes stage_sizes(const StagePlace& place, const TransformerShape& shape,
                        const TransformerExecutorOptions& options);

@@ -45,8 +45,8 @@ void copy_pages(const StageSpace& stage, const Batch& batch) {
   }
 }
 
-// Logits are wanted of the last stage alone.
-kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_last) {
+// Logits are wanted of the last stage alone. `follows`: its tokens are those of the draws in front.
+kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_last, bool follows) {
   kernels::BatchView host;
   host.num_tokens = batch.num_tokens();
   host.num_sequences = batch.num_sequences();
@@ -58,7 +58,7 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_las
     host.max_kv_tokens = std::max(host.max_kv_tokens, batch.kv_lengths[index]);
   }
   host.page_table_stride = batch.page_table_stride;
-  host.token_ids = batch.token_ids.data();
+  host.token_ids = follows ? nullptr : batch.token_ids.data();
   host.positions = batch.positions.data();
   host.sequence_of_token = batch.sequence_of_token.data();
   host.sequence_starts = batch.sequence_starts.data();
@@ -84,23 +84,49 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
                   : size_t{0}),
       host_logits_(std::make_unique_for_overwrite<float[]>(
           product(options.max_logit_rows, shape.vocab_size, "logits"))) {
-  outcomes_.reserve(static_cast<size_t>(options.max_logit_rows));
+  for (Drawn* drawn : {&drawn_[0], &drawn_[1], &part_})
+    drawn->outcomes.resize(static_cast<size_t>(options.max_logit_rows));
 }
 
 void TransformerExecutor::forward(const Batch& batch) {
+  const bool is_done = adopt(batch);
   num_rows_ = batch.num_logit_rows();
-  for (size_t i = 0; i < stages_.size(); ++i) run_stage(i, batch);
-  outcomes_.resize(batch.draws.rows.size());
-  if (!outcomes_.empty()) draw(batch.draws);
+  is_known_ = false;
+  if (is_done) return;
+  current_ ^= 1;
+  for (size_t i = 0; i < stages_.size(); ++i) run_stage(i, batch, false);
+  draw(batch.draws, drawn_[current_]);
   read_other_rows(batch.draws);
   if (batch.wants_hidden) norm_all_rows(batch.num_tokens());
 }
 
-void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch) {
+// Whether the step behind the last forward is what is asked for now. It has taken its turn either way.
+bool TransformerExecutor::adopt(const Batch& batch) {
+  is_part_ = false;
+  if (!following_.is_held()) return false;
+  const bool covers = is_known_ && following_.covers(batch, drawn_[current_].rows());
+  is_part_ = covers && !following_.is_whole();
+  following_.drop();
+  current_ ^= 1;
+  return covers;
+}
+
+// What goes wrong here shows when the step is asked for again.
+bool TransformerExecutor::forward_next(const Batch& next) {
+  const size_t num_drawn = drawn_[current_].num_rows;
+  const bool all_drawn = num_drawn == static_cast<size_t>(num_rows_) && num_drawn == next.draws.rows.size();
+  if (is_part_ || !all_drawn) return false;
+  run_stage(0, next, true);
+  draw(next.draws, drawn_[current_ ^ 1]);
+  following_.hold(next);
+  return true;
+}
+
+void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch, bool follows) {
   const StageSpace& stage = stages_[stage_idx];
   const DeviceContext& context = stage.context;
   copy_pages(stage, batch);
-  const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx));
+  const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx), follows);
   if (stage_idx > 0) hand_over(stages_[stage_idx - 1], stage, batch.num_tokens());
   kernels::StepAction action = kernels::StepAction::run;
   context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
@@ -130,7 +156,9 @@ void TransformerExecutor::hand_over(const StageSpace& from, const StageSpace& to
       "writing the residual stream");
 }
 
-void TransformerExecutor::draw(const DeviceDraws& draws) {
+void TransformerExecutor::draw(const DeviceDraws& draws, Drawn& drawn) {
+  drawn.num_rows = draws.rows.size();
+  if (draws.rows.empty()) return;
   const StageSpace& last = stages_.back();
   kernels::SampleParams params;
   params.logits = last.memory.workspace().logits;
@@ -140,7 +168,7 @@ void TransformerExecutor::draw(const DeviceDraws& draws) {
   params.num_rows = gsl::narrow<int32_t>(draws.rows.size());
   params.edits = draws.edits.data();
   params.num_edits = gsl::narrow<int32_t>(draws.edits.size());
-  params.outcomes = outcomes_.data();
+  params.outcomes = drawn.outcomes.data();
   last.context.check(last.context.table().sample(last.context.handle(), &params), "drawing tokens");
 }
 
@@ -193,9 +221,21 @@ void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
 
 Logits TransformerExecutor::logits() {
   const DeviceContext& last = stages_.back().context;
-  last.check(last.table().synchronize(last.handle()), "waiting for a step");
+  Drawn& drawn = drawn_[current_];
+  last.check(following_.is_held() ? last.table().wait_for_draws(last.handle(), drawn.outcomes.data())
+                                  : last.table().synchronize(last.handle()),
+             "waiting for a step");
+  is_known_ = true;
+  if (is_part_) take_part(drawn);
   const size_t count = static_cast<size_t>(num_rows_) * static_cast<size_t>(shape_.vocab_size);
-  return {gsl::span<const float>(host_logits_.get(), count), shape_.vocab_size, outcomes_};
+  return {gsl::span<const float>(host_logits_.get(), count), shape_.vocab_size,
+          (is_part_ ? part_ : drawn).rows()};
+}
+
+void TransformerExecutor::take_part(const Drawn& whole) {
+  part_.num_rows = 0;
+  for (const int32_t row : following_.rows())
+    part_.outcomes[part_.num_rows++] = whole.outcomes[static_cast<size_t>(row)];
 }
 
 }  // namespace quire

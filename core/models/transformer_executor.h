@@ -1,12 +1,14 @@
 // Runs a transformer for one cache, stage by stage on their devices: the engine's Executor.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
 #include "core/models/transformer.h"
 #include "core/models/transformer_memory.h"
 #include "core/step/batch.h"
+#include "core/step/following_step.h"
 
 namespace quire {
 
@@ -32,7 +34,11 @@ class TransformerExecutor {
                       const TransformerExecutorOptions& options);
 
   // Enqueues the page copies, the whole step and its draws. Waits only where rows go between backends.
+  // Where that has been done ahead, nothing.
   void forward(const Batch& batch);
+  // Enqueues the step behind the last forward, on the tokens drawn there: Executor::forward_next. Only where
+  // follows_on_device, and where all rows of the last forward were drawn from.
+  bool forward_next(const Batch& next);
   // Waits, and gives the rows that the last forward asked for.
   Logits logits();
   // Rows of the residual stream behind the last norm, [n, hidden] from first_row on, of a last batch that
@@ -40,10 +46,20 @@ class TransformerExecutor {
   void read_hidden(int32_t first_row, gsl::span<float> out);
 
  private:
-  void run_stage(size_t stage_idx, const Batch& batch);
+  // What comes of the draws of a step.
+  struct Drawn {
+    std::vector<kernels::SampleOutcome> outcomes;  // [max_logit_rows]: the device keeps its address
+    size_t num_rows = 0;
+
+    gsl::span<const kernels::SampleOutcome> rows() const { return {outcomes.data(), num_rows}; }
+  };
+
+  bool adopt(const Batch& batch);
+  void run_stage(size_t stage_idx, const Batch& batch, bool follows);
   void hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens);
   void norm_all_rows(int32_t num_tokens);
-  void draw(const DeviceDraws& draws);
+  void draw(const DeviceDraws& draws, Drawn& drawn);
+  void take_part(const Drawn& whole);
   void read_other_rows(const DeviceDraws& draws);
 
   std::shared_ptr<const Transformer> transformer_;
@@ -51,8 +67,14 @@ class TransformerExecutor {
   std::vector<StageSpace> stages_;        // as the transformer's
   std::vector<float> handed_;             // [max_tokens, hidden] between backends; empty where all are of one
   std::unique_ptr<float[]> host_logits_;  // [max_logit_rows, vocab]; untouched where rows are drawn from
-  std::vector<kernels::SampleOutcome> outcomes_;
   int32_t num_rows_ = 0;
+  std::array<Drawn, 2> drawn_;  // of the last forward and of the step behind it, in turn
+  size_t current_ = 0;          // the last forward's
+  bool is_known_ = false;       // logits() has waited for it
+  FollowingStep following_;
+  bool is_part_ =
+      false;  // the last forward is a part of a step that was issued ahead; `part_` then has its draws
+  Drawn part_;
 };
 
 }  // namespace quire

@@ -29,8 +29,10 @@ class SamplerState {
   // Tokens appended and not taken back, prompt included. The draw of the next token uses the random bits of
   // this position, so a text sent again as the prompt of a new job is continued by the same draws.
   uint64_t num_tokens() const { return num_tokens_; }
-  // Those bits.
-  uint64_t next_bits() const { return random_bits(settings_.seed, num_tokens_); }
+  // Those bits; with num_pending, of the draw behind so many tokens that are yet to be appended.
+  uint64_t next_bits(uint64_t num_pending = 0) const {
+    return random_bits(settings_.seed, num_tokens_ + num_pending);
+  }
 
   // Takes the memory for a history of so many tokens; within that, append and rewind cannot fail. A copy has
   // to be told again.

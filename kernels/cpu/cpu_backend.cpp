@@ -58,6 +58,7 @@ constexpr KernelTable make_table(const char* name) {
   table.scale_logits = cpu_entries::scale_logits;
   table.copy_page = cpu_entries::copy_page;
   table.sample = cpu_entries::sample;
+  table.wait_for_draws = cpu_entries::wait_for_draws;
   table.attention_block = composed_attention_block;
   table.mlp_block = composed_mlp_block;
   table.head = composed_head;

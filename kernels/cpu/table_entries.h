@@ -49,6 +49,7 @@ Status rope_angles(Context* context, const RopeAnglesParams* params);
 Status activation(Context* context, const ActivationParams* params);
 Status scale_logits(Context* context, float* logits, int64_t count, float scale, float softcap);
 Status sample(Context* context, const SampleParams* params);
+Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 
 // linear.cpp
 Status linear(Context* context, const LinearParams* params);

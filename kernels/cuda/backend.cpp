@@ -110,8 +110,8 @@ struct Recordable<operation> {
 
 KernelTable make_table(bool deterministic) {
   KernelTable t;
-  t.capabilities = kCapabilityDeviceSampling | kCapabilityStepReplay | kCapabilityKvFp8 |
-                   kCapabilityKvQuantized |
+  t.capabilities = kCapabilityDeviceSampling | kCapabilityFollowingSteps | kCapabilityStepReplay |
+                   kCapabilityKvFp8 | kCapabilityKvQuantized |
                    (deterministic ? static_cast<uint64_t>(kCapabilityDeterministic) : 0);
   t.activation_dtype = DType::f16;
   t.name = "cuda";
@@ -151,6 +151,7 @@ KernelTable make_table(bool deterministic) {
   t.scale_logits = Recordable<&scale_logits>::run;
   t.copy_page = copy_page;
   t.sample = sample;
+  t.wait_for_draws = wait_for_draws;
   t.attention_block = Recordable<&attention_block>::run;
   t.mlp_block = Recordable<&mlp_block>::run;
   t.head = Recordable<&head>::run;

@@ -101,9 +101,11 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   build.pin(c.handed_rows, c.handed_floats, "taking pinned memory for rows");
   c.host_row_floats = std::min(rows * vocabulary, kHostRowBytes / sizeof(float)) + c.handed_floats;
   build.pin(c.host_rows, c.host_row_floats, "taking pinned memory for logits");
-  build.pin(c.sample_rows, rows, "taking pinned memory for sampling");
-  build.pin(c.sample_edits, static_cast<size_t>(l.max_sample_edits), "taking pinned memory for sampling");
-  build.pin(c.sample_results, rows, "taking pinned memory for sampling");
+  for (DrawSlot& slot : c.draws) {
+    build.pin(slot.rows, rows, "taking pinned memory for sampling");
+    build.pin(slot.edits, static_cast<size_t>(l.max_sample_edits), "taking pinned memory for sampling");
+    build.pin(slot.results, rows, "taking pinned memory for sampling");
+  }
   build.take(c.sample_scans, rows, "taking memory for sampling");
   const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
   build.take(c.sample_adjusted, blocks * (vocabulary + 3), "taking memory for sampling");
@@ -126,13 +128,10 @@ bool batch_is_sound(const ContextLimits& l, const BatchView& b) {
 }
 
 // Waits with a deadline, cheaply first.
-Status wait_until(Context& c, uint64_t timeout_ns) {
+Status wait_until(Context& c, cudaEvent_t event, uint64_t timeout_ns) {
   const auto start = std::chrono::steady_clock::now();
-  if (const Status s = c.device->check(cudaEventRecord(c.done, c.stream), "waiting for a step");
-      s != Status::ok)
-    return s;
   for (;;) {
-    const cudaError_t state = cudaEventQuery(c.done);
+    const cudaError_t state = cudaEventQuery(event);
     if (state == cudaSuccess) return Status::ok;
     if (state != cudaErrorNotReady) return c.device->check(state, "running a step");
     const auto spent = std::chrono::steady_clock::now() - start;
@@ -144,14 +143,23 @@ Status wait_until(Context& c, uint64_t timeout_ns) {
   }
 }
 
-void deliver(Context& c) {
+Status wait_for(Context& c, cudaEvent_t event) {
+  return c.limits.step_timeout_ns > 0 ? wait_until(c, event, c.limits.step_timeout_ns)
+                                      : c.device->check(cudaEventSynchronize(event), "running a step");
+}
+
+void deliver(DrawSlot& slot) {
+  for (int32_t r = 0; r < slot.num_rows; ++r) {
+    const SampleResult& result = slot.results[r];
+    slot.outcomes[r] = {result.token, log_prob_of(result), result.status};
+  }
+  slot.num_rows = 0;
+}
+
+void deliver_all(Context& c) {
   for (const PendingCopy& copy : c.pending) std::memcpy(copy.to, copy.from, copy.bytes);
   c.pending.clear();
-  for (int32_t r = 0; r < c.num_sampled; ++r) {
-    const SampleResult& result = c.sample_results[r];
-    c.sample_outcomes[r] = {result.token, log_prob_of(result), result.status};
-  }
-  c.num_sampled = 0;
+  for (DrawSlot& slot : c.draws) deliver(slot);
 }
 
 }  // namespace
@@ -198,6 +206,8 @@ Status create_context(Device* device, const ContextLimits* limits, Context** con
     build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
   for (cudaEvent_t& event : made->batch_sent)
     build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  for (DrawSlot& slot : made->draws)
+    build.check(cudaEventCreateWithFlags(&slot.drawn, cudaEventDisableTiming), "making an event");
   if (build.status() == Status::ok) take_buffers(build, *made, *limits);
   if (build.status() != Status::ok) {
     release_context(made.release());
@@ -220,6 +230,8 @@ void release_context(Context* context) {
   for (void* memory : context->pinned_memory) device.unpin(memory);
   for (cudaEvent_t event : context->batch_sent)
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  for (const DrawSlot& slot : context->draws)
+    if (slot.drawn != nullptr) static_cast<void>(cudaEventDestroy(slot.drawn));
   for (cudaEvent_t event : {context->done, context->handed_sent, context->rows_ready, context->rows_taken})
     if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
   if (context->stream != nullptr) static_cast<void>(cudaStreamDestroy(context->stream));
@@ -230,10 +242,9 @@ Status synchronize(Context* context) {
   Context& c = *context;
   if (c.timed_out) return Status::timeout;
   if (!c.device->enter()) return Status::device_lost;
-  const Status status = c.limits.step_timeout_ns > 0
-                            ? wait_until(c, c.limits.step_timeout_ns)
-                            : c.device->check(cudaStreamSynchronize(c.stream), "running a step");
-  if (status == Status::ok) deliver(c);
+  Status status = c.device->check(cudaEventRecord(c.done, c.stream), "waiting for a step");
+  if (status == Status::ok) status = wait_for(c, c.done);
+  if (status == Status::ok) deliver_all(c);
   return status;
 }
 
@@ -243,6 +254,10 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   if (!c.device->enter()) return Status::device_lost;
   if (!batch_is_sound(c.limits, *host))
     return c.device->fail(Status::invalid_argument, "a batch beyond the limits of its context");
+  const bool takes_drawn = host->token_ids == nullptr;
+  if (takes_drawn && host->num_tokens != c.num_drawn)
+    return c.device->fail(Status::invalid_argument, "a step that follows draws of other rows");
+  c.num_drawn = 0;
   const size_t slot = c.next_slot++ % Context::kSlots;
   if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "placing a batch");
       s != Status::ok)
@@ -272,7 +287,9 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
     used += static_cast<size_t>(device->page_table_stride - host->page_table_stride);
   }
   device->max_kv_tokens = chunk_bucket(host->max_kv_tokens) * kChunkTokens;
-  cudaError_t error = cudaMemcpyAsync(c.batch, to, used * sizeof(int32_t), cudaMemcpyHostToDevice, c.stream);
+  const size_t first = takes_drawn ? static_cast<size_t>(host->num_tokens) : 0;
+  cudaError_t error = cudaMemcpyAsync(c.batch + first, to + first, (used - first) * sizeof(int32_t),
+                                      cudaMemcpyHostToDevice, c.stream);
   if (error == cudaSuccess) error = cudaEventRecord(c.batch_sent[slot], c.stream);
   return c.device->check(error, "placing a batch");
 }
@@ -341,22 +358,41 @@ Status sample(Context* context, const SampleParams* params) {
   if (params->num_rows > c.limits.max_logit_rows || params->vocab_size > c.limits.vocab_size ||
       params->vocab_size > params->stride || params->num_edits > c.limits.max_sample_edits)
     return c.device->fail(Status::invalid_argument, "more to sample than the context has room for");
-  std::copy_n(params->rows, params->num_rows, c.sample_rows);
-  std::copy_n(params->edits, params->num_edits, c.sample_edits);
-  c.sample_outcomes = params->outcomes;
-  c.num_sampled = params->num_rows;
+  DrawSlot& slot = c.draws[c.next_draw++ % Context::kDrawSlots];
+  // Of a step that nobody waits for any more.
+  if (const Status s = c.device->check(cudaEventSynchronize(slot.drawn), "sampling"); s != Status::ok)
+    return s;
+  std::copy_n(params->rows, params->num_rows, slot.rows);
+  std::copy_n(params->edits, params->num_edits, slot.edits);
+  slot.outcomes = params->outcomes;
+  slot.num_rows = c.num_drawn = params->num_rows;
   SampleArguments arguments;
   arguments.logits = params->logits;
   arguments.stride = params->stride;
   arguments.vocab_size = params->vocab_size;
   arguments.num_rows = params->num_rows;
-  arguments.rows = c.sample_rows;
-  arguments.edits = c.sample_edits;
-  arguments.results = c.sample_results;
+  arguments.rows = slot.rows;
+  arguments.edits = slot.edits;
+  arguments.results = slot.results;
+  arguments.tokens = c.batch;
   arguments.scans = c.sample_scans;
   arguments.adjusted = c.sample_adjusted;
   const bool largest_only = takes_largest_only(params->rows, params->num_rows);
-  return c.device->check(launch_sample(arguments, largest_only, c.launch()), "sampling");
+  cudaError_t error = launch_sample(arguments, largest_only, c.launch());
+  if (error == cudaSuccess) error = cudaEventRecord(slot.drawn, c.stream);
+  return c.device->check(error, "sampling");
+}
+
+Status wait_for_draws(Context* context, const SampleOutcome* outcomes) {
+  Context& c = *context;
+  if (c.timed_out) return Status::timeout;
+  if (!c.device->enter()) return Status::device_lost;
+  const auto slot = std::find_if(c.draws.begin(), c.draws.end(),
+                                 [&](const DrawSlot& s) { return s.num_rows > 0 && s.outcomes == outcomes; });
+  if (slot == c.draws.end()) return c.device->fail(Status::invalid_argument, "draws that nobody asked for");
+  const Status status = wait_for(c, slot->drawn);
+  if (status == Status::ok) deliver(*slot);
+  return status;
 }
 
 }  // namespace quire::kernels

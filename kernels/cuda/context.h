@@ -33,6 +33,16 @@ struct PendingCopy {
   size_t bytes = 0;
 };
 
+// A call to sample on its way: pinned memory, and whom to tell.
+struct DrawSlot {
+  SampleRow* rows = nullptr;
+  LogitEdit* edits = nullptr;
+  SampleResult* results = nullptr;
+  cudaEvent_t drawn = nullptr;
+  SampleOutcome* outcomes = nullptr;  // the caller's
+  int32_t num_rows = 0;               // 0 once delivered
+};
+
 struct Context {
   ContextHeader header;
   Device* device = nullptr;
@@ -64,17 +74,16 @@ struct Context {
   size_t host_row_floats = 0;
   float* handed_rows = nullptr;  // pinned, [max_tokens, handed_columns]
   size_t handed_floats = 0;
-  cudaEvent_t handed_sent = nullptr;       // from handed_rows
-  cudaEvent_t rows_ready = nullptr;        // for another context to take
-  cudaEvent_t rows_taken = nullptr;        // from another context
-  const Device* connected = nullptr;       // whose memory this card has asked to reach
-  SampleRow* sample_rows = nullptr;        // pinned
-  LogitEdit* sample_edits = nullptr;       // pinned
-  SampleResult* sample_results = nullptr;  // pinned
+  cudaEvent_t handed_sent = nullptr;  // from handed_rows
+  cudaEvent_t rows_ready = nullptr;   // for another context to take
+  cudaEvent_t rows_taken = nullptr;   // from another context
+  const Device* connected = nullptr;  // whose memory this card has asked to reach
   RowScan* sample_scans = nullptr;
   float* sample_adjusted = nullptr;
-  SampleOutcome* sample_outcomes = nullptr;  // the caller's; to be filled in synchronize
-  int32_t num_sampled = 0;
+  static constexpr size_t kDrawSlots = 2;  // of a step, and of the one that follows it
+  std::array<DrawSlot, kDrawSlots> draws{};
+  size_t next_draw = 0;
+  int32_t num_drawn = 0;  // rows of the last call to sample, whose tokens lie at the start of `batch`
   std::vector<PendingCopy> pending;
 
   std::map<StepKey, StepGraph> graphs;
@@ -109,6 +118,7 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns);
 Status sample(Context* context, const SampleParams* params);
+Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 
 // `in_row_order`: the input's columns are already in the stored row order of the weight's only group.
 // `activation`: an Activation for a paired weight (gate, up) whose output is act(gate) * up, or -1.

@@ -68,6 +68,11 @@ __device__ int first_of(SampleTeam& team, const float* row, int size, float larg
       first, [](int a, int b) { return min(a, b); }, size);
 }
 
+__device__ __forceinline__ void leave(const SampleArguments& a, int row, const SampleResult& result) {
+  a.results[row] = result;
+  a.tokens[row] = max(result.token, 0);
+}
+
 constexpr int kScanThreads = 256;
 constexpr int kScanBlock = 4096;  // logits of one block
 
@@ -119,7 +124,7 @@ __global__ void __launch_bounds__(kScanThreads) scan_kernel(SampleArguments a) {
     result.token = static_cast<int32_t>(~static_cast<uint32_t>(key));
   }
   scan.arrived = 0;
-  a.results[r] = result;
+  leave(a, r, result);
 }
 
 __device__ bool changes_row(const SampleRow& s) {
@@ -204,7 +209,7 @@ __global__ void __launch_bounds__(kSampleThreads) sample_kernel(SampleArguments 
     if (r != number) s = &fetch_row(shared, a.rows, r);
     if (!takes_largest(*s)) {
       const SampleResult result = sample_row(team, a, *s, scratch);
-      if (team.rank == 0 && threadIdx.x == 0) a.results[r] = result;
+      if (team.rank == 0 && threadIdx.x == 0) leave(a, r, result);
     }
     team.sync();  // the next row takes the same memory, and nobody leaves while others read it
   }

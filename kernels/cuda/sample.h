@@ -38,8 +38,9 @@ struct SampleArguments {
   const SampleRow* rows = nullptr;   // [num_rows]
   const LogitEdit* edits = nullptr;  // of all rows
   SampleResult* results = nullptr;   // [num_rows]
-  RowScan* scans = nullptr;          // [num_rows]
-  float* adjusted = nullptr;         // [kSampleBlocks or num_rows, vocab_size rounded up to 4]
+  int32_t* tokens = nullptr;  // [num_rows] of the card's memory: what a following step takes, never below 0
+  RowScan* scans = nullptr;   // [num_rows]
+  float* adjusted = nullptr;  // [kSampleBlocks or num_rows, vocab_size rounded up to 4]
 };
 
 // Whether the largest logit of each row is all that is asked for; `rows` in host memory.

@@ -16,14 +16,15 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 6;
+inline constexpr uint32_t kBackendAbi = 7;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
   kCapabilityStepReplay = 1U << 1,  // begin_step may answer `replayed`
   kCapabilityKvFp8 = 1U << 2,
-  kCapabilityKvQuantized = 1U << 3,    // q8 and q4
-  kCapabilityDeterministic = 1U << 4,  // results never depend on the batch
+  kCapabilityKvQuantized = 1U << 3,     // q8 and q4
+  kCapabilityDeterministic = 1U << 4,   // results never depend on the batch
+  kCapabilityFollowingSteps = 1U << 5,  // see wait_for_draws
 };
 
 struct DeviceInfo {
@@ -116,6 +117,9 @@ struct KernelTable {
 
   // One step: bind_batch, begin_step, the operations, end_step, then read_logits or sample, synchronize.
   // bind_batch places the arrays of `host` where the device can read them and returns their view.
+  // With kCapabilityFollowingSteps a step may be issued behind the draws of another before these are waited
+  // for: token_ids of `host` are nullptr then, and token i is what row i of the last call to sample drew (any
+  // token where that is none).
   Status (*bind_batch)(Context* context, const BatchView* host, BatchView* device) = nullptr;
   Status (*begin_step)(Context* context, const BatchView* batch, StepAction* action) = nullptr;
   Status (*end_step)(Context* context) = nullptr;
@@ -145,6 +149,9 @@ struct KernelTable {
                          float softcap) = nullptr;
   Status (*copy_page)(Context* context, const CopyPageParams* params) = nullptr;
   Status (*sample)(Context* context, const SampleParams* params) = nullptr;
+  // Waits for the call to sample that was given `outcomes`, the last or the one before, and for no step
+  // issued behind it. Needs kCapabilityFollowingSteps.
+  Status (*wait_for_draws)(Context* context, const SampleOutcome* outcomes) = nullptr;
 
   // Composites.
   Status (*attention_block)(Context* context, const AttentionBlockParams* params) = nullptr;

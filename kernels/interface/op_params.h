@@ -268,6 +268,8 @@ struct SampleRow {
   int32_t num_excluded = 0;
   int32_t wants_log_prob = 0;
   const uint32_t* mask = nullptr;  // device memory, bit t of word t/32 set: allowed; nullptr: all
+
+  bool operator==(const SampleRow&) const = default;
 };
 
 enum class SampleStatus : int32_t { drawn = 0, not_finite = 1, nothing_allowed = 2 };
@@ -287,7 +289,8 @@ struct SampleParams {
   int32_t num_rows = 0;
   const LogitEdit* edits = nullptr;  // [num_edits] host memory, likewise
   int32_t num_edits = 0;
-  SampleOutcome* outcomes = nullptr;  // out [num_rows] host memory, filled once `synchronize` returns
+  // out [num_rows] host memory, filled once `synchronize` or `wait_for_draws` returns
+  SampleOutcome* outcomes = nullptr;
 };
 
 }  // namespace quire::kernels

@@ -80,7 +80,6 @@ JobRequest Simulation::random_request() {
   const uint32_t kind = below(12);
   request.kind = kind == 0 ? JobKind::score : kind == 1 ? JobKind::warm : JobKind::generate;
   request.max_new_tokens = chance(50) ? 1 << 29 : 1 + int_below(30);
-  if (chance(4)) request.min_new_tokens = std::min(int_below(30), request.max_new_tokens - 1);
   request.ignore_end_tokens = chance(4);
   if (chance(6)) request.stop_tokens = {int_below(kVocab), int_below(kVocab)};
   for (uint32_t n = chance(4) ? 1 + below(3) : 0; n > 0; --n) {
@@ -90,12 +89,18 @@ JobRequest Simulation::random_request() {
   }
   request.sampling.temperature = chance(2) ? 0.0F : 1.0F;
   request.sampling.seed = below(1000);
+  request.want_log_probs = chance(5);
+  if (!is_roomy_ || chance(30)) random_edits(request);
+  random_limits(request);
+  return request;
+}
+
+// Of the logits of each draw.
+void Simulation::random_edits(JobRequest& request) {
+  if (chance(4)) request.min_new_tokens = std::min(int_below(30), request.max_new_tokens - 1);
   if (chance(4)) request.sampling.repetition_penalty = 1.3F;
   if (chance(4)) request.sampling.penalty_range = int_below(20);
   if (chance(5)) request.sampling.banned_tokens = {int_below(kVocab)};
-  request.want_log_probs = chance(5);
-  random_limits(request);
-  return request;
 }
 
 // What no state of the engine can make room for.

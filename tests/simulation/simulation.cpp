@@ -26,6 +26,8 @@ void SimulationStats::add(const SimulationStats& more) {
   full_quotas += more.full_quotas;
   deduplicated += more.deduplicated;
   cached_tokens += more.cached_tokens;
+  followed += more.followed;
+  in_vain += more.in_vain;
   digest = digest * 31 + more.digest;
 }
 
@@ -36,14 +38,16 @@ Simulation::Simulation(uint64_t seed, Mixture mixture) : seed_(seed), random_(se
 }
 
 void Simulation::choose_world() {
-  limits_.page_tokens = chance(3) ? 4 : 1 + int_below(6);
+  limits_.makes_draws = chance(2);
+  limits_.follows = limits_.makes_draws && chance(2);
+  is_roomy_ = limits_.follows && chance(2);
+  limits_.page_tokens = is_roomy_ ? 8 + int_below(16) : chance(3) ? 4 : 1 + int_below(6);
   limits_.max_pages_per_sequence = (kMaxSeqLen + limits_.page_tokens - 1) / limits_.page_tokens;
   limits_.num_pages = limits_.max_pages_per_sequence / 2 + int_below(100) + 2;
-  limits_.max_sequences = 1 + int_below(10);
+  limits_.max_sequences = 1 + int_below(is_roomy_ ? 40 : 10);
   limits_.max_tokens = limits_.max_sequences + int_below(40);
   limits_.max_logit_rows = limits_.max_sequences + int_below(10);
   limits_.vocab_size = kVocab;
-  limits_.makes_draws = chance(2);
   limits_.max_draw_edits = limits_.makes_draws ? int_below(60) : 0;
   CacheOptions& options = cache_options_;
   options.start_thread = false;
@@ -181,6 +185,8 @@ void Simulation::end_engine() {
   stats_.preemptions += stats.preemptions;
   stats_.deduplicated += stats.pages_deduplicated;
   stats_.cached_tokens += stats.prompt_tokens_cached;
+  stats_.followed += static_cast<uint64_t>(engine_->executor->num_followed());
+  stats_.in_vain += static_cast<uint64_t>(engine_->executor->num_in_vain());
   if (stats.engine_error != engine_ended_) violation("the engine does not say how it ended");
   if (stats.pages.referenced != 0) violation("pages are held behind the end of the engine");
   if (door().num_live() != 0 || door().num_queued() != 0)

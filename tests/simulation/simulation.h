@@ -36,7 +36,9 @@ struct SimulationStats {
   uint64_t full_quotas = 0;  // events behind which a namespace held all the pages it may
   uint64_t deduplicated = 0;
   uint64_t cached_tokens = 0;
-  uint64_t digest = 0;  // of everything that any reader saw, in order
+  uint64_t followed = 0;  // steps that had been issued ahead
+  uint64_t in_vain = 0;   // others that had been
+  uint64_t digest = 0;    // of everything that any reader saw, in order
 
   void add(const SimulationStats& more);
 };
@@ -121,6 +123,7 @@ class Simulation {
   void close();
   TokenIds random_prompt();
   JobRequest random_request();
+  void random_edits(JobRequest& request);
   void random_limits(JobRequest& request);
   void refuse(const JobRequest& request, ErrorCode code);
   SimulatedJob& add_job(std::shared_ptr<Job> job, JobRequest request, std::string held_text);
@@ -159,6 +162,7 @@ class Simulation {
   const uint64_t seed_;
   std::mt19937_64 random_;
   SimulatedClock clock_;
+  bool is_roomy_ = false;  // nobody waits, and draws are plain: steps can follow one another
   ExecutorLimits limits_;
   CacheOptions cache_options_;
   TokenIds end_tokens_;

@@ -37,7 +37,8 @@ void print(const SimulationStats& total) {
             << " device faults, " << total.failed_allocations << " failed allocations, " << total.lost_devices
             << " lost devices, " << total.closes << " closes, " << total.forks << " forks, " << total.rewinds
             << " rewinds, " << total.full_quotas << " full quotas, " << total.deduplicated
-            << " pages deduplicated, " << total.cached_tokens << " tokens from the cache\n";
+            << " pages deduplicated, " << total.cached_tokens << " tokens from the cache, " << total.followed
+            << " steps issued ahead, " << total.in_vain << " in vain\n";
 }
 
 // A simulation that never meets the hard cases proves nothing.
@@ -53,6 +54,8 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.full_quotas, 100U);
   EXPECT_GT(total.deduplicated, 10U);
   EXPECT_GT(total.cached_tokens, 1000U);
+  EXPECT_GT(total.followed, 1000U);
+  EXPECT_GT(total.in_vain, 100U);
 }
 
 TEST(SimulationTest, EveryInvariantHoldsBehindEveryEvent) {

@@ -1,6 +1,10 @@
 #include "tests/support/drawing_backend.h"
 
+#include <algorithm>
 #include <atomic>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/support/slow_draw.h"
@@ -13,8 +17,17 @@ using kernels::Status;
 
 std::atomic<int64_t> rows_read{0};
 std::atomic<int64_t> rows_drawn{0};
+std::atomic<int64_t> steps_followed{0};
 
-Status sample(kernels::Context*, const kernels::SampleParams* params) {
+// What the last call to sample drew, by context.
+std::mutex drawn_mutex;
+std::map<const kernels::Context*, std::vector<int32_t>> drawn_tokens;
+
+const kernels::KernelTable& cpu_table(kernels::Context* context) {
+  return *reinterpret_cast<const kernels::ContextHeader*>(context)->table;
+}
+
+Status sample(kernels::Context* context, const kernels::SampleParams* params) {
   const gsl::span<const kernels::LogitEdit> edits(params->edits, static_cast<size_t>(params->num_edits));
   for (int32_t i = 0; i < params->num_rows; ++i) {
     const kernels::SampleRow& draw = params->rows[i];
@@ -22,21 +35,52 @@ Status sample(kernels::Context*, const kernels::SampleParams* params) {
     params->outcomes[i] = slow_draw({row, static_cast<size_t>(params->vocab_size)}, draw, edits);
   }
   rows_drawn += params->num_rows;
+  const std::lock_guard<std::mutex> lock(drawn_mutex);
+  std::vector<int32_t>& drawn = drawn_tokens[context];
+  drawn.clear();
+  for (int32_t i = 0; i < params->num_rows; ++i) drawn.push_back(std::max(0, params->outcomes[i].token));
   return Status::ok;
+}
+
+// Steps are over when they have been issued.
+Status wait_for_draws(kernels::Context*, const kernels::SampleOutcome*) {
+  return Status::ok;
+}
+
+Status bind_batch(kernels::Context* context, const kernels::BatchView* host, kernels::BatchView* device) {
+  if (host->token_ids != nullptr) return cpu_table(context).bind_batch(context, host, device);
+  const std::lock_guard<std::mutex> lock(drawn_mutex);
+  const std::vector<int32_t>& drawn = drawn_tokens[context];
+  if (drawn.size() != static_cast<size_t>(host->num_tokens)) return Status::invalid_argument;
+  kernels::BatchView with_tokens = *host;
+  with_tokens.token_ids = drawn.data();
+  ++steps_followed;
+  return cpu_table(context).bind_batch(context, &with_tokens, device);
+}
+
+void release_context(kernels::Context* context) {
+  if (context == nullptr) return;
+  {
+    const std::lock_guard<std::mutex> lock(drawn_mutex);
+    drawn_tokens.erase(context);
+  }
+  cpu_table(context).release_context(context);
 }
 
 Status read_rows(kernels::Context* context, const float* device_rows, int32_t rows, int32_t columns,
                  float* host) {
   rows_read += rows;
-  const auto* const cpu_table = reinterpret_cast<const kernels::ContextHeader*>(context)->table;
-  return cpu_table->read_rows(context, device_rows, rows, columns, host);
+  return cpu_table(context).read_rows(context, device_rows, rows, columns, host);
 }
 
 const kernels::KernelTable* table(const kernels::Device* device) {
   static const kernels::KernelTable changed = [&] {
     kernels::KernelTable copy = *kernels::cpu_backend().table(device);
-    copy.capabilities |= kernels::kCapabilityDeviceSampling;
+    copy.capabilities |= kernels::kCapabilityDeviceSampling | kernels::kCapabilityFollowingSteps;
     copy.sample = sample;
+    copy.wait_for_draws = wait_for_draws;
+    copy.bind_batch = bind_batch;
+    copy.release_context = release_context;
     copy.read_rows = read_rows;
     return copy;
   }();
@@ -59,6 +103,9 @@ int64_t num_rows_read() {
 }
 int64_t num_rows_drawn() {
   return rows_drawn;
+}
+int64_t num_steps_followed() {
+  return steps_followed;
 }
 
 }  // namespace quire::testing

@@ -79,7 +79,7 @@ struct FakeEngineOptions {
 
 // A cache on a fake device; the executor and the codec stay reachable.
 struct FakeEngine {
-  explicit FakeEngine(FakeEngineOptions options) {
+  explicit FakeEngine(const FakeEngineOptions& options) {
     RuntimeOptions runtime;
     runtime.clock = options.clock;
     runtime.threads = options.threads;

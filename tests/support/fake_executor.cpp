@@ -16,6 +16,11 @@ void require(bool condition, const char* what) {
   if (!condition) throw std::logic_error(what);
 }
 
+size_t page_entry(const Batch& batch, int32_t sequence, int32_t page_idx) {
+  return static_cast<size_t>(sequence) * static_cast<size_t>(batch.page_table_stride) +
+         static_cast<size_t>(page_idx);
+}
+
 }  // namespace
 
 void fake_logits(gsl::span<const TokenId> tokens, gsl::span<float> logits) {
@@ -51,7 +56,7 @@ FakeExecutor::FakeExecutor(const ExecutorLimits& limits)
 FakeExecutor::Slot& FakeExecutor::slot(const Batch& batch, int32_t sequence, int32_t position) {
   const int32_t page_idx = position / limits_.page_tokens;
   require(page_idx < batch.page_table_stride, "a position beyond the page table");
-  const int32_t page = batch.page_table[static_cast<size_t>(sequence * batch.page_table_stride + page_idx)];
+  const int32_t page = batch.page_table[page_entry(batch, sequence, page_idx)];
   require(page >= 0 && page < limits_.num_pages, "a page that does not exist");
   return slots_[static_cast<size_t>(page) * static_cast<size_t>(limits_.page_tokens) +
                 static_cast<size_t>(position % limits_.page_tokens)];
@@ -83,13 +88,35 @@ void FakeExecutor::check(const Batch& batch) const {
       const int32_t page_idx = position / limits_.page_tokens;
       if (page_idx == last_page) continue;
       last_page = page_idx;
-      const auto entry = static_cast<size_t>(s * batch.page_table_stride + page_idx);
-      require(written.insert(batch.page_table[entry]).second, "two sequences write on one page");
+      require(written.insert(batch.page_table[page_entry(batch, s, page_idx)]).second,
+              "two sequences write on one page");
     }
   }
 }
 
+bool FakeExecutor::forward_next(const Batch& next) {
+  require(limits_.follows, "a step issued ahead, which this executor does not take");
+  require(!following_.is_held(), "two steps issued ahead");
+  if (outcomes_.size() != static_cast<size_t>(num_rows_)) return false;
+  require(next.draws.rows.size() == outcomes_.size(), "a step of others than the one before");
+  check(next);
+  next_ = next;
+  for (size_t i = 0; i < outcomes_.size(); ++i) next_.token_ids[i] = outcomes_[i].token;
+  following_.hold(next);
+  return true;
+}
+
+void FakeExecutor::write_ahead() {
+  for (size_t i = 0; i < next_.token_ids.size(); ++i)
+    slot(next_, static_cast<int32_t>(i), next_.positions[i]) = {next_.token_ids[i], next_.positions[i]};
+}
+
 void FakeExecutor::forward(const Batch& batch) {
+  if (following_.is_held()) {
+    write_ahead();
+    ++(following_.covers(batch, outcomes_) ? num_followed_ : num_in_vain_);
+    following_.drop();
+  }
   if (before_step) before_step(batch);
   check(batch);
   const auto page_tokens = static_cast<size_t>(limits_.page_tokens);

@@ -10,6 +10,7 @@
 #include <gsl/gsl>
 
 #include "core/engine/executor.h"
+#include "core/step/following_step.h"
 
 namespace quire::testing {
 
@@ -28,6 +29,8 @@ class FakeExecutor final : public Executor {
   const ExecutorLimits& limits() const override { return limits_; }
   // Throws std::logic_error for a batch that breaks the rules of Batch or the limits.
   void forward(const Batch& batch) override;
+  // What a device writes ahead is written as late as may be: right before the next step.
+  bool forward_next(const Batch& next) override;
   Logits logits() override;
   void read_hidden(int32_t first_row, gsl::span<float> out) override;
 
@@ -52,6 +55,9 @@ class FakeExecutor final : public Executor {
   // Reads that found another position than the one they asked for.
   int64_t num_bad_reads() const { return num_bad_reads_; }
   int64_t num_steps() const { return num_steps_; }
+  // Of these, how many had been issued ahead, and how many in vain.
+  int64_t num_followed() const { return num_followed_; }
+  int64_t num_in_vain() const { return num_in_vain_; }
   int64_t num_tokens_computed() const { return num_tokens_computed_; }
 
  private:
@@ -66,6 +72,7 @@ class FakeExecutor final : public Executor {
   void compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out);
   void compute_hidden(const Batch& batch);
   void draw(const DeviceDraws& draws);
+  void write_ahead();
 
   ExecutorLimits limits_;
   std::vector<Slot> slots_;  // [num_pages, page_tokens]
@@ -74,6 +81,10 @@ class FakeExecutor final : public Executor {
   std::vector<float> hidden_;  // of all rows of the last batch that wanted them
   std::vector<TokenId> read_back_;
   int32_t num_rows_ = 0;
+  Batch next_;  // issued ahead, with the tokens that were drawn
+  FollowingStep following_;
+  int64_t num_followed_ = 0;
+  int64_t num_in_vain_ = 0;
   int64_t num_bad_reads_ = 0;
   int64_t num_steps_ = 0;
   int64_t num_tokens_computed_ = 0;

@@ -64,6 +64,7 @@ FakeEngineOptions any_shape(std::mt19937_64& random) {
   options.cache.max_overtakes = below(5);
   options.cache.prefix_hash_bits = below(2) == 0 ? 4 : 64;
   limits.makes_draws = below(2) == 0;
+  limits.follows = limits.makes_draws && below(2) == 0;
   limits.max_draw_edits = limits.makes_draws ? below(60) : 0;
   return options;
 }

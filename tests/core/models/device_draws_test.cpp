@@ -215,5 +215,35 @@ TEST(JobsOnADrawingDevice, CopyNoRowOfLogitsThatTheyNeedNot) {
   EXPECT_GE(num_rows_read() - before, static_cast<int64_t>(score.prompt.size()) - 1);
 }
 
+// Jobs whose steps can be foreseen, of several lengths, some of which stop where nobody knows.
+std::vector<JobRequest> plain_requests(const Tokenizer& tokenizer) {
+  std::vector<JobRequest> all;
+  for (int32_t i = 0; i < 6; ++i) {
+    JobRequest request;
+    request.prompt = tokenizer.encode("There was a king who had " + std::to_string(i) + " sons, and so he");
+    request.max_new_tokens = 16 + 3 * i;
+    request.sampling.seed = static_cast<uint64_t>(i);
+    request.sampling.temperature = i % 2 == 0 ? 0.0F : 0.9F;
+    request.want_log_probs = true;
+    if (i % 3 == 1) request.stop_strings = {"the", "."};
+    all.push_back(std::move(request));
+  }
+  return all;
+}
+
+TEST(JobsOnADrawingDevice, SayTheSameInStepsThatAreIssuedAhead) {
+  const auto plain = load_on(Device::open(*find_backends()[0].backend, 0, {}));
+  const auto drawing = load_on(Device::open(drawing_backend(), 0, {}));
+  const std::vector<JobRequest> all = plain_requests(plain->tokenizer());
+  const auto expected = run_together(*make_cache(plain), all);
+  const int64_t before = num_steps_followed();
+  const auto said = run_together(*make_cache(drawing), all);
+  EXPECT_GT(num_steps_followed(), before + 10);
+  for (size_t i = 0; i < all.size(); ++i) {
+    EXPECT_EQ(said[i].tokens, expected[i].tokens) << "job " << i;
+    EXPECT_EQ(said[i].log_probs, expected[i].log_probs) << "job " << i;
+  }
+}
+
 }  // namespace
 }  // namespace quire::testing

@@ -1,8 +1,7 @@
-// The small operations, sampling, and whole blocks with and without replay.
+// The small operations, and sampling.
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/interface/composite.h"
 #include "tests/kernels/cuda/cuda_device.h"
 #include "tests/kernels/cuda/random_weights.h"
 
@@ -146,6 +145,57 @@ class SamplingTest : public OperationsTest {
   static uint64_t bits_of(double uniform) { return static_cast<uint64_t>(uniform * 0x1p64); }
 };
 
+// Two draws on their way, and a step that takes the tokens of the second before anybody has waited for it.
+TEST_F(SamplingTest, AStepTakesTheTokensThatWereDrawnInFrontOfIt) {
+  constexpr int32_t kVocabulary = 3000, kRows = 3;
+  std::vector<std::vector<float>> logits;
+  std::vector<std::vector<SampleOutcome>> outcomes(2, std::vector<SampleOutcome>(kRows));
+  for (size_t call = 0; call < 2; ++call) {
+    logits.push_back(random_floats(size_t{kRows} * kVocabulary, random_));
+    if (call == 1) std::fill(logits[1].begin(), logits[1].begin() + kVocabulary, -INFINITY);
+    std::vector<SampleRow> rows(kRows);
+    for (int32_t r = 0; r < kRows; ++r) rows[static_cast<size_t>(r)].logit_row = r;
+    rows[2].temperature = 1.0f;
+    rows[2].random_bits = bits_of(0.4);
+    SampleParams p;
+    p.logits = to_device(logits[call]);
+    p.stride = p.vocab_size = kVocabulary;
+    p.rows = rows.data();
+    p.num_rows = kRows;
+    p.outcomes = outcomes[call].data();
+    ASSERT_EQ(table_->sample(context_, &p), Status::ok) << failure();
+  }
+  const std::vector<int32_t> positions(kRows, 4), lengths(kRows, 5), sequences{0, 1, 2}, starts{0, 1, 2, 3},
+      pages(kRows, 1);
+  BatchView host;
+  host.num_tokens = kRows;
+  host.num_sequences = host.num_logit_rows = kRows;
+  host.max_query_tokens = host.page_table_stride = 1;
+  host.max_kv_tokens = 5;
+  host.positions = positions.data();
+  host.sequence_of_token = host.logit_rows = sequences.data();
+  host.sequence_starts = starts.data();
+  host.kv_lengths = lengths.data();
+  host.page_table = pages.data();
+  BatchView device;
+  ASSERT_EQ(table_->bind_batch(context_, &host, &device), Status::ok) << failure();
+  ASSERT_EQ(table_->wait_for_draws(context_, outcomes[1].data()), Status::ok) << failure();
+  ASSERT_EQ(table_->wait_for_draws(context_, outcomes[0].data()), Status::ok) << failure();
+  EXPECT_EQ(table_->synchronize(context_), Status::ok) << failure();
+  for (size_t r = 0; r < 2; ++r) {
+    const auto row = logits[0].begin() + static_cast<ptrdiff_t>(r) * kVocabulary;
+    EXPECT_EQ(outcomes[0][r].token, std::max_element(row, row + kVocabulary) - row);
+  }
+  EXPECT_EQ(outcomes[1][0].status, SampleStatus::nothing_allowed);
+  EXPECT_EQ(from_device(device.token_ids, kRows),
+            (std::vector<int32_t>{0, outcomes[1][1].token, outcomes[1][2].token}));
+  EXPECT_EQ(from_device(device.positions, kRows), positions);
+
+  EXPECT_EQ(table_->wait_for_draws(context_, outcomes[0].data()), Status::invalid_argument);
+  EXPECT_EQ(table_->bind_batch(context_, &host, &device), Status::invalid_argument)
+      << "the last draws are those of another step";
+}
+
 TEST_F(SamplingTest, GreedyTakesTheLargestAndTellsItsProbability) {
   auto logits = random_floats(5000, random_, 3.0f);
   logits[1234] = logits[4321] = 20.0f;
@@ -269,298 +319,6 @@ TEST_F(SamplingTest, EditsTakeEffectInTheirOrder) {
   EXPECT_EQ(draw(logits, row, {{3, 3.0f}, {4, 1.0f}, {4, 1.5f}}).token, 4);  // 4 / 2 + 1.5
   row.num_excluded = 2;
   EXPECT_EQ(draw(logits, row, {{3, 3.0f}, {4, 1.0f}, {4, 1.5f}, {4, 0.0f}, {5, 0.0f}}).token, 3);
-}
-
-// A model of one layer, and steps over it.
-class BlockTest : public OperationsTest {
- protected:
-  static constexpr int32_t kHidden = 256, kInner = 512, kVocabulary = 500, kHeads = 8, kKvHeads = 2,
-                           kDim = 64;
-
-  void make_model(bool permute, KvFormat format = KvFormat::f16, int32_t page_tokens = 32) {
-    const std::vector<int32_t> shared = random_order(kHidden, random_);
-    const auto ordered = [&](const std::vector<std::pair<int, int>>& layout, int32_t columns) {
-      auto w = std::make_unique<StoredWeight>();
-      make_exl2(*w, layout, columns, false, random_);
-      w->source.prescale = 0.02f;  // keeps activations within f16
-      if (permute) {
-        w->row_order = shared;
-        w->source.row_order = w->row_order.data();
-      }
-      stored_.push_back(std::move(w));
-      return stored_.back()->source;
-    };
-    const std::vector<std::pair<int, int>> layout{{5, 64}, {4, 128}, {3, 64}};
-    qkv_ = prepare({ordered(layout, kHeads * kDim), ordered({{4, 256}}, kKvHeads * kDim),
-                    ordered({{6, 64}, {4, 192}}, kKvHeads * kDim)});
-    auto output = std::make_unique<StoredWeight>();
-    make_exl2(*output, {{4, kHeads * kDim}}, kHidden, permute, random_);
-    output->source.prescale = 0.02f;
-    output_ = prepare({output->source});
-    stored_.push_back(std::move(output));
-    gate_up_ = prepare({ordered({{4, 128}, {3, 128}}, kInner), ordered({{5, 64}, {4, 192}}, kInner)});
-    auto down = std::make_unique<StoredWeight>();
-    make_exl2(*down, {{4, 256}, {3, 256}}, kHidden, permute, random_);
-    down->source.prescale = 0.02f;
-    down_ = prepare({down->source});
-    stored_.push_back(std::move(down));
-    auto head = std::make_unique<StoredWeight>();
-    make_exl2(*head, {{6, kHidden}}, kVocabulary, permute, random_);
-    head->source.prescale = 0.02f;
-    head_ = prepare({head->source});
-    stored_.push_back(std::move(head));
-    norm_ = to_device(random_floats(kHidden, random_));
-    const auto table = to_halves(random_floats(static_cast<size_t>(kVocabulary) * kHidden, random_));
-    ASSERT_EQ(table_->prepare_table(device_, DType::f16, table.data(), kVocabulary, kHidden, &embedding_),
-              Status::ok);
-    weights_.push_back(embedding_);
-    std::vector<float> frequencies;
-    for (int i = 0; i < kDim / 2; ++i)
-      frequencies.push_back(std::pow(10000.0f, -2.0f * static_cast<float>(i) / kDim));
-    frequencies_ = to_device(frequencies);
-    shape_ = {format, format, page_tokens, 80, kKvHeads, kDim};
-    kv_.keys = poisoned<uint8_t>(kv_data_bytes(shape_, format));
-    kv_.values = poisoned<uint8_t>(kv_data_bytes(shape_, format));
-    if (kv_scale_bytes(shape_, format) > 0) {
-      kv_.key_scales = poisoned<uint8_t>(kv_scale_bytes(shape_, format));
-      kv_.value_scales = poisoned<uint8_t>(kv_scale_bytes(shape_, format));
-    }
-    constexpr size_t kTokens = 160;
-    space_.hidden = poisoned<float>(kTokens * kHidden);
-    space_.normed = poisoned<uint16_t>(kTokens * kHidden);
-    space_.qkv = poisoned<uint16_t>(kTokens * (kHeads + 2 * kKvHeads) * kDim);
-    space_.attention = poisoned<uint16_t>(kTokens * kHeads * kDim);
-    space_.gate_up = poisoned<uint16_t>(kTokens * 2 * kInner);
-    space_.activated = poisoned<uint16_t>(kTokens * kInner);
-    space_.rope_cos = poisoned<float>(kTokens * kDim / 2);
-    space_.rope_sin = poisoned<float>(kTokens * kDim / 2);
-    space_.logits = poisoned<float>(64 * kVocabulary);
-  }
-
-  // A batch of `counts[s]` tokens that follow `past[s]`, with logits of every last token.
-  BatchView bind(const std::vector<int32_t>& past, const std::vector<int32_t>& counts) {
-    std::vector<int32_t> ids, positions, sequence_of, starts{0}, lengths, pages, rows;
-    BatchView host;
-    for (size_t s = 0; s < past.size(); ++s) {
-      for (int32_t i = 0; i < counts[s]; ++i) {
-        positions.push_back(past[s] + i);
-        ids.push_back(static_cast<int32_t>((static_cast<size_t>(past[s] + i) * 37 + s * 11) % kVocabulary));
-        sequence_of.push_back(static_cast<int32_t>(s));
-      }
-      starts.push_back(static_cast<int32_t>(ids.size()));
-      rows.push_back(static_cast<int32_t>(ids.size()) - 1);
-      lengths.push_back(past[s] + counts[s]);
-      for (int32_t p = 0; p < 5; ++p) pages.push_back(static_cast<int32_t>(s) * 5 + p);
-      host.max_query_tokens = std::max(host.max_query_tokens, counts[s]);
-      host.max_kv_tokens = std::max({host.max_kv_tokens, lengths.back(), kv_bound_});
-    }
-    host.num_tokens = static_cast<int32_t>(ids.size());
-    host.num_sequences = static_cast<int32_t>(past.size());
-    host.num_logit_rows = static_cast<int32_t>(rows.size());
-    host.page_table_stride = 5;
-    host.token_ids = ids.data();
-    host.positions = positions.data();
-    host.sequence_of_token = sequence_of.data();
-    host.sequence_starts = starts.data();
-    host.kv_lengths = lengths.data();
-    host.page_table = pages.data();
-    host.logit_rows = rows.data();
-    BatchView batch;
-    EXPECT_EQ(table_->bind_batch(context_, &host, &batch), Status::ok) << failure();
-    return batch;
-  }
-
-  // One step of it; the logits. Fused or of primitives.
-  std::vector<float> step(const std::vector<int32_t>& past, const std::vector<int32_t>& counts, bool fused,
-                          bool* replayed = nullptr) {
-    const BatchView batch = bind(past, counts);
-    StepAction action = StepAction::run;
-    EXPECT_EQ(table_->begin_step(context_, &batch, &action), Status::ok) << failure();
-    if (replayed != nullptr) *replayed = action == StepAction::replayed;
-    if (action == StepAction::run) {
-      issue(batch, fused);
-      EXPECT_EQ(table_->end_step(context_), Status::ok) << failure();
-    }
-    std::vector<float> logits(past.size() * kVocabulary);
-    EXPECT_EQ(table_->read_rows(context_, space_.logits, batch.num_logit_rows, kVocabulary, logits.data()),
-              Status::ok)
-        << failure();
-    EXPECT_EQ(table_->synchronize(context_), Status::ok) << failure();
-    return logits;
-  }
-
-  void embed(const BatchView& batch) {
-    EmbedParams embed;
-    embed.table = embedding_;
-    embed.token_ids = batch.token_ids;
-    embed.num_tokens = batch.num_tokens;
-    embed.hidden = space_.hidden;
-    EXPECT_EQ(table_->embed(context_, &embed), Status::ok) << failure();
-  }
-
-  void issue(const BatchView& batch, bool fused) {
-    embed(batch);
-    RopeAnglesParams angles;
-    angles.inv_freq = frequencies_;
-    angles.rotary_dim = kDim;
-    angles.positions = batch.positions;
-    angles.num_tokens = batch.num_tokens;
-    angles.cos = space_.rope_cos;
-    angles.sin = space_.rope_sin;
-    EXPECT_EQ(table_->rope_angles(context_, &angles), Status::ok) << failure();
-    NormParams norm;
-    norm.weight = norm_;
-    norm.columns = kHidden;
-    AttentionBlockParams a;
-    a.norm = norm;
-    a.qkv = qkv_;
-    a.output = output_;
-    a.heads = {kHeads, kKvHeads, kDim};
-    a.rotary_dim = kDim;
-    a.scale = 0.125f;
-    a.batch = batch;
-    a.kv_shape = shape_;
-    a.kv = kv_;
-    a.workspace = space_;
-    EXPECT_EQ(fused ? table_->attention_block(context_, &a) : composed_attention_block(context_, &a),
-              Status::ok)
-        << failure();
-    MlpBlockParams m;
-    m.norm = norm;
-    m.gate_up = gate_up_;
-    m.down = down_;
-    m.intermediate = kInner;
-    m.num_tokens = batch.num_tokens;
-    m.workspace = space_;
-    EXPECT_EQ(fused ? table_->mlp_block(context_, &m) : composed_mlp_block(context_, &m), Status::ok)
-        << failure();
-    HeadParams h;
-    h.norm = norm;
-    h.head = head_;
-    h.vocab_size = kVocabulary;
-    h.batch = batch;
-    h.workspace = space_;
-    EXPECT_EQ(fused ? table_->head(context_, &h) : composed_head(context_, &h), Status::ok) << failure();
-  }
-
-  std::vector<std::unique_ptr<StoredWeight>> stored_;
-  Weight *qkv_ = nullptr, *output_ = nullptr, *gate_up_ = nullptr, *down_ = nullptr, *head_ = nullptr,
-         *embedding_ = nullptr;
-  const float* norm_ = nullptr;
-  const float* frequencies_ = nullptr;
-  int32_t kv_bound_ = 0;  // that the batch names for the tokens of its sequences
-  KvShape shape_;
-  KvLayer kv_;
-  Workspace space_;
-};
-
-TEST_F(BlockTest, FusedBlocksEqualComposedOnes) {
-  for (const bool permute : {false, true}) {
-    for (const auto& [format, page_tokens] :
-         {std::pair{KvFormat::f16, 32}, {KvFormat::f16, 256}, {KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
-      SCOPED_TRACE(testing::Message() << "permute " << permute << ", format " << static_cast<int>(format)
-                                      << ", pages of " << page_tokens);
-      // A context belongs to one model: what it has recorded is that model's steps.
-      table_->release_context(context_);
-      make_context(small_limits());
-      make_model(permute, format, page_tokens);
-      for (const auto& [past, counts] :
-           {std::pair<std::vector<int32_t>, std::vector<int32_t>>{{0, 0}, {40, 3}}, {{40, 3}, {1, 1}}}) {
-        const auto composed = step(past, counts, false);
-        const auto fused = step(past, counts, true);
-        EXPECT_LT(relative_error(fused, composed), 3e-3);
-      }
-    }
-  }
-}
-
-TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
-  make_model(true);
-  step({0, 0, 0}, {30, 20, 10}, true);
-  bool replayed = false;
-  const auto first = step({30, 20, 10}, {1, 1, 1}, true, &replayed);
-  EXPECT_FALSE(replayed);
-  EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true), first);
-  for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(step({30, 20, 10}, {1, 1, 1}, true, &replayed), first);
-    EXPECT_TRUE(replayed);
-  }
-  // Other lengths and tokens through the same graph, against a step of its own that is not recorded.
-  const auto later = step({31, 21, 11}, {1, 1, 1}, true, &replayed);
-  EXPECT_TRUE(replayed);
-  const auto alone = step({31, 21}, {1, 1}, true);
-  EXPECT_EQ(std::memcmp(alone.data(), later.data(), alone.size() * sizeof(float)), 0);
-}
-
-TEST_F(BlockTest, AnOperationThatFailsWhileAStepIsRecordedHarmsNoLaterStep) {
-  make_model(true);
-  step({0, 0}, {30, 20}, true);
-  const auto expected = step({30, 20}, {1, 1}, true);
-  for (int i = 0; i < 2; ++i) {
-    const BatchView batch = bind({30, 20}, {1, 1});
-    StepAction action = StepAction::replayed;
-    ASSERT_EQ(table_->begin_step(context_, &batch, &action), Status::ok) << failure();
-    ASSERT_EQ(action, StepAction::run);  // the second of its kind: it is recorded
-    embed(batch);
-    LinearParams product;
-    product.weight = embedding_;
-    product.rows = batch.num_tokens;
-    EXPECT_EQ(table_->linear(context_, &product), Status::invalid_argument);
-    EXPECT_EQ(failure(), "a product with something that is no matrix");
-  }
-  bool replayed = true;
-  EXPECT_EQ(step({30, 20}, {1, 1}, true, &replayed), expected);
-  EXPECT_FALSE(replayed);
-  EXPECT_EQ(step({30, 20}, {1, 1}, true, &replayed), expected);
-  EXPECT_TRUE(replayed);
-}
-
-TEST_F(BlockTest, CompanyAndChunksDoNotShow) {
-  for (const auto& [format, page_tokens] :
-       {std::pair{KvFormat::f16, 32}, {KvFormat::f16, 256}, {KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
-    SCOPED_TRACE(testing::Message() << "format " << static_cast<int>(format) << ", pages of " << page_tokens);
-    table_->release_context(context_);
-    make_context(small_limits());
-    make_model(true, format, page_tokens);
-    const auto whole = step({0, 0, 0}, {40, 33, 50}, true);
-    const auto alone = step({0}, {40}, true);
-    EXPECT_EQ(std::memcmp(alone.data(), whole.data(), alone.size() * sizeof(float)), 0);
-    step({0}, {17}, true);
-    step({17}, {22}, true);
-    EXPECT_EQ(step({39}, {1}, true), alone);
-    // Past the first chunk of keys, so that blocks merge.
-    const auto late = step({0}, {140}, true);
-    step({0}, {128}, true);
-    std::vector<float> last;
-    for (int32_t position = 128; position < 140; ++position) last = step({position}, {1}, true);
-    EXPECT_EQ(last, late);
-  }
-}
-
-// Which kernel attends depends on how many chunks a step may have; what it appends and computes does not.
-TEST_F(BlockTest, ManyChunksAndFewAreTheSameBits) {
-  for (const auto& [format, page_tokens] :
-       {std::pair{KvFormat::f16, 256}, {KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
-    SCOPED_TRACE(testing::Message() << "format " << static_cast<int>(format));
-    table_->release_context(context_);
-    make_context(small_limits());
-    make_model(true, format, page_tokens);
-    std::vector<int32_t> past{127, 40, 300};
-    step({0, 0, 0}, {1, 1, 150}, true);
-    step({0, 0, 150}, {1, 1, 150}, true);
-    step({0, 0, 300}, {127, 25, 1}, true);
-    step({127, 25, 300}, {1, 15, 1}, true);
-    for (int i = 0; i < 3; ++i) {
-      kv_bound_ = 0;
-      const auto few = step(past, {1, 1, 1}, true);
-      kv_bound_ = 60000;
-      EXPECT_EQ(step(past, {1, 1, 1}, true), few);
-      kv_bound_ = 0;
-      EXPECT_EQ(step(past, {1, 1, 1}, true), few);
-      for (int32_t& p : past) ++p;
-    }
-    kv_bound_ = 0;
-  }
 }
 
 TEST_F(OperationsTest, OutOfMemoryIsToldAndHarmsNothing) {
