@@ -1,5 +1,6 @@
 // quire bench: prefill and decode speed over batch sizes, and memory.
 #include <algorithm>
+#include <optional>
 #include <sstream>
 #include <sys/resource.h>
 
@@ -42,7 +43,7 @@ struct Limits {
   int64_t step_bytes = 0;
   int64_t token_ops = 0;
   int64_t logit_ops = 0;
-  int64_t read_bytes_per_second = 0;  // 0: the device cannot be measured
+  int64_t read_bytes_per_second = 0;  // 0: the device cannot be measured, or there are several
   int64_t ops_per_second = 0;
 
   bool are_known() const { return read_bytes_per_second > 0; }
@@ -96,7 +97,7 @@ class PromptMaker {
   uint64_t state_ = 0;
 };
 
-// The device that a name of the options means; they are checked when the runtime is made.
+// The device that a name of the options means; they are checked when the model is loaded.
 int32_t find_device(quire_runtime* runtime, const std::string& name) {
   const int32_t num_devices = call(quire_runtime_num_devices, runtime);
   for (int32_t idx = 0; idx < num_devices; ++idx) {
@@ -104,6 +105,18 @@ int32_t find_device(quire_runtime* runtime, const std::string& name) {
     if (known == name || known == name + ":0") return idx;
   }
   return 0;  // "" is the CPU
+}
+
+// The one device of a list such as "cuda:0,cuda:0"; none where there are several.
+std::optional<int32_t> find_only_device(quire_runtime* runtime, const std::string& names) {
+  std::optional<int32_t> only;
+  std::istringstream list(names + ",");
+  for (std::string name; std::getline(list, name, ',');) {
+    const int32_t device_idx = find_device(runtime, name);
+    if (only.value_or(device_idx) != device_idx) return std::nullopt;
+    only = device_idx;
+  }
+  return only;
 }
 
 class Bench {
@@ -138,11 +151,12 @@ class Bench {
     limits.step_bytes = call(quire_model_step_bytes, model_.get());
     limits.token_ops = call(quire_model_token_ops, model_.get());
     limits.logit_ops = call(quire_model_logit_ops, model_.get());
-    const int32_t device_idx = find_device(runtime_.get(), options_.model.device);
+    const std::optional<int32_t> device_idx = find_only_device(runtime_.get(), options_.model.device);
+    if (!device_idx) return limits;
     try {
       limits.read_bytes_per_second =
-          call(quire_runtime_measure_read_rate, runtime_.get(), device_idx, limits.step_bytes);
-      limits.ops_per_second = call(quire_runtime_measure_op_rate, runtime_.get(), device_idx);
+          call(quire_runtime_measure_read_rate, runtime_.get(), *device_idx, limits.step_bytes);
+      limits.ops_per_second = call(quire_runtime_measure_op_rate, runtime_.get(), *device_idx);
     } catch (const LibraryError& error) {
       if (error.code() != QUIRE_ERROR_UNSUPPORTED) throw;
     }

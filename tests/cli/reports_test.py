@@ -134,6 +134,11 @@ class Bench(command.CommandTest):
                                    row["prefill_tokens_per_second"] * result["token_ops"] / result["ops_per_second"],
                                    places=6)
 
+    def test_a_device_that_is_named_twice_is_one(self):
+        result = self.json_of("bench", "--device", "cpu,cpu", "--split", "3,5", "--batch", "1", "--prompt-tokens", "8",
+                              "--new-tokens", "4")
+        self.assertGreater(result["read_bytes_per_second"], 0)
+
     def test_text_is_aligned(self):
         lines = self.succeed(*self.ARGS).stdout.splitlines()
         table = lines[lines.index("") + 1:]
