@@ -197,26 +197,6 @@ class BlockTest : public CudaTest {
   std::mt19937 random_{std::random_device{}()};
 };
 
-TEST_F(BlockTest, FusedBlocksEqualComposedOnes) {
-  for (const bool permute : {false, true}) {
-    for (const auto& [format, page_tokens] :
-         {std::pair{KvFormat::f16, 32}, {KvFormat::f16, 256}, {KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
-      SCOPED_TRACE(testing::Message() << "permute " << permute << ", format " << static_cast<int>(format)
-                                      << ", pages of " << page_tokens);
-      // A context belongs to one model: what it has recorded is that model's steps.
-      table_->release_context(context_);
-      make_context(small_limits());
-      make_model(permute, format, page_tokens);
-      for (const auto& [past, counts] :
-           {std::pair<std::vector<int32_t>, std::vector<int32_t>>{{0, 0}, {40, 3}}, {{40, 3}, {1, 1}}}) {
-        const auto composed = step(past, counts, false);
-        const auto fused = step(past, counts, true);
-        EXPECT_LT(relative_error(fused, composed), 3e-3);
-      }
-    }
-  }
-}
-
 TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
   make_model(true);
   step({0, 0, 0}, {30, 20, 10}, true);
@@ -258,53 +238,91 @@ TEST_F(BlockTest, AnOperationThatFailsWhileAStepIsRecordedHarmsNoLaterStep) {
   EXPECT_TRUE(replayed);
 }
 
-TEST_F(BlockTest, CompanyAndChunksDoNotShow) {
-  for (const auto& [format, page_tokens] :
-       {std::pair{KvFormat::f16, 32}, {KvFormat::f16, 256}, {KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
-    SCOPED_TRACE(testing::Message() << "format " << static_cast<int>(format) << ", pages of " << page_tokens);
+// One test for each format of the pages: a sanitizer ends each of them by itself.
+struct BlockPages {
+  const char* name;
+  KvFormat format;
+  int32_t page_tokens;
+};
+void PrintTo(const BlockPages& pages, std::ostream* out) {
+  *out << pages.name;
+}
+std::string name_of(const testing::TestParamInfo<BlockPages>& test) {
+  return test.param.name;
+}
+
+class BlockPagesTest : public BlockTest, public testing::WithParamInterface<BlockPages> {
+ protected:
+  void make_model_of_pages(bool permute) { make_model(permute, GetParam().format, GetParam().page_tokens); }
+};
+
+TEST_P(BlockPagesTest, FusedBlocksEqualComposedOnes) {
+  for (const bool permute : {false, true}) {
+    SCOPED_TRACE(testing::Message() << "permute " << permute);
+    // A context belongs to one model: what it has recorded is that model's steps.
     table_->release_context(context_);
     make_context(small_limits());
-    make_model(true, format, page_tokens);
-    const auto whole = step({0, 0, 0}, {40, 33, 50}, true);
-    const auto alone = step({0}, {40}, true);
-    EXPECT_EQ(std::memcmp(alone.data(), whole.data(), alone.size() * sizeof(float)), 0);
-    step({0}, {17}, true);
-    step({17}, {22}, true);
-    EXPECT_EQ(step({39}, {1}, true), alone);
-    // Past the first chunk of keys, so that blocks merge.
-    const auto late = step({0}, {140}, true);
-    step({0}, {128}, true);
-    std::vector<float> last;
-    for (int32_t position = 128; position < 140; ++position) last = step({position}, {1}, true);
-    EXPECT_EQ(last, late);
+    make_model_of_pages(permute);
+    for (const auto& [past, counts] :
+         {std::pair<std::vector<int32_t>, std::vector<int32_t>>{{0, 0}, {40, 3}}, {{40, 3}, {1, 1}}}) {
+      const auto composed = step(past, counts, false);
+      const auto fused = step(past, counts, true);
+      EXPECT_LT(relative_error(fused, composed), 3e-3);
+    }
   }
 }
 
+TEST_P(BlockPagesTest, CompanyAndChunksDoNotShow) {
+  make_model_of_pages(true);
+  const auto whole = step({0, 0, 0}, {40, 33, 50}, true);
+  const auto alone = step({0}, {40}, true);
+  EXPECT_EQ(std::memcmp(alone.data(), whole.data(), alone.size() * sizeof(float)), 0);
+  step({0}, {17}, true);
+  step({17}, {22}, true);
+  EXPECT_EQ(step({39}, {1}, true), alone);
+  // Past the first chunk of keys, so that chunks merge.
+  const auto late = step({0}, {140}, true);
+  step({0}, {128}, true);
+  std::vector<float> last;
+  for (int32_t position = 128; position < 140; ++position) last = step({position}, {1}, true);
+  EXPECT_EQ(last, late);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, BlockPagesTest,
+                         testing::Values(BlockPages{"f16_of_32", KvFormat::f16, 32},
+                                         BlockPages{"f16_of_256", KvFormat::f16, 256},
+                                         BlockPages{"q8_of_256", KvFormat::q8, 256},
+                                         BlockPages{"q4_of_128", KvFormat::q4, 128}),
+                         name_of);
+
+class BlockChunksTest : public BlockPagesTest {};
+
 // Which kernel attends depends on how many chunks a step may have; what it appends and computes does not.
-TEST_F(BlockTest, ManyChunksAndFewAreTheSameBits) {
-  for (const auto& [format, page_tokens] :
-       {std::pair{KvFormat::f16, 256}, {KvFormat::q8, 256}, {KvFormat::q4, 128}}) {
-    SCOPED_TRACE(testing::Message() << "format " << static_cast<int>(format));
-    table_->release_context(context_);
-    make_context(small_limits());
-    make_model(true, format, page_tokens);
-    std::vector<int32_t> past{127, 40, 300};
-    step({0, 0, 0}, {1, 1, 150}, true);
-    step({0, 0, 150}, {1, 1, 150}, true);
-    step({0, 0, 300}, {127, 25, 1}, true);
-    step({127, 25, 300}, {1, 15, 1}, true);
-    for (int i = 0; i < 3; ++i) {
-      kv_bound_ = 0;
-      const auto few = step(past, {1, 1, 1}, true);
-      kv_bound_ = 60000;
-      EXPECT_EQ(step(past, {1, 1, 1}, true), few);
-      kv_bound_ = 0;
-      EXPECT_EQ(step(past, {1, 1, 1}, true), few);
-      for (int32_t& p : past) ++p;
+TEST_P(BlockChunksTest, ManyAndFewAreTheSameBits) {
+  make_model_of_pages(true);
+  std::vector<int32_t> past{127, 40, 300};
+  step({0, 0, 0}, {1, 1, 150}, true);
+  step({0, 0, 150}, {1, 1, 150}, true);
+  step({0, 0, 300}, {127, 25, 1}, true);
+  step({127, 25, 300}, {1, 15, 1}, true);
+  for (int i = 0; i < 3; ++i) {
+    kv_bound_ = 0;
+    const auto few = step(past, {1, 1, 1}, true);
+    for (const int32_t bound : {1000, 60000}) {
+      kv_bound_ = bound;
+      EXPECT_EQ(step(past, {1, 1, 1}, true), few) << bound;
     }
     kv_bound_ = 0;
+    EXPECT_EQ(step(past, {1, 1, 1}, true), few);
+    for (int32_t& p : past) ++p;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Pages, BlockChunksTest,
+                         testing::Values(BlockPages{"f16_of_256", KvFormat::f16, 256},
+                                         BlockPages{"q8_of_256", KvFormat::q8, 256},
+                                         BlockPages{"q4_of_128", KvFormat::q4, 128}),
+                         name_of);
 
 }  // namespace
 }  // namespace quire::kernels

@@ -1,0 +1,109 @@
+// A token's attention has the same bits in any company and in steps of any size, whichever kernels they take.
+// One test for each format and window: a sanitizer ends each of them by itself.
+#include <tuple>
+
+#include "tests/kernels/cuda/attention_fixture.h"
+
+namespace quire::kernels {
+namespace {
+
+// Formats, and whether rows see a window alone, capped, with heads of 64 dimensions instead of 128.
+class AttentionBitsTest : public AttentionTest,
+                          public testing::WithParamInterface<std::tuple<PageFormats, bool>> {
+ protected:
+  static const PageFormats& pages() { return std::get<0>(GetParam()); }
+  static int32_t head_dim() { return std::get<1>(GetParam()) ? 64 : 128; }
+  static void narrow(AttentionCase& c, int32_t window) {
+    if (!std::get<1>(GetParam())) return;
+    c.window = window;
+    c.softcap = 20.0f;
+  }
+
+  // The last token of each sequence, in a step of all of them and in one of its own.
+  void compare_alone(const AttentionCase& c) {
+    const Cache cache = make_cache(c);
+    const size_t out_width = static_cast<size_t>(c.heads.num_heads * c.heads.head_dim);
+    std::vector<std::vector<float>> all;
+    std::vector<int32_t> before;
+    for (const int32_t length : c.lengths) {
+      all.push_back(random_rows(c, length));
+      before.push_back(length - 1);
+    }
+    fill_cache(c, cache, all, before);
+    const std::vector<uint16_t> together = step(c, cache, all, before, c.lengths);
+    for (size_t s = 0; s < all.size(); ++s) {
+      const std::vector<uint16_t> alone = step(c, only(cache, s), {all[s]}, {before[s]}, {c.lengths[s]});
+      EXPECT_EQ(std::memcmp(alone.data(), together.data() + s * out_width, out_width * 2), 0)
+          << "length " << c.lengths[s];
+    }
+  }
+};
+
+TEST_P(AttentionBitsTest, TheSameInACrowdAndAlone) {
+  AttentionCase c = long_crowd(pages(), head_dim());
+  narrow(c, 1100);
+  compare_alone(c);
+}
+
+TEST_P(AttentionBitsTest, TheSameInACrowdOfShortSequencesAndAlone) {
+  AttentionCase c = short_crowd(pages(), head_dim());
+  narrow(c, 300);
+  compare_alone(c);
+}
+
+TEST_P(AttentionBitsTest, TheSameInStepsOfAnySizeOverManyChunks) {
+  constexpr int32_t kBefore = 1016, kLength = 1028;
+  AttentionCase c = case_of(pages());
+  c.heads = {8, 2, head_dim()};
+  c.lengths = {kLength};
+  c.queries = {1};
+  narrow(c, 500);
+  const std::vector<std::vector<float>> all{random_rows(c, kLength)};
+  std::vector<std::vector<uint16_t>> results;
+  // A tile of a prefill; tokens of a draft; one by one.
+  for (const int32_t tokens : {12, 3, 1}) {
+    const Cache cache = make_cache(c);
+    fill_cache(c, cache, all, {kBefore});
+    results.emplace_back();
+    for (int32_t p = kBefore; p < kLength; p += tokens) {
+      const std::vector<uint16_t> rows = step(c, cache, all, {p}, {p + tokens});
+      results.back().insert(results.back().end(), rows.begin(), rows.end());
+    }
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST_P(AttentionBitsTest, TheSameInCompanyAndTokenByToken) {
+  AttentionCase c = case_of(pages());
+  c.heads = {8, 2, head_dim()};
+  c.lengths = {300, 150};
+  c.queries = c.lengths;
+  narrow(c, 70);
+  const size_t out_width = static_cast<size_t>(c.heads.num_heads * c.heads.head_dim);
+  std::vector<std::vector<float>> all;
+  for (const int32_t length : c.lengths) all.push_back(random_rows(c, length));
+  const Cache together = make_cache(c);
+  const std::vector<uint16_t> whole = step(c, together, all, {0, 0}, c.lengths);
+  // The second sequence by itself, token by token from the hundredth on.
+  AttentionCase one = c;
+  one.lengths = {150};
+  const Cache alone = make_cache(one);
+  std::vector<uint16_t> pieces = step(one, alone, {all[1]}, {0}, {100});
+  for (int32_t p = 100; p < 150; ++p) {
+    const std::vector<uint16_t> token = step(one, alone, {all[1]}, {p}, {p + 1});
+    pieces.insert(pieces.end(), token.begin(), token.end());
+  }
+  EXPECT_EQ(std::memcmp(pieces.data(), whole.data() + 300 * out_width, 150 * out_width * 2), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, AttentionBitsTest,
+                         testing::Combine(testing::Values(kF16Pages, kQ8Pages, kQ6Pages, kQ4Pages),
+                                          testing::Bool()),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) +
+                                  (std::get<1>(test.param) ? "_64_in_a_window" : "_128");
+                         });
+
+}  // namespace
+}  // namespace quire::kernels
