@@ -12,7 +12,6 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kPageTokens = 256;  // what limits count pages in
-constexpr size_t kPartialBytes = size_t{32} << 20;
 constexpr size_t kAttentionPartialBytes = size_t{256} << 20;
 constexpr int32_t kCounters = 1 << 15;
 // Of logits on their way to the host. What is drawn here does not travel, and a job that scores can wait.
@@ -81,7 +80,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
       3 * tokens + 2 * sequences + 1 + rows + sequences * static_cast<size_t>(l.max_pages_per_sequence) + 64;
   build.take(c.batch, c.batch_ints, "taking memory for batches");
   for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "taking pinned memory for batches");
-  c.partial_floats = kPartialBytes / sizeof(float);
+  c.partial_floats = kPartialFloats;
   build.take(c.partials, c.partial_floats, "taking memory for partial sums");
   c.num_counters = kCounters;
   build.take(c.counters, static_cast<size_t>(kCounters) * 2, "taking memory for counters");

@@ -12,7 +12,8 @@ cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool depend
   const GemmShape& s = a.shape;
   const int tokens = s.tiles * 8;
   const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens), static_cast<unsigned>(s.blocks));
-  const auto kernel = s.tiles == 4   ? gemm_wide_kernel<kKind, 4>
+  const auto kernel = s.tiles == 8   ? gemm_wide_kernel<kKind, 8>
+                      : s.tiles == 4 ? gemm_wide_kernel<kKind, 4>
                       : s.tiles == 2 ? gemm_wide_kernel<kKind, 2>
                       : a.rows == 1  ? gemm_narrow_kernel<kKind, true>
                                      : gemm_narrow_kernel<kKind, false>;
@@ -23,8 +24,9 @@ cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool depend
 
 template <TileKind kKind>
 cudaError_t setup_gemm(int shared_limit) {
-  for (const auto kernel : {gemm_wide_kernel<kKind, 4>, gemm_wide_kernel<kKind, 2>,
-                            gemm_narrow_kernel<kKind, true>, gemm_narrow_kernel<kKind, false>}) {
+  for (const auto kernel :
+       {gemm_wide_kernel<kKind, 8>, gemm_wide_kernel<kKind, 4>, gemm_wide_kernel<kKind, 2>,
+        gemm_narrow_kernel<kKind, true>, gemm_narrow_kernel<kKind, false>}) {
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit);
     if (error != cudaSuccess) return error;

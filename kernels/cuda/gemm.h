@@ -1,4 +1,4 @@
-// y = x W for up to 32 tokens at a time: the arguments that host and kernels share.
+// y = x W for up to 64 tokens at a time: the arguments that host and kernels share.
 #pragma once
 
 #include <cuda_fp16.h>

@@ -104,7 +104,7 @@ struct HalfTile {
 template <int kTiles>
 __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __half2* w, uint32_t pieces,
                                                   bool add) {
-  static_assert(kTiles == 2 || kTiles == 4);
+  static_assert(kTiles == 2 || kTiles == 4 || kTiles == 8);
   // From the pieces of 8 rows to those of the next, and of 8 tokens to those of the next, in 16 bytes.
   const uint64_t descriptor = (pieces + ((kPieceStride<kTiles> >> 4) << 16)) | uint64_t{128 >> 4} << 32;
   if constexpr (kTiles == 2) {
@@ -116,7 +116,7 @@ __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __h
           "+f"(d[1][2]), "+f"(d[1][3])
         : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
           "r"(static_cast<int>(add)));
-  } else {
+  } else if constexpr (kTiles == 4) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.s32 add, %21, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,"
@@ -124,6 +124,20 @@ __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __h
         : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
           "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
           "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
+        : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
+          "r"(static_cast<int>(add)));
+  } else {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, %37, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,"
+        "%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,"
+        "%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, add, 1, 1, 0;\n}\n"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
+          "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+          "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+          "+f"(d[7][2]), "+f"(d[7][3])
         : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
           "r"(static_cast<int>(add)));
   }

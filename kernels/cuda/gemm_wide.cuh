@@ -1,4 +1,4 @@
-// Tiles of 16 and 32 tokens. See GemmShape.
+// Tiles of 16, 32 and 64 tokens. See GemmShape.
 //
 // Two warps share a strip, one for each half of its columns, two strips a warpgroup; all go along K together,
 // behind warps that fill stages ahead of them. Where a matrix has too few columns to fill the card its chains
@@ -6,8 +6,9 @@
 // order.
 //
 // Bytes: the weights once per tile of tokens, activations once per group of strips from L2. Per 1,024 weights
-// of 4 bits and 32 tokens: 4 products of a warpgroup's share (or 16 of a warp), 36 instructions to make the
-// weights, 2 loads.
+// of 4 bits: 4 products of a warpgroup's share (or 16 of a warp for 32 tokens), 36 instructions to make the
+// weights, 2 loads. A tile of 64 tokens makes them once for twice the products; a lane's sums of them are 96
+// registers, so that a block has half the warps.
 #pragma once
 
 #include "kernels/cuda/gemm_output.cuh"
@@ -370,7 +371,8 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
 
 // kTiles: tiles of 8 tokens.
 template <TileKind kKind, int kTiles>
-__global__ void __launch_bounds__(kWideThreads, 1) gemm_wide_kernel(const __grid_constant__ GemmArguments a) {
+__global__ void __launch_bounds__(wide_threads(wide_strips(kTiles)), 1)
+    gemm_wide_kernel(const __grid_constant__ GemmArguments a) {
   extern __shared__ __align__(128) uint8_t shared[];
   release_successor();
   const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = kept(threadIdx.x & 31);

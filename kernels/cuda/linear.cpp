@@ -1,4 +1,4 @@
-// Which kernel multiplies: the streaming kernel for tiles of up to 32 tokens, or slabs of expanded weights
+// Which kernel multiplies: the streaming kernel for tiles of up to 64 tokens, or slabs of expanded weights
 // and cuBLASLt for many, where results may depend on the number of tokens.
 #include <algorithm>
 
@@ -54,10 +54,9 @@ cudaError_t launch_streaming(const GemmArguments& arguments, Launch l) {
 // Tokens that one launch may take: where splits meet in memory, as many as there is memory for.
 int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t rows) {
   if (s.splits == 1) return rows;
-  const auto strips = static_cast<size_t>(m.num_strips), tokens = static_cast<size_t>(s.tiles) * 8;
-  const size_t per_tile = strips * static_cast<size_t>(s.splits * kStripColumns) * tokens;
-  const size_t tiles =
-      std::min(c.partial_floats / per_tile, static_cast<size_t>(c.num_counters) / (2 * strips));
+  const auto tokens = static_cast<size_t>(s.tiles) * 8;
+  const size_t tiles = std::min(c.partial_floats / partial_floats(m, s.tiles),
+                                static_cast<size_t>(c.num_counters / (2 * m.num_strips)));
   return static_cast<int32_t>(std::min(tiles * tokens, static_cast<size_t>(rows)));
 }
 
@@ -66,10 +65,7 @@ Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, i
   const bool with_norm = input.norm != nullptr;
   GemmShape shape = gemm_shape(*c.device, m, rows);
   int32_t most = most_rows(c, m, shape, rows);
-  if (most == 0) {
-    shape = narrow_shape(*c.device, m, rows);
-    most = rows;
-  } else if (most < rows) {
+  if (most < rows) {
     shape = gemm_shape(*c.device, m, most);  // dealt out for what one launch takes
     most = most_rows(c, m, shape, most);
   }

@@ -1,6 +1,7 @@
 // How the work of a product is dealt out to the thread blocks of a card. Knows no CUDA.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/cuda/plan/matrix.h"
@@ -17,11 +18,11 @@ struct CardLimits {
 // How a matrix is dealt out to blocks.
 //
 // narrow, up to 8 tokens: a block of 16 warps takes a strip, or a gate and its up one after the other, and
-// each of its warps one chain of K, so that nothing leaves the block. wide, tiles of 16 or 32 tokens: two
+// each of its warps one chain of K, so that nothing leaves the block. wide, tiles of 16, 32 or 64 tokens: two
 // warps of a block take a strip, one for each half of its columns; four more warps bring weights and
 // activations.
 struct GemmShape {
-  int32_t tiles = 1;       // of 8 tokens: 1 is narrow, 2 and 4 are wide
+  int32_t tiles = 1;       // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide
   int32_t chains = 0;      // of each half of K, of a block's task (wide)
   int32_t splits = 1;      // of the chains of a half over blocks: 1 or kMostSplits (wide)
   int32_t split_bits = 0;  // splits is 2 to the power of that
@@ -43,19 +44,28 @@ struct GemmShape {
 
 constexpr int kNarrowWarps = kNumChains;
 constexpr int kNarrowThreads = 32 * kNarrowWarps;
-constexpr int kWideStrips = 8;       // of a block, at most
+constexpr int kMostWideTiles = 8;
+// Strips of a block, at most: sums of 64 tokens take the registers of twice as many threads.
+constexpr int wide_strips(int tiles) {
+  return tiles == kMostWideTiles ? 4 : 8;
+}
 constexpr int kWarpgroupStrips = 2;  // which the warps of a warpgroup take
 constexpr int kFillWarps = 3;        // that bring activations; one more brings weights
 // Threads of a block.
 constexpr int wide_threads(int strips) {
   return 32 * (2 * strips + 1 + kFillWarps);
 }
-constexpr int kWideThreads = wide_threads(kWideStrips);
 constexpr int kMostSlots = 2;
 constexpr int kMostStages = 8;
 constexpr int kMostSplitBits = 3;
 constexpr int kMostSplits = 1 << kMostSplitBits;
 static_assert(2 * kMostSplits == kNumChains);
+
+// Where splits meet: the floats that there are, and what a tile of 8 * `tiles` tokens takes.
+constexpr size_t kPartialFloats = size_t{8} << 20;
+constexpr size_t partial_floats(const Matrix& m, int32_t tiles) {
+  return static_cast<size_t>(m.num_strips) * static_cast<size_t>(tiles * 8 * kMostSplits * kStripColumns);
+}
 
 // Bytes of activations in a stage, for 8 tokens times `tiles`: from one piece of 2 * 8 rows to the next, and
 // of a step (gemm_half.cuh).
@@ -76,7 +86,7 @@ static_assert(16 * kMostStages <= kFreeAt);
 
 // The shape for so many rows. Results do not depend on it.
 GemmShape gemm_shape(const CardLimits& card, const Matrix& matrix, int32_t rows);
-// One that needs no memory for partial sums.
+// Of the narrow kernel; shared_bytes is 0 where the card has no room for it.
 GemmShape narrow_shape(const CardLimits& card, const Matrix& matrix, int32_t rows);
 
 }  // namespace quire::kernels

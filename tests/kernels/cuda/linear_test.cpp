@@ -265,6 +265,45 @@ TEST_F(LinearTest, MatricesOfManyColumnsMatch) {
   check_product({&w}, {1, 9, 33, 100});
 }
 
+// Enough columns and, below, rows that cards of up to 148 multiprocessors take tiles of 64 tokens: see
+// GemmShapeTest.
+TEST_F(LinearTest, TilesOf64TokensMatchForAllWidths) {
+  StoredWeight w;
+  make_exl2(w, {{6, 32}, {5, 64}, {4, 128}}, 18432, true, random_);
+  check_product({&w}, {8, 33, 64, 100});
+  for (const int bits : {2, 3, 8}) {
+    SCOPED_TRACE(bits);
+    StoredWeight one;
+    make_exl2(one, {{bits, 128}, {bits, 96}}, 18432, false, random_);
+    check_product({&one}, {17, 40});
+  }
+}
+
+TEST_F(LinearTest, TilesOf64TokensMatchForAGateAndAnUp) {
+  StoredWeight gate, up;
+  make_exl2(gate, {{5, 128}, {3, 96}}, 9216, false, random_);
+  make_exl2(up, {{4, 96}, {2, 128}}, 9216, false, random_);
+  check_product({&gate, &up}, {9, 33, 57});
+}
+
+TEST_F(LinearTest, TilesOf64TokensMatchForOtherFormats) {
+  StoredWeight gptq, floats, fine, dense;
+  make_gptq(gptq, 256, 18432, 128, false, random_);
+  check_product({&gptq}, {16, 33, 64});
+  make_fp8(floats, 224, 18432, 128, 128, random_);
+  check_product({&floats}, {16, 35, 64});
+  make_fp8(fine, 224, 18432, 1, 32, random_);
+  check_product({&fine}, {16, 64});
+  make_dense(dense, DType::f16, 200, 18432, random_);
+  check_product({&dense}, {16, 61});
+}
+
+TEST_F(LinearTest, TilesOf64TokensOfDeepMatricesMeetAndMatch) {
+  StoredWeight w;
+  make_exl2(w, {{5, 128}, {4, 8192}, {3, 3968}}, 2048, true, random_);
+  check_product({&w}, {17, 40});
+}
+
 TEST_F(LinearTest, GroupsOfAllSizesAndPlacesMatch) {
   StoredWeight w;
   make_exl2(

@@ -23,7 +23,7 @@ constexpr Card kCards[] = {{"8.0", {108, 163 << 10, 164 << 10}},
                            {"10.0", {148, 227 << 10, 228 << 10}},
                            {"12.0", {170, 99 << 10, 100 << 10}},
                            {"a seventh of a 9.0", {16, 227 << 10, 228 << 10}}};
-constexpr int32_t kRows[] = {1, 2, 8, 9, 16, 17, 32, 33, 64, 96, 1000, 2048};
+constexpr int32_t kRows[] = {1, 2, 8, 9, 16, 17, 32, 33, 40, 64, 65, 96, 128, 1000, 2048};
 
 struct Form {
   TileKind kind;
@@ -78,7 +78,8 @@ std::vector<Case> cases() {
                         {1, {1}, false},
                         {130, {33}, false},
                         {100, {70, 3, 40}, false},
-                        {53248, {16384}, false}};
+                        {53248, {16384}, false},
+                        {4096, {20000}, false}};
   std::vector<Case> all;
   for (const Form& form : kForms) {
     for (const Size& size : sizes) {
@@ -122,14 +123,15 @@ void expect_sound_narrow(const GemmShape& s, const Matrix& m, int32_t rows, cons
 
 void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& card) {
   expect_groups_cover(s, m);
-  EXPECT_TRUE(s.tiles == 2 || s.tiles == 4);
+  EXPECT_TRUE(s.tiles == 2 || s.tiles == 4 || s.tiles == 8);
   EXPECT_EQ(s.strips % kWarpgroupStrips, 0) << "a warpgroup without some of its warps never multiplies";
-  EXPECT_LE(s.strips, kWideStrips);
+  EXPECT_LE(s.strips, wide_strips(s.tiles)) << "more threads than there are registers for";
   EXPECT_EQ(s.splits, 1 << s.split_bits);
   EXPECT_TRUE(s.splits == 1 || s.splits == kMostSplits);
   EXPECT_EQ(2 * s.splits * s.chains, kNumChains);
   EXPECT_EQ(s.tasks, s.groups * s.splits);
   EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "a gate waits for its up in its block";
+  EXPECT_TRUE(s.splits == 1 || partial_floats(m, s.tiles) <= kPartialFloats) << "not even for one tile";
   // Two rounds ahead of those who read, a warp would take one phase of a barrier for another.
   EXPECT_GE(s.stages, kFillWarps);
   EXPECT_LE(s.stages, kMostStages);
@@ -170,6 +172,51 @@ TEST(GemmShapeTest, ManyTokensTakeWideTilesOnEveryCard) {
       EXPECT_EQ(gemm_shape(card.limits, matrix, 17).tiles, 4);
       EXPECT_EQ(gemm_shape(card.limits, matrix, 16).tiles, 2);
     }
+  }
+}
+
+// The tile that costs least: of 64 tokens where there is much work for each multiprocessor, of 32 where half
+// of it would stay empty or wait for sums of other blocks.
+TEST(GemmShapeTest, MoreThan32TokensTakeTheCheaperTile) {
+  const CardLimits card = kCards[3].limits;
+  const Form form = {TileKind::exl2, 4, 1};
+  const Matrix qkv = matrix_of(form, 4096, {4096, 1024, 1024}, false);
+  const Matrix gate_up = matrix_of(form, 4096, {14336, 14336}, true);
+  const Matrix down = matrix_of(form, 14336, {4096}, false);
+  for (const int32_t rows : {33, 64, 2048}) {
+    SCOPED_TRACE(std::to_string(rows) + " tokens");
+    EXPECT_EQ(gemm_shape(card, gate_up, rows).tiles, 8);
+    EXPECT_EQ(gemm_shape(card, down, rows).tiles, 8);
+    EXPECT_EQ(gemm_shape(card, qkv, rows).tiles, rows == 2048 ? 8 : 4);
+  }
+  EXPECT_EQ(gemm_shape(card, gate_up, 32).tiles, 4);
+  EXPECT_EQ(gemm_shape(card, gate_up, 65).tiles, 4) << "the second tile of 64 would have one token";
+}
+
+// Those whose results the tests of the kernels look at.
+TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeTilesOf64) {
+  for (const Card& card : {kCards[3], kCards[4]}) {
+    SCOPED_TRACE(card.name);
+    for (const Form& form : kForms) {
+      for (const int32_t rows : {33, 64, 100}) {
+        SCOPED_TRACE(std::to_string(rows) + " tokens, " + std::to_string(form.bits) + " bits");
+        EXPECT_EQ(gemm_shape(card.limits, matrix_of(form, 224, {18432}, false), rows).tiles, 8);
+        EXPECT_EQ(gemm_shape(card.limits, matrix_of(form, 224, {9216, 9216}, true), rows).tiles, 8);
+      }
+    }
+    const GemmShape deep = gemm_shape(card.limits, matrix_of(kForms[1], 12288, {2048}, false), 40);
+    EXPECT_EQ(deep.tiles, 8);
+    EXPECT_EQ(deep.splits, kMostSplits);
+  }
+}
+
+// Where shared memory has no room for four strips by 64 tokens and enough stages, six by 32 are better.
+TEST(GemmShapeTest, SmallCardsKeepTilesOf32) {
+  for (const Card& card : {kCards[1], kCards[2], kCards[5]}) {
+    SCOPED_TRACE(card.name);
+    const Matrix gate_up = matrix_of({TileKind::exl2, 4, 1}, 4096, {14336, 14336}, true);
+    EXPECT_EQ(gemm_shape(card.limits, gate_up, 64).tiles, 4);
+    EXPECT_EQ(gemm_shape(card.limits, gate_up, 2048).tiles, 4);
   }
 }
 
