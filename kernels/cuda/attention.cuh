@@ -330,13 +330,25 @@ struct QueryRows {
 };
 
 // Queries first_row .. first_row + kRows - 1 as f16 [kRows][HD] in `tile`, as keys of that format want them;
-// `scratch` holds kRows * HD floats where keys are quantized.
-template <int HD, int kThreads, int kRows>
+// `scratch` holds kRows * HD floats where keys are quantized. kOffset: of a row's 16-byte piece in `tile`.
+template <int HD, int kThreads, int kRows, uint32_t (*kOffset)(int, int) = tile_offset<HD>>
 __device__ __forceinline__ void load_queries(const QueryRows& q, int first_row, KvFormat keys, uint8_t* tile,
                                              float* scratch) {
   const bool turn = is_quantized(keys);
+  if (!turn && q.head_dim % 8 == 0) {
+    constexpr int kPieces = HD / 8;
+#pragma unroll(kRows* kPieces / kThreads >= 8 ? 8 : 1)
+    for (int i = threadIdx.x; i < kRows * kPieces; i += kThreads) {
+      const int row = i / kPieces, piece = i % kPieces;
+      const bool live = first_row + row < q.num_rows && piece * 8 < q.head_dim;
+      uint4 v = make_uint4(0, 0, 0, 0);
+      if (live) v = *reinterpret_cast<const uint4*>(q.query(first_row + row) + piece * 8);
+      *reinterpret_cast<uint4*>(tile + kOffset(row, piece)) = v;
+    }
+    return;
+  }
   auto store = [&](int row, int d, float v) {
-    *reinterpret_cast<__half*>(tile + tile_offset<HD>(row, d / 8) + (d % 8) * 2) = __float2half_rn(v);
+    *reinterpret_cast<__half*>(tile + kOffset(row, d / 8) + (d % 8) * 2) = __float2half_rn(v);
   };
   // A warp takes a row: what a row is costs divisions.
   for (int row = threadIdx.x / 32; row < kRows; row += kThreads / 32) {
@@ -391,6 +403,10 @@ struct ScoreRule {
   __device__ __forceinline__ void take(float& s) const { s = __fmul_rn(s, __fmul_rn(scale, kLog2E)); }
   __device__ __forceinline__ void cap(float& s) const {
     s = __fmul_rn(capped(__fmul_rn(s, scale), softcap), kLog2E);
+  }
+  // Whether a row at `position`, and all behind it, sees every key of a chunk.
+  __device__ __forceinline__ bool shows_all(int chunk, int position) const {
+    return window <= 0 && (chunk + 1) * kChunkTokens - 1 <= position;
   }
   // First chunk that a row at `position` sees anything of.
   __device__ __forceinline__ int first_chunk(int position) const {

@@ -39,10 +39,16 @@ cudaError_t launch_attention_single(const AttentionParams& params, const AppendK
 // `all`: also the sequences that fit a tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
                                      Launch launch);
+// The same for usual head sizes and at least half a block of rows, where the device has_warpgroup_attention.
+bool warpgroup_fits(const AttentionParams& params);
+cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int32_t* place, bool all,
+                                       Launch launch);
 
 // Once per device, with the device current: raise the shared-memory limits.
 cudaError_t setup_attention_decode();
 cudaError_t setup_attention_single(int shared_limit);
 cudaError_t setup_attention_prefill();
+// Tells whether the library has that kernel for this card.
+cudaError_t setup_attention_warpgroup(bool* available);
 
 }  // namespace quire::kernels

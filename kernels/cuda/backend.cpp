@@ -167,6 +167,9 @@ cudaError_t setup_kernels(Device& device) {
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
   for (const auto step : {setup_attention_decode, setup_attention_prefill})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
+  if (const cudaError_t error = setup_attention_warpgroup(&device.has_warpgroup_attention);
+      error != cudaSuccess)
+    return error;
   // Dependent launch and bulk copies take the card and kernels that were compiled for them.
   int version = 0;
   const cudaError_t error = gemm_code_version(&version);

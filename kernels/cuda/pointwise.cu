@@ -96,14 +96,39 @@ __global__ void scale_logits_kernel(float* logits, int64_t count, float scale, f
   logits[i] = v;
 }
 
-__global__ void gather_kernel(const __half* source, int source_stride, const int32_t* order, int columns,
-                              __half* target, int target_stride) {
+// A block takes a row, through shared memory where it fits there: single numbers from anywhere cost a sector
+// each.
+constexpr int kGatherThreads = 512;
+constexpr int kMostStaged = 24 << 10;  // columns
+
+__global__ void __launch_bounds__(kGatherThreads)
+    gather_kernel(const __half* source, int source_stride, const int32_t* order, int columns, __half* target,
+                  int target_stride) {
+  extern __shared__ __align__(16) __half staged_row[];
   release_successor();
   wait_for_predecessor();
-  const size_t row = blockIdx.y;
-  for (int k = blockIdx.x * blockDim.x + threadIdx.x; k < target_stride; k += gridDim.x * blockDim.x) {
-    const int from = k < columns && order != nullptr ? order[k] : k;
-    target[row * target_stride + k] = k < columns ? source[row * source_stride + from] : __float2half(0.0f);
+  const __half* row = source + static_cast<size_t>(blockIdx.x) * source_stride;
+  if (columns <= kMostStaged) {
+    if (columns % 8 == 0 && source_stride % 8 == 0) {
+      for (int c = threadIdx.x * 8; c < columns; c += kGatherThreads * 8)
+        *reinterpret_cast<uint4*>(staged_row + c) = *reinterpret_cast<const uint4*>(row + c);
+    } else {
+      for (int c = threadIdx.x; c < columns; c += kGatherThreads) staged_row[c] = row[c];
+    }
+    __syncthreads();
+    row = staged_row;
+  }
+  __half* to = target + static_cast<size_t>(blockIdx.x) * target_stride;
+  for (int k = threadIdx.x * 8; k < target_stride; k += kGatherThreads * 8) {
+    __half2 pairs[4];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int from = k + i < columns && order != nullptr ? order[k + i] : k + i;
+      const __half v = k + i < columns ? row[from] : __float2half(0.0f);
+      (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
+    }
+    *reinterpret_cast<uint4*>(to + k) =
+        make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3]));
   }
 }
 
@@ -166,8 +191,9 @@ cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float
 
 cudaError_t launch_gather(const __half* source, int source_stride, const int32_t* order, int rows,
                           int columns, __half* target, int target_stride, Launch l) {
-  return launch_kernel(gather_kernel, row_grid(target_stride, rows), dim3(kThreads), 0, l.stream, l.dependent,
-                       source, source_stride, order, columns, target, target_stride);
+  const size_t staged = columns <= kMostStaged ? static_cast<size_t>(columns) * sizeof(__half) : 0;
+  return launch_kernel(gather_kernel, dim3(static_cast<unsigned>(rows)), dim3(kGatherThreads), staged,
+                       l.stream, l.dependent, source, source_stride, order, columns, target, target_stride);
 }
 
 cudaError_t launch_finish_rows(const float* source, int source_stride, const float* bias, int rows,

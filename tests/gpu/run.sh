@@ -19,26 +19,30 @@ sanitize_one() {
     >"$out/$1/$2.log" 2>&1 || echo "shard $2: $?" >>"$out/$1/failed"
 }
 
-# sanitize_all TOOL: each test in a process of its own, as many as there are cores share the card; one line for all,
-# and what was found.
-sanitize_all() {
-  local num_tests num_passed
-  mkdir -p "$out/$1"
-  rm -f "$out/$1"/*
-  num_tests=$("$build/bin/kernels_cuda_test" --gtest_list_tests --gtest_filter="$sanitize_filter" | grep -c "^ ")
-  shards=$num_tests
-  seq 0 $((shards - 1)) | xargs -P "$(nproc)" -I{} bash -c "sanitize_one $1 {}"
+# report_one TOOL: one line, and what was found.
+report_one() {
+  local num_passed
   num_passed=$(cat "$out/$1"/*.log | grep -c "^\[       OK")
   cat "$out/$1"/*.log >"$out/$1.log"
-  if [ ! -e "$out/$1/failed" ] && [ "$num_passed" = "$num_tests" ]; then
+  if [ ! -e "$out/$1/failed" ] && [ "$num_passed" = "$shards" ]; then
     echo "$1: clean, $num_passed tests"
     return 0
   fi
-  echo "$1: NOT clean, $num_passed of $num_tests tests passed"
+  echo "$1: NOT clean, $num_passed of $shards tests passed"
   cat "$out/$1/failed" 2>/dev/null
   echo "did not end well: $(grep -L '^\[       OK' "$out/$1"/*.log | xargs -r grep -hoP '^\[ RUN      \] \K\S+' | tr '\n' ' ')"
   grep -hE "^=+ (Error|Warning|Invalid|Uninitialized)|^\[  FAILED" "$out/$1.log" | sort | uniq -c | sort -rn | head -n 20
   return 1
+}
+
+# sanitize_all TOOL ...: each test under each tool in a process of its own, as many as there are cores share the card.
+sanitize_all() {
+  local tool result=0
+  for tool in "$@"; do rm -rf "$out/$tool" && mkdir -p "$out/$tool"; done
+  shards=$("$build/bin/kernels_cuda_test" --gtest_list_tests --gtest_filter="$sanitize_filter" | grep -c "^ ")
+  for tool in "$@"; do seq -f "$tool %g" 0 $((shards - 1)); done | xargs -P "$(nproc)" -L 1 bash -c 'sanitize_one $0 $1'
+  for tool in "$@"; do report_one "$tool" || result=1; done
+  return $result
 }
 shards=1 sanitize_seconds=${SANITIZE_SECONDS:-100} sanitize_filter=${SANITIZE_FILTER:-'*-*OutOfMemory*'}
 export -f sanitize_one
@@ -57,7 +61,7 @@ for stage in $stages; do
       tail -n 60 "$out/test.log"
       ;;
     sanitize)
-      for tool in ${TOOLS:-memcheck racecheck initcheck}; do sanitize_all $tool || failed=1; done
+      sanitize_all ${TOOLS:-racecheck memcheck initcheck} || failed=1  # the slowest first
       ;;
     bench | quick)
       quick=; [ $stage = quick ] && quick=quick

@@ -286,6 +286,10 @@ TEST_P(BlockPagesTest, CompanyAndChunksDoNotShow) {
   std::vector<float> last;
   for (int32_t position = 128; position < 140; ++position) last = step({position}, {1}, true);
   EXPECT_EQ(last, late);
+  // So many at once that attention leaves their order to a gather.
+  const auto many = step({0}, {300}, true);
+  step({0}, {250}, true);
+  EXPECT_EQ(step({250}, {50}, true), many);
 }
 
 INSTANTIATE_TEST_SUITE_P(Pages, BlockPagesTest,
