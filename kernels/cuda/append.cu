@@ -22,7 +22,7 @@ __device__ __forceinline__ size_t page_row(const AppendKvParams& p, int token, i
 }
 
 __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_constant__ AppendKvParams p) {
-  __shared__ float rows[kWarps][kMaxHeadDim];
+  __shared__ __align__(8) float rows[kWarps][kMaxHeadDim];
   release_successor();
   wait_for_predecessor();
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
@@ -41,11 +41,13 @@ __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_consta
     auto* to = static_cast<__half*>(p.qkv) + (static_cast<size_t>(token) * heads + head) * dim;
     for (int d = lane; d < dim; d += 32) to[d] = __float2half_rn(row[d]);
   } else if (is_key) {
-    store_row(row, dim, p.kv_shape.key_format, p.kv.keys, p.kv.key_scales,
-              page_row(p, token, head - p.heads.num_heads), lane);
+    store_row(row, dim, p.kv_shape.key_format, lane,
+              PageRow(p.kv.keys, p.kv.key_scales, p.kv_shape.key_format, dim,
+                      page_row(p, token, head - p.heads.num_heads)));
   } else {
-    store_row(row, dim, p.kv_shape.value_format, p.kv.values, p.kv.value_scales,
-              page_row(p, token, head - p.heads.num_heads - p.heads.num_kv_heads), lane);
+    store_row(row, dim, p.kv_shape.value_format, lane,
+              PageRow(p.kv.values, p.kv.value_scales, p.kv_shape.value_format, dim,
+                      page_row(p, token, head - p.heads.num_heads - p.heads.num_kv_heads)));
   }
 }
 

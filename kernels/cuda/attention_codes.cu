@@ -2,24 +2,21 @@
 // chunks: one warp per chunk of 128 keys. The warps of a block share the queries and nothing else until they
 // are done, so no warp waits for another.
 //
-// Codes travel through two slots of shared memory that a warp has for itself, and become f16 in registers, as
-// the operand of tensor cores with 16 rows, so that the 8 columns left for queries suit a group. Lane (g, t)
-// unpacks 16 of each 64 dimensions of keys g and g + 8 (key_slot) for the scores, and an eighth of the
-// dimensions of keys 2t + {0, 1, 8, 9} for the values; in between 8 x 8 pieces of weights are transposed
-// within the warp. The sums are those of attention.cuh, with the operands' roles exchanged.
+// Codes travel through two slots of shared memory that a warp has for itself, and become f16 in registers
+// (attention_codes.cuh); in between 8 x 8 pieces of weights are transposed within the warp.
 //
 // Operations: 2,950 instructions of a warp for a chunk of q4, of which 1,800 unpack its 32,768 codes (each
 // pair is made, freed of its zero and scaled), and 136 products of 16 x 8 x 16. Bytes: as in
 // attention_single.cu.
 #include <utility>
 
+#include "kernels/cuda/attention_codes.cuh"
 #include "kernels/cuda/attention_single.cuh"
 
 namespace quire::kernels {
 namespace {
 
 constexpr int kMostBlocks = 3;  // of a multiprocessor
-constexpr int kStepKeys = 16;   // k of a product over keys, rows of one over dimensions
 constexpr int kSteps = kChunkTokens / kStepKeys;
 constexpr int kStepsAtOnce = 2;  // whose chains of products run side by side
 
@@ -31,33 +28,21 @@ __device__ __forceinline__ void copy_async_16_at(uint32_t target, const uint8_t*
                : "memory");
 }
 
-// Some keys, or values, of a chunk in a slot: rows of codes, in lines of 128 bytes whose 16-byte pieces are
-// swizzled so that neither lanes of different keys nor of different dimensions meet in a bank; behind them
-// their scales.
+// What a warp asks for at once: some keys or values of a chunk.
 template <int HD, KvFormat kFormat>
-struct CodeSlot {
-  static constexpr int kBits = kFormat == KvFormat::q4 ? 4 : 8;
-  static constexpr int kRowBytes = HD * kBits / 8;
-  static constexpr int kScaleBytes = HD / 32 * 2;  // of a row
-  static constexpr int kKeys = kBits == 4 ? 64 : 32;
-  static constexpr int kTurns = kChunkTokens / kKeys;  // slots of a chunk
-  static constexpr uint32_t kScalesAt = kKeys * kRowBytes;
-  static constexpr uint32_t kBytes = kScalesAt + kKeys * kScaleBytes;
+struct WarpSlot : CodeSlot<HD, kFormat, kFormat == KvFormat::q4 ? 64 : 32> {
+  using Slot = CodeSlot<HD, kFormat, kFormat == KvFormat::q4 ? 64 : 32>;
+  static constexpr int kTurns = kChunkTokens / Slot::kKeys;  // slots of a chunk
 
-  // Adding 8 rows to `row` adds their bytes to the place.
-  __device__ __forceinline__ static uint32_t place(int row, int byte) {
-    const uint32_t turn = kRowBytes == 128  ? (row & 6) ^ (row & 1) << 2
-                          : kRowBytes == 64 ? row & 6
-                                            : row >> 1 & 2;
-    return static_cast<uint32_t>(row * kRowBytes + byte) ^ turn << 4;
-  }
   // By one warp, asynchronously.
   __device__ __forceinline__ static void copy(const uint8_t* data, const uint8_t* scales, uint32_t slot,
                                               int lane) {
-    const uint32_t to = slot + place(lane * 16 / kRowBytes, lane * 16 % kRowBytes);
+    constexpr int kRowBytes = Slot::kRowBytes;
+    const uint32_t to = slot + Slot::place(lane * 16 / kRowBytes, lane * 16 % kRowBytes);
     copy_pieces(to, kRowBytes == 128 ? to ^ 64 : to, data + lane * 16,
-                std::make_integer_sequence<int, kScalesAt / 512>());
-    if (lane * 16 < kKeys * kScaleBytes) copy_async_16(slot + kScalesAt + lane * 16, scales + lane * 16);
+                std::make_integer_sequence<int, Slot::kScalesAt / 512>());
+    if (lane * 16 < Slot::kKeys * Slot::kScaleBytes)
+      copy_async_16(slot + Slot::kScalesAt + lane * 16, scales + lane * 16);
   }
 
  private:
@@ -65,134 +50,6 @@ struct CodeSlot {
   __device__ __forceinline__ static void copy_pieces(uint32_t even, uint32_t odd, const uint8_t* from,
                                                      std::integer_sequence<int, kPieces...>) {
     (copy_async_16_at<kPieces * 512>(kPieces % 2 == 0 ? even : odd, from), ...);
-  }
-};
-
-template <int kWords>
-__device__ __forceinline__ void load_words(uint32_t (&to)[kWords], uint32_t from) {
-  if constexpr (kWords == 4) {
-    const uint4 v = load_shared_16(from);
-    to[0] = v.x;
-    to[1] = v.y;
-    to[2] = v.z;
-    to[3] = v.w;
-  } else if constexpr (kWords == 2) {
-    const uint2 v = load_shared_8(from);
-    to[0] = v.x;
-    to[1] = v.y;
-  } else {
-    static_assert(kWords == 1);
-    to[0] = load_shared_4(from);
-  }
-}
-
-// A lane's codes of 16 keys on their way to scores.
-template <int HD, KvFormat kFormat>
-struct KeyStep {
-  using C = CodeSlot<HD, kFormat>;
-  static constexpr int kGroups = HD / 64;
-  static constexpr int kWords = C::kBits / 2;  // 16 codes of each 64
-  uint32_t words[2][kGroups][kWords];
-  uint32_t scales[2][kGroups];
-
-  __device__ __forceinline__ void load(uint32_t slot, int step, int lane) {
-    const int g = lane >> 2, t = lane & 3;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int key = step * kStepKeys + 8 * h;
-#pragma unroll
-      for (int i = 0; i < kGroups; ++i)
-        load_words(words[h][i],
-                   slot + C::place(g, t * (kWords * 4) + i * (kWords * 16)) + key * C::kRowBytes);
-      load_words(scales[h], slot + C::kScalesAt + g * C::kScaleBytes + key * C::kScaleBytes);
-    }
-  }
-  // Products of the 16 keys with 8 rows; `pick` takes the lane's scale of two, twice.
-  __device__ __forceinline__ void multiply(const uint32_t (&queries)[HD / 16][2], uint32_t pick,
-                                           uint32_t upper_bytes, float (&score)[4]) const {
-#pragma unroll
-    for (int i = 0; i < kGroups; ++i) {
-      __half2 scale[2];
-#pragma unroll
-      for (int h = 0; h < 2; ++h) scale[h] = half2_of(__byte_perm(scales[h][i], 0, pick));
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        uint32_t key[4];
-#pragma unroll
-        for (int x = 0; x < 4; ++x) {
-          const int h = x & 1, half = x >> 1;
-          if constexpr (kFormat == KvFormat::q4) {
-            key[x] = expand_q4_pair(words[h][i][j / 2], 2 * (j % 2) + half, scale[h]);
-          } else {
-            key[x] = expand_q8_pair(words[h][i][j], half, scale[h], upper_bytes);
-          }
-        }
-        const int at = 4 * i + j;
-        if (at == 0) {
-          mma_16x8x16_first(score, key, queries[at][0], queries[at][1]);
-        } else {
-          mma_16x8x16(score, key, queries[at][0], queries[at][1]);
-        }
-      }
-    }
-  }
-};
-
-// A lane's codes of 16 keys on their way to values: an eighth of the dimensions of each of 4 keys.
-template <int HD, KvFormat kFormat>
-struct ValueStep {
-  using C = CodeSlot<HD, kFormat>;
-  static constexpr int kWords = C::kRowBytes / 32;
-  uint32_t words[4][kWords];
-  uint32_t scales[4];
-
-  // Which of the 16 keys a lane's key i is, less 2t.
-  __device__ __forceinline__ static constexpr int key(int i) { return (i & 1) + 8 * (i >> 1); }
-
-  __device__ __forceinline__ void load(uint32_t slot, int step, int lane) {
-    const int g = lane >> 2, t = lane & 3;
-    const uint32_t first_scale = slot + C::kScalesAt + 2 * t * C::kScaleBytes + g * (HD / 8) / 32 * 2;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int row = step * kStepKeys + (key(i) & 8);
-      load_words(words[i], slot + C::place(2 * t + (i & 1), g * (kWords * 4)) + row * C::kRowBytes);
-      scales[i] = load_shared_2(first_scale + (step * kStepKeys + key(i)) * C::kScaleBytes);
-    }
-  }
-  // What was never written may be no number: keys of the step from `live` on count as zeros.
-  __device__ __forceinline__ void clear_from(int live, int lane) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (2 * (lane & 3) + key(i) >= live) scales[i] = 0;
-  }
-  // out[j] += weight * value: tile j has the lane's dimensions 2j and 2j + 1.
-  template <int kTiles>
-  __device__ __forceinline__ void multiply(const uint32_t (&weights)[kTiles][2], uint32_t upper_bytes,
-                                           float (&out)[kTiles][HD / 16][4]) const {
-    const __half2 scale[2] = {half2_of(half_pair(scales[0], scales[1])),
-                              half2_of(half_pair(scales[2], scales[3]))};
-    constexpr int kCodes = C::kBits == 4 ? 4 : 2;  // of each of two keys in a word of both
-#pragma unroll
-    for (int w = 0; w < 2 * kWords; ++w) {
-      uint32_t value[2][kCodes];
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const uint32_t x = words[2 * h][w / 2], y = words[2 * h + 1][w / 2];
-        const uint32_t both = C::kBits == 4 ? __byte_perm(x, y, w % 2 == 0 ? 0x5410 : 0x7632)
-                                            : __byte_perm(x, y, w % 2 == 0 ? 0x5140 : 0x7362);
-#pragma unroll
-        for (int i = 0; i < kCodes; ++i)
-          value[h][i] = C::kBits == 4 ? expand_q4_pair(both, i, scale[h])
-                                      : expand_q8_pair(both, i, scale[h], upper_bytes);
-      }
-#pragma unroll
-      for (int i = 0; i < kCodes; i += 2) {
-        const uint32_t a[4] = {value[0][i], value[0][i + 1], value[1][i], value[1][i + 1]};
-#pragma unroll
-        for (int n = 0; n < kTiles; ++n)
-          mma_16x8x16(out[n][(w * kCodes + i) / 2], a, weights[n][0], weights[n][1]);
-      }
-    }
   }
 };
 
@@ -209,8 +66,8 @@ struct ColumnsOfLanes {
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
 class CodeRing {
  public:
-  using K = CodeSlot<HD, kKeyFormat>;
-  using V = CodeSlot<HD, kValueFormat>;
+  using K = WarpSlot<HD, kKeyFormat>;
+  using V = WarpSlot<HD, kValueFormat>;
   static constexpr uint32_t kSlotBytes = K::kBytes > V::kBytes ? K::kBytes : V::kBytes;
   static constexpr uint32_t kBytes = 2 * kSlotBytes;
   static_assert(kSlotBytes % 128 == 0);
@@ -363,10 +220,7 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
 #pragma unroll
     for (int n = 0; n < kTiles; ++n)
       load_query_columns<HD>(base + P::kQueries + n * (8 * HD * 2), lane, queries[n]);
-    const uint32_t pick = t < 2 ? 0x1010 : 0x3232;
-    // A constant that the compiler does not know: beside it the other operand of a permutation fits its
-    // instruction.
-    const uint32_t upper_bytes = kUpperBytes | static_cast<uint32_t>(work.group < 0);
+    const uint32_t pick = key_scale_pick(lane), upper_bytes = hidden_upper_bytes(work.group);
     auto scores_of = [&](int tile) {
       return LaneScores{base + P::kScores + (warp * kTiles + tile) * LaneScores::kBytes + lane * 16};
     };
@@ -380,7 +234,7 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
         const uint32_t slot = ring.wait();
 #pragma unroll 1
         for (int s = 0; s < K::kKeys / kStepKeys; s += kStepsAtOnce) {
-          KeyStep<HD, kKeyFormat> keys[kStepsAtOnce];
+          KeyStep<typename K::Slot> keys[kStepsAtOnce];
 #pragma unroll
           for (int i = 0; i < kStepsAtOnce; ++i) keys[i].load(slot, s + i, lane);
 #pragma unroll
@@ -419,7 +273,7 @@ __global__ void __launch_bounds__(kSingleThreads, kTiles == 1 ? kMostBlocks : 2)
 #pragma unroll 1
         for (int s = 0; s < V::kKeys / kStepKeys; s += kStepsAtOnce) {
           const int first_step = turn * (V::kKeys / kStepKeys);
-          ValueStep<HD, kValueFormat> values[kStepsAtOnce];
+          ValueStep<typename V::Slot> values[kStepsAtOnce];
           uint32_t weights[kStepsAtOnce][kTiles][2];
 #pragma unroll
           for (int i = 0; i < kStepsAtOnce; ++i) {

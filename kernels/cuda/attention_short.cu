@@ -1,56 +1,61 @@
-// Attention over f16 pages for steps in which every sequence has one token and few keys: a block takes all
-// chunks of one kv head of a sequence, two of them side by side, so that nothing meets in memory.
+// Attention for steps in which every sequence has one token and few keys: a block takes all chunks of one kv
+// head of a sequence, two of them side by side, so that nothing meets in memory.
 //
 // Keys and values travel through a few tiles of shared memory, each asked for again as soon as it is read: of
-// 256 keys of 128 dimensions three quarters are on their way before the kernel before has ended. Two warps
-// ask for these, which takes as long as they take to come; the others need not stand behind them when they
-// prepare the queries. Keys and queries have the roles that they have in attention_codes.cu: 16 keys by 8
-// rows of queries, which suits a group. The sums are those of attention.cuh.
+// 256 keys of 128 dimensions three quarters are on their way before the kernel before has ended, and all of
+// them where pages are quantized. Two warps ask for these, which takes as long as they take to come; the
+// others need not stand behind them when they prepare the queries. Keys and queries have the roles that they
+// have in attention_codes.cu: 16 keys by 8 rows of queries, which suits a group. The sums are those of
+// attention.cuh.
 //
-// Bytes: keys and values once. Operations: 136 products of 16 x 8 x 16 for a chunk.
-#include "kernels/cuda/attention_single.cuh"
+// Bytes: keys and values once. Operations: 136 products of 16 x 8 x 16 for a chunk; a warp unpacks a quarter
+// of a chunk's codes in 600 instructions.
+#include <algorithm>
+
+#include "kernels/cuda/attention_tiles.cuh"
 
 namespace quire::kernels {
 namespace {
 
 constexpr int kSets = 2;  // of four warps, each with a chunk
-constexpr int kSetWarps = 4;
+constexpr int kSetWarps = kTileWarps;
 constexpr int kWarps = kSets * kSetWarps;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kBringers = 2;  // warps that bring the first tiles while the others prepare the queries
 constexpr int kResident = 2;  // blocks of a multiprocessor
 constexpr int kRows = 8;      // of queries: columns of a product
-constexpr int kSteps = kChunkTokens / 16;
-constexpr int kWarpSteps = kSteps / kSetWarps;
 
-template <int HD>
+// More than a third of a multiprocessor's: with three blocks on one others would go without.
+constexpr uint32_t kLeastShared = 77 << 10;
+
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
 struct Places {
-  static constexpr int kTiles = HD == 64 ? 4 : 3;  // of 128 keys or values
-  static constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
-  static constexpr uint32_t kQueries = kTiles * kTileBytes;           // [kRows][HD] f16
-  static constexpr uint32_t kWeights = kQueries + kRows * HD * 2;     // [set][step][lane] 8 bytes
-  static constexpr uint32_t kSums = kWeights + kSets * kSteps * 256;  // [set][kRows][kSumStride] floats
-  static constexpr int kSumStride = HD + 4;                           // lanes meet in no bank
-  static constexpr uint32_t kScratch = kSums;                         // [warp][HD] floats, before the sums
-  static constexpr uint32_t kTotal = kSums + kSets * kRows * kSumStride * 4;
+  using Keys = typename TileOf<HD, kKeyFormat>::Type;
+  using Values = typename TileOf<HD, kValueFormat>::Type;
+  static constexpr int kTiles = HD == 128 && kKeyFormat == KvFormat::f16 ? 3 : 4;  // of 128 keys or values
+  static constexpr uint32_t kTileBytes = std::max(Keys::kBytes, Values::kBytes);
+  static constexpr uint32_t kQueries = kTiles * kTileBytes;               // [kRows][HD] f16
+  static constexpr uint32_t kWeights = kQueries + kRows * HD * 2;         // [set][step][lane] 8 bytes
+  static constexpr uint32_t kSums = kWeights + kSets * kTileSteps * 256;  // [set][kRows][kSumStride] floats
+  static constexpr int kSumStride = HD + 4;                               // lanes meet in no bank
+  static constexpr uint32_t kScratch = kSums;  // [warp][HD] floats, before the sums
+  static constexpr uint32_t kUsed = kSums + kSets * kRows * kSumStride * 4;
+  static constexpr uint32_t kTotal = std::max(kUsed, kLeastShared);
   static_assert(kWarps <= kSets * kRows);
 };
 
 // Keys and values of a block's chunks on their way through the tiles, in the order of use: keys of as many
 // chunks as there are sets, then their values.
-template <int HD>
+template <typename P>
 class TileRing {
  public:
-  using P = Places<HD>;
+  using Keys = typename P::Keys;
+  using Values = typename P::Values;
   // Tiles that are asked for before the token's own key and value are in the cache.
   static constexpr int kEarly = P::kTiles;
 
   __device__ __forceinline__ TileRing(const SingleArguments& a, const SingleWork& work, uint32_t base)
-      : work_(work),
-        keys_(static_cast<const uint8_t*>(a.p.kv.keys)),
-        values_(static_cast<const uint8_t*>(a.p.kv.values)),
-        base_(base),
-        own_(a.appends != 0 ? work.position : -1) {
+      : work_(work), kv_(a.p.kv), base_(base), own_(a.appends != 0 ? work.position : -1) {
     // Most sequences begin with these chunks: their pages are fetched together with the position.
 #pragma unroll
     for (int i = 0; i < kSets; ++i) {
@@ -64,6 +69,12 @@ class TileRing {
   }
   __device__ __forceinline__ static uint32_t place(int number) {
     return static_cast<uint32_t>(number % P::kTiles) * P::kTileBytes;
+  }
+  // Where the token's own key or value goes beside the page: into its tile, if that is an early one.
+  template <typename Tile>
+  __device__ __forceinline__ TileRow<Tile> own_row(uint8_t* shared, bool values) const {
+    const int tile = number(work_.last_chunk - work_.first_chunk, values);
+    return {tile < kEarly ? shared + place(tile) : nullptr, work_.position % kChunkTokens};
   }
   // Asks for the early ones, by the last warps of the block.
   __device__ __forceinline__ void ask_early(bool brings) {
@@ -81,16 +92,11 @@ class TileRing {
   }
 
  private:
-  static constexpr int kPieces = HD / 8;
   static_assert(kSets == 2);
 
-  // By kAskers threads of which this is number `thread`. Each tile is a group of copies, be it empty. Keys
-  // behind the token's are zeros: what lies there may be no number.
+  // By kAskers threads of which this is number `thread`. Each tile is a group of copies, be it empty.
   template <int kAskers>
   __device__ __forceinline__ void ask(int end, int thread) {
-    constexpr int kRowsAtOnce = kAskers / kPieces;
-    static_assert(kRowsAtOnce % 4 == 0);
-    const int row = thread / kPieces;
 #pragma unroll 1
     for (; next_ < end; ++next_) {
       const int chunk = work_.first_chunk + next_ / (2 * kSets) * kSets + next_ % kSets;
@@ -99,74 +105,37 @@ class TileRing {
         const int entry = chunk == 0   ? first_pages_[0]
                           : chunk == 1 ? first_pages_[1]
                                        : work_.pages.table[work_.pages.page(chunk)];
-        const int live = work_.position + 1 - begin - row;
-        const int own = next_ < kEarly ? own_ - begin - row : -1;
-        const uint8_t* from = (next_ / kSets % 2 == 0 ? keys_ : values_) +
-                              work_.pages.row(begin, entry) * (HD * 2) + thread * 16;
-        const uint32_t to = base_ + place(next_) + tile_offset<HD>(row, thread % kPieces);
-#pragma unroll
-        for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)  // of rows 4 apart the pieces lie crosswise
-          if (i != own)
-            copy_async_16((i % 8 == 0 ? to : to ^ 64) + i * HD * 2, from + i * HD * 2, i < live ? 16 : 0);
+        const size_t first = work_.pages.row(begin, entry);
+        const CopiedRows rows{work_.position + 1 - begin, next_ < kEarly ? own_ - begin : -1};
+        const uint32_t tile = base_ + place(next_);
+        // One way for both kinds where they lie alike.
+        const bool keys = next_ / kSets % 2 == 0;
+        if (std::is_same_v<Keys, Values> || keys) {
+          Keys::template copy<kAskers>(keys ? kv_.keys : kv_.values, keys ? kv_.key_scales : kv_.value_scales,
+                                       first, rows, tile, thread);
+        } else {
+          Values::template copy<kAskers>(kv_.values, kv_.value_scales, first, rows, tile, thread);
+        }
       }
       commit_copies();
     }
   }
 
   const SingleWork& work_;
-  const uint8_t* keys_;
-  const uint8_t* values_;
+  const KvLayer& kv_;
   uint32_t base_;
   int first_pages_[kSets];  // entries of the table
   int own_;                 // position whose row the block itself puts into the early tiles
   int next_ = 0;
 };
 
-// Products of the rows with the warp's 32 keys, as scores in units of log2.
-template <int HD>
-__device__ __forceinline__ void multiply_keys(uint32_t keys, const uint32_t (&queries)[HD / 16][2], int lane,
-                                              float (&score)[kWarpSteps][4]) {
-#pragma unroll
-  for (int k = 0; k < HD / 16; ++k) {
-#pragma unroll
-    for (int n = 0; n < kWarpSteps; ++n) {
-      uint32_t key[4];
-      load_matrices(key, keys + tile_offset<HD>(n * 16 + (lane & 15), 2 * k + (lane >> 4)));
-      if (k == 0) {
-        mma_16x8x16_first(score[n], key, queries[k][0], queries[k][1]);
-      } else {
-        mma_16x8x16(score[n], key, queries[k][0], queries[k][1]);
-      }
-    }
-  }
-}
-
-// Weights times values over a chunk, of `kColumns` times 16 dimensions from piece `first` on, and the sums of
-// the weights.
-template <int HD, int kColumns>
-__device__ __forceinline__ void multiply_values(uint32_t values, uint32_t weights, int first, int lane,
-                                                float (&out)[kColumns][4], float (&sum)[4]) {
-  constexpr uint32_t ones[4] = {kOnes, kOnes, kOnes, kOnes};
-  const uint32_t row = (lane & 7) + ((lane >> 4) << 3);
-#pragma unroll
-  for (int k = 0; k < kSteps; ++k) {
-    const uint2 weight = load_shared_8(weights + k * 256 + lane * 8);
-    mma_16x8x16(sum, ones, weight.x, weight.y);
-#pragma unroll
-    for (int n = 0; n < kColumns; ++n) {
-      uint32_t value[4];
-      load_matrices_transposed(value,
-                               values + tile_offset<HD>(k * 16 + row, first + 2 * n + ((lane >> 3) & 1)));
-      mma_16x8x16(out[n], value, weight.x, weight.y);
-    }
-  }
-}
-
-template <int HD>
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
 __global__ void __launch_bounds__(kThreads, kResident)
     attention_short_kernel(const __grid_constant__ SingleArguments a) {
-  using P = Places<HD>;
-  using Ring = TileRing<HD>;
+  using P = Places<HD, kKeyFormat, kValueFormat>;
+  using Keys = typename P::Keys;
+  using Values = typename P::Values;
+  using Ring = TileRing<P>;
   extern __shared__ __align__(128) uint8_t shared[];
   __shared__ float maxima[kWarps][kRows];
   __shared__ float2 totals[kSets][kRows];  // maximum and sum of a chunk
@@ -179,7 +148,8 @@ __global__ void __launch_bounds__(kThreads, kResident)
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
   const SingleWork work(a, rule);
   const uint32_t base = shared_address(shared);
-  const uint32_t weights = base + P::kWeights + set * kSteps * 256;
+  const uint32_t weights = base + P::kWeights + set * kTileSteps * 256;
+  const uint32_t upper_bytes = hidden_upper_bytes(work.group);
   Ring ring(a, work, base);
   if (a.appends == 0) wait_for_predecessor();
   const bool brings = warp >= kWarps - kBringers;
@@ -200,19 +170,9 @@ __global__ void __launch_bounds__(kThreads, kResident)
   }
   if (a.appends != 0) wait_for_predecessor();
   if (!brings)
-    prepare_rows<HD, KvFormat::f16, KvFormat::f16, kWarps - kBringers>(
+    prepare_rows<HD, kKeyFormat, kValueFormat, kWarps - kBringers>(
         a, work, shared + P::kQueries, reinterpret_cast<float*>(shared + P::kScratch) + warp * HD,
-        [&](bool value, const float* row) {
-          const int tile = Ring::number(work.last_chunk - work.first_chunk, value);
-          if (tile >= Ring::kEarly) return;
-          const int local = work.position % kChunkTokens;
-#pragma unroll
-          for (int i = 0; i < HD / 32; ++i) {
-            const int d = lane + 32 * i;
-            *reinterpret_cast<__half*>(shared + Ring::place(tile) + tile_offset<HD>(local, d / 8) +
-                                       d % 8 * 2) = __float2half_rn(row[d]);
-          }
-        });
+        ring.template own_row<Keys>(shared, false), ring.template own_row<Values>(shared, true));
   Ring::wait();
   uint32_t queries[HD / 16][2];
   load_query_columns<HD>(base + P::kQueries, lane, queries);
@@ -230,8 +190,8 @@ __global__ void __launch_bounds__(kThreads, kResident)
     const bool works = chunk <= work.last_chunk;
     float score[kWarpSteps][4];
     if (works) {
-      multiply_keys<HD>(base + Ring::place(Ring::number(done + set, false)) + part * (32 * HD * 2), queries,
-                        lane, score);
+      Keys::multiply_keys(base + Ring::place(Ring::number(done + set, false)), part, queries, lane,
+                          upper_bytes, score);
       if (rule.softcap > 0.0f) {
 #pragma unroll
         for (int i = 0; i < 4 * kWarpSteps; ++i) rule.cap(score[i / 4][i % 4]);
@@ -281,22 +241,19 @@ __global__ void __launch_bounds__(kThreads, kResident)
     }
     Ring::wait();
     if (works) {
-      constexpr int kColumns = HD / 16 / kSetWarps;
-      float out[kColumns][4] = {};
+      float out[Values::kColumns][4] = {};
       float sum[4] = {};
-      multiply_values<HD, kColumns>(base + Ring::place(Ring::number(done + set, true)), weights,
-                                    part * kColumns * 2, lane, out, sum);
+      Values::multiply_values(base + Ring::place(Ring::number(done + set, true)), part, weights, lane,
+                              upper_bytes, out, sum);
       auto* sums = reinterpret_cast<float*>(shared + P::kSums) + set * kRows * P::kSumStride +
-                   2 * t * P::kSumStride + part * (HD / kSetWarps) + g;
+                   2 * t * P::kSumStride + part * (HD / kSetWarps);
 #pragma unroll
       for (int x = 0; x < 2; ++x) {
         if (2 * t + x >= work.group) continue;
         if (part == 0 && g == 0) totals[set][2 * t + x].y = sum[x];
 #pragma unroll
-        for (int n = 0; n < kColumns; ++n) {
-          sums[x * P::kSumStride + n * 16] = out[n][x];
-          sums[x * P::kSumStride + n * 16 + 8] = out[n][2 + x];
-        }
+        for (int i = 0; i < 2 * Values::kColumns; ++i)
+          sums[x * P::kSumStride + Values::dimension(i / 2, i % 2, lane)] = out[i / 2][i % 2 * 2 + x];
       }
     }
     __syncthreads();
@@ -327,17 +284,24 @@ __global__ void __launch_bounds__(kThreads, kResident)
   for (int i = 0; i < kPairs; ++i) {
     if (row_of(i) >= work.group) continue;
     const float share = 1.0f / sum_so_far[i];
-    output[place[i].x] = __float2half_rn(__fmul_rn(merged_pair[i].x, share));
-    output[place[i].y] = __float2half_rn(__fmul_rn(merged_pair[i].y, share));
+    float2 pair[1] = {make_float2(__fmul_rn(merged_pair[i].x, share), __fmul_rn(merged_pair[i].y, share))};
+    if constexpr (kValueFormat != KvFormat::f16) {
+      // A warp has a block of 64 columns of one row.
+      hadamard_pairs(pair, lane);
+      pair[0].x *= 0.03125f;
+      pair[0].y *= 0.03125f;
+    }
+    output[place[i].x] = __float2half_rn(pair[0].x);
+    output[place[i].y] = __float2half_rn(pair[0].y);
   }
 }
 
-template <int HD>
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
 SingleChoice choice_of() {
   SingleChoice c;
-  c.kernel = attention_short_kernel<HD>;
+  c.kernel = attention_short_kernel<HD, kKeyFormat, kValueFormat>;
   c.threads = kThreads;
-  c.shared_bytes = Places<HD>::kTotal;
+  c.shared_bytes = Places<HD, kKeyFormat, kValueFormat>::kTotal;
   c.most_blocks = kResident;
   return c;
 }
@@ -345,8 +309,13 @@ SingleChoice choice_of() {
 }  // namespace
 
 SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group) {
-  if (keys != KvFormat::f16 || values != KvFormat::f16 || group > kRows) return {};
-  return choose_size(head_dim, [&]<int HD>() { return choice_of<HD>(); });
+  if (group > kRows) return {};
+  return choose_size(head_dim, [&]<int HD>() {
+    if (keys == KvFormat::f16 && values == KvFormat::f16)
+      return choice_of<HD, KvFormat::f16, KvFormat::f16>();
+    return choose_codes(keys, values,
+                        [&]<KvFormat kKeys, KvFormat kValues>() { return choice_of<HD, kKeys, kValues>(); });
+  });
 }
 
 }  // namespace quire::kernels

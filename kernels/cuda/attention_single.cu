@@ -1,6 +1,6 @@
 // Attention for steps in which every sequence has one token, for the cache formats and head sizes that matter
-// most: the choice of a kernel, and the one whose blocks work on a chunk of 128 keys at a time. Where pages
-// are f16 and chunks few, attention_short.cu has a faster one, and where pages are quantized and chunks many,
+// most: the choice of a kernel, and the one whose blocks work on a chunk of 128 keys at a time. Where
+// sequences are short, attention_short.cu has a faster one, and where pages are quantized and chunks many,
 // attention_codes.cu. The arithmetic is that of attention.cuh.
 //
 // Keys and values travel to shared memory as they are, asynchronously, the next chunk's while this one is
@@ -23,9 +23,11 @@
 namespace quire::kernels {
 namespace {
 
-constexpr int kMostBlocks = 6;   // of a multiprocessor
-constexpr int kManyChunks = 8;   // for each multiprocessor: enough to give every warp one of its own
-constexpr int kShortChunks = 8;  // of a sequence, at most, where a block takes them all
+constexpr int kMostBlocks = 6;            // of a multiprocessor
+constexpr int kManyChunks = 8;            // for each multiprocessor: enough to give every warp one of its own
+constexpr int kShortChunks = 8;           // of a sequence, at most, where a block takes them all
+constexpr uint32_t kBlockReserve = 1536;  // of shared memory: what a block has beside what it asks for
+constexpr int kFewChunks = 4;             // the same where there are fewer such blocks than multiprocessors
 
 // How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
 // that read different rows meet in no bank.
@@ -441,7 +443,7 @@ SingleChoice choose(const AttentionParams& p, bool many_chunks) {
 
 // The kernel whose blocks take whole sequences, where these are short and the card has room for its blocks.
 SingleChoice choose_whole(const AttentionParams& p, int max_chunks, int tiles, const Device& device) {
-  if (max_chunks > (tiles >= device.num_multiprocessors ? kShortChunks : 2)) return {};
+  if (max_chunks > (tiles >= device.num_multiprocessors ? kShortChunks : kFewChunks)) return {};
   const SingleChoice choice =
       choose_attention_short(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format,
                              p.heads.num_heads / p.heads.num_kv_heads);
@@ -480,7 +482,8 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
   const SingleChoice whole = choose_whole(p, max_chunks, tiles, device);
   const SingleChoice choice = whole.kernel != nullptr ? whole : choose(p, many_chunks);
   const int resident = std::min<int>(
-      choice.most_blocks, static_cast<int>(device.shared_per_multiprocessor / (choice.shared_bytes + 1536)));
+      choice.most_blocks,
+      static_cast<int>(device.shared_per_multiprocessor / (choice.shared_bytes + kBlockReserve)));
   const int per_block = whole.kernel != nullptr
                             ? max_chunks
                             : best_chunks_per_block(choice, max_chunks, tiles,
@@ -513,10 +516,10 @@ cudaError_t setup_attention_single(int shared_limit) {
         if (const cudaError_t e = allow(choose(dim, keys, values, i < 2 ? 8 : 16, i % 2 == 1));
             e != cudaSuccess)
           return e;
+      const SingleChoice whole = choose_attention_short(dim, keys, values, 1);
+      if (whole.shared_bytes > static_cast<uint32_t>(shared_limit)) continue;
+      if (const cudaError_t e = allow(whole); e != cudaSuccess) return e;
     }
-    const SingleChoice whole = choose_attention_short(dim, KvFormat::f16, KvFormat::f16, 1);
-    if (whole.shared_bytes > static_cast<uint32_t>(shared_limit)) continue;
-    if (const cudaError_t e = allow(whole); e != cudaSuccess) return e;
   }
   return cudaSuccess;
 }

@@ -54,7 +54,7 @@ SingleChoice choose_codes(KvFormat keys, KvFormat values, Choose choose) {
 
 // For many chunks of quantized pages.
 SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values, int group);
-// For few chunks of f16 pages: a block takes all of a sequence.
+// For few chunks: a block takes all of a sequence.
 SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group);
 
 // A chunk's page without a division: pages hold whole chunks. Exact for all positions of 31 bits.
@@ -119,12 +119,22 @@ struct SingleWork {
   }
 };
 
+// For whom a token's row goes into the pages alone.
+struct NoRow {
+  __device__ __forceinline__ void put_half(int, __half) const {}
+  __device__ __forceinline__ void put_byte(int, uint32_t) const {}
+  __device__ __forceinline__ void put_two_bytes(int, uint32_t) const {}
+  __device__ __forceinline__ void put_scale(int, __half) const {}
+};
+
 // Queries of the group as rows of f16, as the keys want them; where the block takes the token also its key
-// and value into the pages. Rows are dealt out to warps; `row` is this warp's scratch. keep(is it the value,
-// row) is called by the warp that has written the token's key or value.
-template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kWarps, typename Keep>
+// and value into the pages, and into kept_key and kept_value. Rows are dealt out to warps; `row` is this
+// warp's scratch.
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kWarps = kSingleWarps,
+          typename KeptKey = NoRow, typename KeptValue = NoRow>
 __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
-                                             uint8_t* queries, float* row, Keep keep) {
+                                             uint8_t* queries, float* row, const KeptKey& kept_key = {},
+                                             const KeptValue& kept_value = {}) {
   const AttentionParams& p = a.p;
   const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads, group = work.group;
@@ -144,33 +154,44 @@ __device__ __forceinline__ void prepare_rows(const SingleArguments& a, const Sin
       __syncwarp();
     }
     if (r < group) {
-      float back = 1.0f;
-      if constexpr (kKeyFormat != KvFormat::f16) {
-        for (int d = lane; d < HD; d += 32) row[d] = __half2float(__float2half_rn(row[d]));
-        __syncwarp();
-        hadamard_warp(row, HD, lane);
-        back = 0.03125f;
-      }
-#pragma unroll
-      for (int i = 0; i < HD / 32; ++i) {
-        const int d = lane + 32 * i, slot = key_slot(kKeyFormat, d);
+      const auto put = [&](int d, float v) {
+        const int slot = key_slot(kKeyFormat, d);
         *reinterpret_cast<__half*>(queries + tile_offset<HD>(r, slot / 8) + slot % 8 * 2) =
-            __float2half_rn(row[d] * back);
+            __float2half_rn(v);
+      };
+      if constexpr (kKeyFormat == KvFormat::f16) {
+#pragma unroll
+        for (int i = 0; i < HD / 32; ++i) put(lane + 32 * i, row[lane + 32 * i]);
+      } else {
+        float2 pairs[HD / 64];
+#pragma unroll
+        for (int i = 0; i < HD / 64; ++i) pairs[i] = rounded_pair(row, 64 * i + 2 * lane);
+        hadamard_pairs(pairs, lane);
+#pragma unroll
+        for (int i = 0; i < HD / 64; ++i) {
+          put(64 * i + 2 * lane, pairs[i].x * 0.03125f);
+          put(64 * i + 2 * lane + 1, pairs[i].y * 0.03125f);
+        }
       }
     } else {
       const bool value = r > group;
-      store_row(row, HD, value ? kValueFormat : kKeyFormat, value ? p.kv.values : p.kv.keys,
-                value ? p.kv.value_scales : p.kv.key_scales, token_row, lane);
-      keep(value, row);
+      const auto store = [&](KvFormat format, const auto& kept) {
+        store_row(row, HD, format, lane,
+                  PageRow(value ? p.kv.values : p.kv.keys, value ? p.kv.value_scales : p.kv.key_scales,
+                          format, HD, token_row),
+                  kept);
+      };
+      // One piece of code for both where they are alike.
+      if constexpr (kKeyFormat == kValueFormat) {
+        store(kKeyFormat, value ? kept_value : kept_key);
+      } else if (value) {
+        store(kValueFormat, kept_value);
+      } else {
+        store(kKeyFormat, kept_key);
+      }
     }
     __syncwarp();
   }
-}
-
-template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
-__device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
-                                             uint8_t* queries, float* row) {
-  prepare_rows<HD, kKeyFormat, kValueFormat, kSingleWarps>(a, work, queries, row, [](bool, const float*) {});
 }
 
 // Eight rows of queries as the operand with 8 columns.

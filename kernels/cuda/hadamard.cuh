@@ -3,29 +3,34 @@
 
 namespace quire::kernels {
 
-// 32-point Walsh-Hadamard transforms over the even and over the odd elements of each block of 64, unscaled,
-// natural order. `row` is in shared memory, `dim` a multiple of 64; `count` threads, this one `thread`, take
-// part and barrier() joins them after each round.
-template <typename Barrier>
-__device__ __forceinline__ void hadamard_32(float* row, int dim, int thread, int count, Barrier barrier) {
-#pragma unroll 1
+// 32-point Walsh-Hadamard transforms over the even and over the odd elements of blocks of 64, unscaled,
+// natural order: lane l of a warp has elements 2l and 2l + 1 of each block.
+template <int kBlocks>
+__device__ __forceinline__ void hadamard_pairs(float2 (&pairs)[kBlocks], int lane) {
+#pragma unroll
   for (int span = 1; span < 32; span <<= 1) {
-    for (int i = thread; i < dim / 2; i += count) {
-      // Butterfly i & 15 of parity (i / 16) & 1 of block i / 32.
-      const int b = i & 15;
-      const int low = ((b & ~(span - 1)) << 1) | (b & (span - 1));
-      float* base = row + (i >> 5) * 64 + ((i >> 4) & 1);
-      const float x = base[2 * low], y = base[2 * (low + span)];
-      base[2 * low] = x + y;
-      base[2 * (low + span)] = x - y;
+    const float sign = (lane & span) == 0 ? 1.0f : -1.0f;
+#pragma unroll
+    for (float2& v : pairs) {
+      v.x = __fmaf_rn(v.x, sign, __shfl_xor_sync(0xffffffffU, v.x, span));
+      v.y = __fmaf_rn(v.y, sign, __shfl_xor_sync(0xffffffffU, v.y, span));
     }
-    barrier();
   }
 }
 
-// The same by one warp, out of line: it is long, and used in several places of a kernel.
+// The same over `row` in shared memory, `dim` a multiple of 64, by one warp; out of line: it is used in
+// several places of a kernel.
 __device__ __noinline__ inline void hadamard_warp(float* row, int dim, int lane) {
-  hadamard_32(row, dim, lane, 32, [] { __syncwarp(); });
+  auto* pairs = reinterpret_cast<float2*>(row) + lane;
+#pragma unroll 1
+  for (int block = 0; block < dim / 64; block += 2) {
+    const bool two = block + 1 < dim / 64;
+    float2 v[2] = {pairs[block * 32], two ? pairs[block * 32 + 32] : make_float2(0.0f, 0.0f)};
+    hadamard_pairs(v, lane);
+    pairs[block * 32] = v[0];
+    if (two) pairs[block * 32 + 32] = v[1];
+  }
+  __syncwarp();
 }
 
 }  // namespace quire::kernels

@@ -70,44 +70,83 @@ __device__ __forceinline__ void load_head(const AppendKvParams& p, int token, in
   if (turns) angles.rotate(p, row, lane);
 }
 
-// Writes a row, number `at` of the pages; quantized formats leave the transformed row behind.
-__device__ __forceinline__ void store_row(float* row, int dim, KvFormat format, void* data, void* scales,
-                                          size_t at, int lane) {
+// Two elements of a row as pages see them: rounded to f16, whatever the pages' format.
+__device__ __forceinline__ float2 rounded_pair(const float* row, int first) {
+  const float2 v = *reinterpret_cast<const float2*>(row + first);
+  return make_float2(__half2float(__float2half_rn(v.x)), __half2float(__float2half_rn(v.y)));
+}
+
+// A row of a page.
+struct PageRow {
+  uint8_t* data;
+  __half* scales;
+
+  // Number `at` of the pages' rows.
+  __device__ __forceinline__ PageRow(void* pages, void* page_scales, KvFormat format, int dim, size_t at)
+      : data(static_cast<uint8_t*>(pages) + at * (format == KvFormat::f16  ? dim * 2
+                                                  : format == KvFormat::q4 ? dim / 2
+                                                                           : dim)),
+        scales(static_cast<__half*>(page_scales) + at * (dim / 32)) {}
+  __device__ __forceinline__ void put_half(int d, __half v) const { reinterpret_cast<__half*>(data)[d] = v; }
+  __device__ __forceinline__ void put_byte(int i, uint32_t v) const { data[i] = static_cast<uint8_t>(v); }
+  __device__ __forceinline__ void put_two_bytes(int i, uint32_t v) const {
+    *reinterpret_cast<uint16_t*>(data + i) = static_cast<uint16_t>(v);
+  }
+  __device__ __forceinline__ void put_scale(int block, __half v) const { scales[block] = v; }
+};
+
+__device__ __forceinline__ uint32_t code_of(float v, float largest, float zero) {
+  if (!(largest > 0.0f)) return static_cast<uint32_t>(zero);
+  const float ratio = __half2float(__float2half_rn(v / largest));
+  return static_cast<uint32_t>(fminf(fmaxf(rintf(ratio * zero + zero), 0.0f), 2.0f * zero - 1.0f));
+}
+
+// Writes a row into each of `to`: a PageRow, or what has its functions.
+template <typename... To>
+__device__ __forceinline__ void store_row(const float* row, int dim, KvFormat format, int lane,
+                                          const To&... to) {
   if (format == KvFormat::f16) {
-    auto* out = static_cast<__half*>(data) + at * dim;
-    for (int d = lane; d < dim; d += 32) out[d] = __float2half_rn(row[d]);
+    for (int d = lane; d < dim; d += 32) {
+      const __half v = __float2half_rn(row[d]);
+      (to.put_half(d, v), ...);
+    }
     return;
   }
   if (format == KvFormat::fp8) {
-    auto* out = static_cast<uint8_t*>(data) + at * dim;
-    for (int d = lane; d < dim; d += 32)
-      out[d] = static_cast<uint8_t>(__half_as_ushort(__float2half_rn(row[d])) >> 8);
+    for (int d = lane; d < dim; d += 32) {
+      const auto v = static_cast<uint32_t>(__half_as_ushort(__float2half_rn(row[d])) >> 8);
+      (to.put_byte(d, v), ...);
+    }
     return;
   }
-  // What quantized pages see is the f16 value, as the others do.
-  for (int d = lane; d < dim; d += 32) row[d] = __half2float(__float2half_rn(row[d]));
-  __syncwarp();
-  hadamard_warp(row, dim, lane);
+  // Each lane has a pair of each block of 64; lanes 0 to 15 and 16 to 31 share a scale.
   const float zero = format == KvFormat::q8 ? 128.0f : 8.0f;
-  for (int block = 0; block < dim / 32; ++block) {
-    const float w = row[block * 32 + lane];
-    float largest = fabsf(w);
+#pragma unroll 1
+  for (int first = 0; first < dim; first += 128) {
+    float2 v[2];
+    float largest[2];
 #pragma unroll
-    for (int s = 16; s > 0; s >>= 1) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, s));
-    float code = zero;
-    if (largest > 0.0f) {
-      const float ratio = __half2float(__float2half_rn(w / largest));
-      code = fminf(fmaxf(rintf(ratio * zero + zero), 0.0f), 2.0f * zero - 1.0f);
+    for (int i = 0; i < 2; ++i)
+      v[i] = first + 64 * i < dim ? rounded_pair(row, first + 64 * i + 2 * lane) : make_float2(0.0f, 0.0f);
+    hadamard_pairs(v, lane);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) largest[i] = fmaxf(fabsf(v[i].x), fabsf(v[i].y));
+#pragma unroll
+    for (int s = 1; s < 16; s <<= 1) {
+#pragma unroll
+      for (float& of_block : largest) of_block = fmaxf(of_block, __shfl_xor_sync(0xffffffffU, of_block, s));
     }
-    if (lane == 0) static_cast<__half*>(scales)[at * (dim / 32) + block] = __float2half_rn(largest / zero);
-    const auto value = static_cast<uint32_t>(code);
-    if (format == KvFormat::q8) {
-      static_cast<uint8_t*>(data)[at * dim + block * 32 + lane] = static_cast<uint8_t>(value);
-    } else {
-      const uint32_t upper = __shfl_down_sync(0xffffffffU, value, 1);
-      if ((lane & 1) == 0)
-        static_cast<uint8_t*>(data)[at * (dim / 2) + block * 16 + lane / 2] =
-            static_cast<uint8_t>(value | upper << 4);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int at = first + 64 * i;
+      if (at >= dim) break;
+      const uint32_t x = code_of(v[i].x, largest[i], zero), y = code_of(v[i].y, largest[i], zero);
+      if (format == KvFormat::q8) {
+        (to.put_two_bytes(at + 2 * lane, x | y << 8), ...);
+      } else {
+        (to.put_byte(at / 2 + lane, x | y << 4), ...);
+      }
+      if (lane % 16 == 0) (to.put_scale(at / 32 + lane / 16, __float2half_rn(largest[i] / zero)), ...);
     }
   }
 }

@@ -57,12 +57,14 @@ __device__ __forceinline__ void copy_async_16(uint32_t target, const void* sourc
                : "memory");
 }
 
-__device__ __forceinline__ void copy_async_4(uint32_t target, const void* source) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(target), "l"(source) : "memory");
+__device__ __forceinline__ void copy_async_4(uint32_t target, const void* source, int bytes = 4) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(source), "r"(bytes)
+               : "memory");
 }
 
-__device__ __forceinline__ void copy_async_8(uint32_t target, const void* source) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(target), "l"(source) : "memory");
+__device__ __forceinline__ void copy_async_8(uint32_t target, const void* source, int bytes = 8) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(target), "l"(source), "r"(bytes)
+               : "memory");
 }
 
 __device__ __forceinline__ void commit_copies() {
