@@ -26,8 +26,8 @@ namespace {
 constexpr int kMostBlocks = 6;            // of a multiprocessor
 constexpr int kManyChunks = 8;            // for each multiprocessor: enough to give every warp one of its own
 constexpr int kShortChunks = 8;           // of a sequence, at most, where a block takes them all
-constexpr uint32_t kBlockReserve = 1536;  // of shared memory: what a block has beside what it asks for
 constexpr int kFewChunks = 4;             // the same where there are fewer such blocks than multiprocessors
+constexpr uint32_t kBlockReserve = 1536;  // of shared memory: what a block has beside what it asks for
 
 // How rows of keys or of values lie in shared memory. f16 is swizzled; rows of codes are padded so that lanes
 // that read different rows meet in no bank.
@@ -444,9 +444,11 @@ SingleChoice choose(const AttentionParams& p, bool many_chunks) {
 // The kernel whose blocks take whole sequences, where these are short and the card has room for its blocks.
 SingleChoice choose_whole(const AttentionParams& p, int max_chunks, int tiles, const Device& device) {
   if (max_chunks > (tiles >= device.num_multiprocessors ? kShortChunks : kFewChunks)) return {};
-  const SingleChoice choice =
+  SingleChoice choice =
       choose_attention_short(p.heads.head_dim, p.kv_shape.key_format, p.kv_shape.value_format,
                              p.heads.num_heads / p.heads.num_kv_heads);
+  if (2 * (choice.spread_bytes + kBlockReserve) <= device.shared_per_multiprocessor)
+    choice.shared_bytes = std::max(choice.shared_bytes, choice.spread_bytes);
   return choice.shared_bytes <= device.shared_per_block ? choice : SingleChoice{};
 }
 
@@ -503,10 +505,11 @@ cudaError_t launch_attention_single(const AttentionParams& p, const AppendKvPara
 }
 
 cudaError_t setup_attention_single(int shared_limit) {
-  const auto allow = [](const SingleChoice& choice) {
+  const auto allow = [&](const SingleChoice& choice) {
+    const int most = static_cast<int>(std::max(choice.shared_bytes, choice.spread_bytes));
     return cudaFuncSetAttribute(reinterpret_cast<const void*>(choice.kernel),
                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                static_cast<int>(choice.shared_bytes));
+                                most <= shared_limit ? most : static_cast<int>(choice.shared_bytes));
   };
   for (const int dim : {64, 128}) {
     for (const auto& [keys, values] :

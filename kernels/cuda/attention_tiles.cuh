@@ -39,14 +39,13 @@ struct HalfTile {
                                               uint32_t tile, int thread) {
     constexpr int kPieces = HD / 8, kRowsAtOnce = kAskers / kPieces;
     static_assert(kRowsAtOnce % 4 == 0);
-    const int row = thread / kPieces;
+    const int row = thread / kPieces, live = rows.live - row, own = rows.own - row;
     const uint8_t* from = static_cast<const uint8_t*>(data) + first * kRowBytes + thread * 16;
     const uint32_t to = tile + tile_offset<HD>(row, thread % kPieces);
 #pragma unroll
     for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)  // of rows 4 apart the pieces lie crosswise
-      if (row + i != rows.own)
-        copy_async_16((i % 8 == 0 ? to : to ^ 64) + i * kRowBytes, from + i * kRowBytes,
-                      row + i < rows.live ? 16 : 0);
+      if (i != own)
+        copy_async_16((i % 8 == 0 ? to : to ^ 64) + i * kRowBytes, from + i * kRowBytes, i < live ? 16 : 0);
   }
 
   // Products of the rows of queries with the warp's keys.
@@ -107,13 +106,13 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
   __device__ __forceinline__ static void copy(const void* data, const void* scales, size_t first,
                                               CopiedRows rows, uint32_t tile, int thread) {
     constexpr int kPieces = Slot::kRowBytes / 16, kRowsAtOnce = kAskers / kPieces;
-    static_assert(kRowsAtOnce % 8 == 0 && kAskers * Slot::kScaleBytes % 16 == 0);
-    const int row = thread / kPieces;
+    static_assert(kRowsAtOnce % 8 == 0);
+    const int row = thread / kPieces, own = rows.own - row;
     const uint8_t* from = static_cast<const uint8_t*>(data) + first * Slot::kRowBytes + thread * 16;
     const uint32_t to = tile + Slot::place(row, thread % kPieces * 16);
 #pragma unroll
     for (int i = 0; i < kChunkTokens; i += kRowsAtOnce)  // codes are numbers whatever they are
-      if (row + i != rows.own) copy_async_16(to + i * Slot::kRowBytes, from + i * Slot::kRowBytes);
+      if (i != own) copy_async_16(to + i * Slot::kRowBytes, from + i * Slot::kRowBytes);
 #pragma unroll
     for (int i = thread; i < kChunkTokens; i += kAskers) {
       if (i == rows.own) continue;
@@ -144,7 +143,10 @@ struct CodeTile : CodeSlot<HD, kFormat, kChunkTokens> {
                                                          float (&sum)[4]) {
     constexpr uint32_t ones[4] = {kOnes, kOnes, kOnes, kOnes};
     float of_tile[1][kColumns][4] = {};
-#pragma unroll 2
+    // Code that a multiprocessor meets for the first time costs, and so do loops: 64 dimensions are half as
+    // much of it.
+    constexpr int kAtOnce = HD == 64 ? kTileSteps : 2;
+#pragma unroll kAtOnce
     for (int k = 0; k < kTileSteps; ++k) {
       const uint2 pair = load_shared_8(weights + k * 256 + lane * 8);
       const uint32_t weight[1][2] = {{pair.x, pair.y}};
