@@ -29,10 +29,6 @@ constexpr int kBounds = QUIRE_WARPGROUP_ATTENTION ? kThreads : 32;
 // Tiles of 128 rows (keys, values, queries) in halves of 64 dimensions: rows of 128 bytes, their 16-byte
 // pieces swizzled by the row, as the products read them.
 constexpr uint32_t kHalfBytes = 128 * 128;
-__device__ __forceinline__ uint32_t half_offset(int row, int piece) {
-  return (piece >> 3) * kHalfBytes + row * 128 + (((piece & 7) ^ (row & 7)) << 4);
-}
-
 template <int HD>
 constexpr uint32_t kTileBytes = HD / 64 * kHalfBytes;
 template <int HD>
@@ -41,6 +37,10 @@ constexpr size_t warpgroup_shared_bytes() {
 }
 
 #if QUIRE_WARPGROUP_ATTENTION
+
+__device__ __forceinline__ uint32_t half_offset(int row, int piece) {
+  return (piece >> 3) * kHalfBytes + row * 128 + (((piece & 7) ^ (row & 7)) << 4);
+}
 
 // Of 8 rows and the next 8, 1,024 bytes on; of one half and the next.
 __device__ __forceinline__ uint64_t descriptor(uint32_t address) {

@@ -125,6 +125,7 @@ FakeEngineOptions stress_options() {
   FakeEngineOptions options;
   options.limits.num_pages = 40;
   options.limits.max_sequences = 6;
+  make_drawing(options.limits);
   options.cache.watchdog_timeout = kLong;
   options.cache.namespaces = {{"tenant", {4, 20, 30, 0, 0.5}}};
   return options;

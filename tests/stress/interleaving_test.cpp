@@ -34,12 +34,17 @@ JobRequest request_of(int32_t index) {
 
 // One cache with one job that both threads know; the handles are shared as the C interface shares them.
 struct World {
-  World() : queue(std::make_shared<EventQueue>()), engine(FakeEngineOptions{}) {
+  World() : queue(std::make_shared<EventQueue>()), engine(drawing()) {
     JobRequest request = request_of(0);
     request.queue = queue;
     job = engine.cache->submit(std::move(request));
   }
 
+  static FakeEngineOptions drawing() {
+    FakeEngineOptions options;
+    make_drawing(options.limits);
+    return options;
+  }
   std::shared_ptr<Job> handle() const { return std::atomic_load(&job); }
 
   std::shared_ptr<EventQueue> queue;

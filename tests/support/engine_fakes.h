@@ -77,6 +77,12 @@ struct FakeEngineOptions {
   Log log;
 };
 
+// A device that draws tokens and takes steps ahead.
+inline void make_drawing(ExecutorLimits& limits) {
+  limits.makes_draws = limits.follows = true;
+  limits.max_draw_edits = 64;
+}
+
 // A cache on a fake device; the executor and the codec stay reachable.
 struct FakeEngine {
   explicit FakeEngine(const FakeEngineOptions& options) {

@@ -42,6 +42,7 @@ class World {
     FakeEngineOptions options;
     options.cache.start_thread = false;
     options.limits.num_pages = 12;
+    make_drawing(options.limits);
     options.cache.max_chunk_tokens = 8;
     options.cache.check_invariants = false;  // the audit would fail with the step
     return options;

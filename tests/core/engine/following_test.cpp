@@ -12,8 +12,7 @@ constexpr int32_t kPageTokens = 16;
 FakeEngineOptions following() {
   FakeEngineOptions options;
   options.limits = {64, 8, 64, 16, 64, kPageTokens, kVocab};
-  options.limits.makes_draws = options.limits.follows = true;
-  options.limits.max_draw_edits = 64;
+  make_drawing(options.limits);
   options.cache.start_thread = false;
   return options;
 }
