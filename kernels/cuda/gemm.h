@@ -31,8 +31,9 @@ struct GemmArguments {
   NormParams norm;
   const int32_t* norm_place = nullptr;
   Epilogue epilogue;
-  float* partials = nullptr;     // where there are splits: [token tiles, half strips, splits, ...]
-  uint32_t* counters = nullptr;  // [token tiles, half strips], zero before and after
+  float* partials = nullptr;  // where there are splits: [token tiles, half strips, splits, ...]
+  uint32_t* counters =
+      nullptr;  // [token tiles, half strips], multiples of kMostSplits arrivals: gemm_wide.cuh
 };
 
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);

@@ -2,7 +2,7 @@
 //
 // Two warps share a strip, one for each half of its columns, two strips a warpgroup; all go along K together,
 // behind warps that fill stages ahead of them. Where a matrix has too few columns to fill the card its chains
-// are split over blocks: sums meet in memory, and the warp that arrives last at a half strip adds them in
+// are split over blocks: sums meet in memory, and the warps that arrive last at a half strip add them in
 // order.
 //
 // Bytes: the weights once per tile of tokens, activations once per group of strips from L2. Per 1,024 weights
@@ -163,46 +163,6 @@ __device__ __forceinline__ void load_parked(uint32_t place, HalfSums<kTiles>& su
   }
 }
 
-// Leaves a warp's sums in memory, `partials` of this lane and split 0. True for the warp that arrives last at
-// the half strip; `all` is then the sum over all splits.
-template <int kTiles>
-__device__ __forceinline__ bool meet(float4* partials, uint32_t* counter, int split, int lane,
-                                     HalfSums<kTiles>& all) {
-  constexpr int kPieces = kTiles * 32, kAtOnce = 2;
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n)
-    __stcg(partials + split * kPieces + n * 32, make_float4(all[n][0], all[n][1], all[n][2], all[n][3]));
-  __syncwarp();
-  uint32_t before = 0;
-  if (lane == 0) {
-    before = add_acquire_release(counter, 1);
-    if (before + 1 == kMostSplits) *counter = 0;
-  }
-  if (uniform(before) + 1 != kMostSplits) return false;
-  __syncwarp();
-#pragma unroll
-  for (int first = 0; first < kTiles; first += kAtOnce) {
-    float4 v[kAtOnce][kMostSplits];
-#pragma unroll
-    for (int n = 0; n < kAtOnce; ++n) {
-#pragma unroll
-      for (int s = 0; s < kMostSplits; ++s) v[n][s] = __ldcg(partials + s * kPieces + (first + n) * 32);
-    }
-#pragma unroll
-    for (int n = 0; n < kAtOnce; ++n) {
-      float4 sum = v[n][0];
-#pragma unroll
-      for (int s = 1; s < kMostSplits; ++s)
-        sum = make_float4(sum.x + v[n][s].x, sum.y + v[n][s].y, sum.z + v[n][s].z, sum.w + v[n][s].w);
-      all[first + n][0] = sum.x;
-      all[first + n][1] = sum.y;
-      all[first + n][2] = sum.z;
-      all[first + n][3] = sum.w;
-    }
-  }
-  return true;
-}
-
 // Where a lane's sums belong: columns `column` and column + 8 of the output, as far as they are there, by
 // tokens as HalfSums has them.
 struct HalfPlace {
@@ -256,6 +216,99 @@ __device__ __forceinline__ void finish_half(const GemmArguments& a, StripPlace s
   const HalfPlace place = half_place<kTiles>(a.matrix.parts[strip.part], strip.strip, half, lane, 0);
   add_bias<kTiles>(a.matrix.bias, place, sums);
   store_half<kTiles>(a, place, sums);
+}
+
+// Where the warps of a half strip meet, one for each split: in the upper bits how many have ever arrived,
+// which is a multiple of kMostSplits before and after a launch; below, of the tiles of 8 tokens, those whose
+// warp has gone.
+constexpr uint32_t kArrival = 1U << 8;
+static_assert(kMostWideTiles <= 8 && kMostWideTiles <= kMostSplits);
+__device__ __forceinline__ int arrivals_before(uint32_t state) {
+  return static_cast<int>(state / kArrival % kMostSplits);
+}
+__device__ __forceinline__ bool all_arrived_since(uint32_t before, uint32_t state) {
+  return state / (kArrival * kMostSplits) != before / (kArrival * kMostSplits);
+}
+
+// A warp's results of kCount tiles of 8 tokens: adds up what all splits have left, in order. `partials`: of
+// this lane, split 0 and the first of these tiles.
+template <int kTiles, int kCount>
+__device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const HalfPlace& place,
+                                                 const float4* partials) {
+  constexpr int kAtOnce = kCount < 2 ? kCount : 2;
+  HalfSums<kCount> sums;
+#pragma unroll
+  for (int first = 0; first < kCount; first += kAtOnce) {
+    float4 v[kAtOnce][kMostSplits];
+#pragma unroll
+    for (int n = 0; n < kAtOnce; ++n) {
+#pragma unroll
+      for (int s = 0; s < kMostSplits; ++s) v[n][s] = __ldcg(partials + (s * kTiles + first + n) * 32);
+    }
+#pragma unroll
+    for (int n = 0; n < kAtOnce; ++n) {
+      float4 sum = v[n][0];
+#pragma unroll
+      for (int s = 1; s < kMostSplits; ++s)
+        sum = make_float4(sum.x + v[n][s].x, sum.y + v[n][s].y, sum.z + v[n][s].z, sum.w + v[n][s].w);
+      sums[first + n][0] = sum.x;
+      sums[first + n][1] = sum.y;
+      sums[first + n][2] = sum.z;
+      sums[first + n][3] = sum.w;
+    }
+  }
+  add_bias<kCount>(a.matrix.bias, place, sums);
+  store_half<kCount>(a, place, sums);
+}
+
+// Leaves a warp's sums of one split in memory. The last to arrive at a half strip adds up all splits. Where
+// none of them has other tasks, blocks arrive nearly together and one alone would read what eight have left:
+// so the last kTiles to arrive take a tile of 8 tokens each and wait for the very last, but not for long,
+// since nothing says that its block is on the card; whoever goes before leaves its tile to it. `partials`: of
+// this lane and split 0.
+template <int kTiles>
+__device__ __forceinline__ void meet_and_finish(const GemmArguments& a, StripPlace strip, int half, int lane,
+                                                float4* partials, uint32_t* state, int split, bool deals_out,
+                                                const HalfSums<kTiles>& sums) {
+  constexpr int kMostLooks = 16;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+    __stcg(partials + (split * kTiles + n) * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
+  __syncwarp();
+  const auto add = [&](uint32_t value) { return uniform(lane == 0 ? add_acquire_release(state, value) : 0); };
+  const auto finish = [&]<int kCount>(std::integral_constant<int, kCount>, int tile) {
+    __syncwarp();
+    finish_left_sums<kTiles, kCount>(
+        a, half_place<kTiles>(a.matrix.parts[strip.part], strip.strip, half, lane, tile),
+        partials + tile * 32);
+  };
+  const uint32_t before = add(kArrival);
+  const int number = arrivals_before(before);
+  const bool last = number == kMostSplits - 1;
+  if (!deals_out) {
+    if (last) finish(std::integral_constant<int, kTiles>{}, 0);
+    return;
+  }
+  const int own = number - (kMostSplits - kTiles);
+  if (own < 0) return;
+  uint32_t tiles = 1U << own;
+  if (last) {
+    const uint32_t gone = before & (kArrival - 1);
+    tiles |= gone;
+    if (gone != 0) add(0 - gone);
+  } else {
+    bool met = false;
+#pragma unroll 1
+    for (int looks = 0; looks < kMostLooks && !met; ++looks)
+      met = all_arrived_since(before, uniform(lane == 0 ? load_acquire(state) : 0));
+    if (!met) {
+      if (!all_arrived_since(before, add(tiles))) return;
+      add(0 - tiles);  // too late: the last has not seen it
+    }
+  }
+#pragma unroll 1
+  for (; tiles != 0; tiles &= tiles - 1)
+    finish(std::integral_constant<int, 1>{}, __ffs(static_cast<int>(tiles)) - 1);
 }
 
 // gate = act(gate) * up.
@@ -359,9 +412,10 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
       const size_t half_strip = strip * 2 + half;
       auto* partials =
           reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane;
-      if (!meet<kTiles>(partials, a.counters + half_strip, task.split, lane, sums)) continue;
-    }
-    if (m.paired) {
+      const bool deals_out = (task.group << shape.split_bits) + static_cast<int>(gridDim.y) >= shape.tasks;
+      meet_and_finish<kTiles>(a, place, half, lane, partials, a.counters + half_strip, task.split, deals_out,
+                              sums);
+    } else if (m.paired) {
       finish_paired_half<kTiles>(a, place, slot, half, lane, parked, parked_by(warp ^ 2), sums);
     } else if (place.part >= 0) {
       finish_half<kTiles>(a, place, half, lane, sums);

@@ -46,6 +46,13 @@ __device__ __forceinline__ uint32_t add_acquire_release(uint32_t* place, uint32_
   return before;
 }
 
+// What add_acquire_release made of it, and with that all that was written before.
+__device__ __forceinline__ uint32_t load_acquire(const uint32_t* place) {
+  uint32_t value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(place) : "memory");
+  return value;
+}
+
 // Waits for `threads` threads, whole warps of the block, at barrier `id` (0 is that of __syncthreads).
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

@@ -144,6 +144,7 @@ TEST(EngineStressTest, AllEntryPointsAtOnce) {
     while (!queue->closed() || !queue->drain(16, Duration{0}).empty()) queue->drain(16, kLong);
   });
   std::vector<std::thread> threads;
+  threads.reserve(kNumThreads);
   for (int32_t i = 0; i < kNumThreads; ++i) {
     threads.emplace_back([&, i] {
       Random random(static_cast<uint32_t>(i));

@@ -1,0 +1,57 @@
+// Sums of one product that its blocks leave for each other, where they do not have the card for themselves.
+#include "tests/kernels/cuda/cuda_device.h"
+#include "tests/kernels/cuda/random_weights.h"
+
+namespace quire::kernels {
+namespace {
+
+class MeetingTest : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    if (device_ != nullptr) make_context(small_limits());
+  }
+  std::mt19937 random_{std::random_device{}()};
+};
+
+// Blocks of one product take multiprocessors that those of another wait for: who waits for the sums of blocks
+// that are not on the card gives up and leaves its tile to the last of them.
+TEST_F(MeetingTest, SplitsMeetThoughOtherProductsTakeTheCard) {
+  constexpr size_t kContexts = 4, kProducts = 8, kDepth = 8192, kColumns = 2048;
+  StoredWeight w;
+  make_exl2(w, {{4, kDepth}}, kColumns, false, random_);
+  Weight* weight = prepare({w.source});
+  ASSERT_NE(weight, nullptr);
+  for (const size_t rows : {32, 40}) {
+    SCOPED_TRACE(std::to_string(rows) + " rows");
+    LinearParams p;
+    p.weight = weight;
+    p.input = to_device(to_halves(random_floats(rows * kDepth, random_)));
+    p.rows = static_cast<int32_t>(rows);
+    auto* alone = poisoned<float>(rows * kColumns);
+    p.output_f32 = alone;
+    ASSERT_EQ(table_->linear(context_, &p), Status::ok) << failure();
+    const std::vector<float> expected = from_device(alone, rows * kColumns);
+    std::vector<Context*> contexts(kContexts, nullptr);
+    std::vector<float*> outputs;
+    const ContextLimits limits = small_limits();
+    for (Context*& context : contexts) {
+      ASSERT_EQ(table_->create_context(device_, &limits, &context), Status::ok) << failure();
+      outputs.push_back(poisoned<float>(rows * kColumns));
+    }
+    for (size_t i = 0; i < kProducts; ++i) {
+      for (size_t c = 0; c < kContexts; ++c) {
+        p.output_f32 = outputs[c];
+        EXPECT_EQ(table_->linear(contexts[c], &p), Status::ok) << failure();
+      }
+    }
+    for (size_t c = 0; c < kContexts; ++c) {
+      EXPECT_EQ(table_->synchronize(contexts[c]), Status::ok) << failure();
+      EXPECT_EQ(from_device(outputs[c], rows * kColumns), expected) << "context " << c;
+      table_->release_context(contexts[c]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire::kernels
