@@ -3,7 +3,8 @@
 #   tests/gpu/collect.sh          .carry: GoogleTest, for run.sh
 #   tests/gpu/collect.sh engine   .carry-engine: every library of the build and the models of the tests, for engine.sh
 #   tests/gpu/collect.sh built    .carry-engine: the programs of build/release and build/gpu instead of the libraries,
-#                                 so that no time of the card goes into building
+#                                 packed, so that no time of the card goes into building; and of build/gpu80, where
+#                                 that is, the library for compute capability 8.0
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -37,6 +38,10 @@ collect_built() {
   carry=$root/.carry-engine
   rm -rf "$carry"
   mkdir -p "$carry/built/bin" "$carry/built/lib"
+  if [ -f "$root/build/gpu80/lib/libquire_cuda.so" ]; then
+    mkdir "$carry/built/lib80"
+    cp "$root/build/gpu80/lib/libquire_cuda.so" "$carry/built/lib80/"
+  fi
   for name in quire core_models_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test; do
     strip -o "$carry/built/bin/$name" "$root/build/release/bin/$name"
   done
@@ -45,6 +50,8 @@ collect_built() {
   done
   cp -P "$root"/build/release/lib/libquire.so* "$root/build/gpu/lib/libquire_cuda.so" "$carry/built/lib/"
   echo "$root" >"$carry/built/root"  # where the programs look for their data
+  tar -C "$carry" -cJf "$carry/built.tar.xz" built
+  rm -r "$carry/built"
   collect_models
 }
 

@@ -10,11 +10,9 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 out=${OUT:-$root/build/gpu-results}
 build=${BUILD:-$root/build/gpu-engine}
-carry=$root/.carry-engine
 device=${DEVICE:-cuda:0}
 mkdir -p "$out"
-[ -d "$carry/built" ] && build=$carry/built
-source tests/gpu/libraries.sh
+source tests/gpu/carried.sh
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$build/lib:$cuda_libraries"
 export QUIRE_BACKEND_DIR=$build/lib
 export QUIRE_MODEL=$root/packaging/model/story-15m-exl2-4.0bpw
@@ -22,19 +20,12 @@ failed=0
 # The last breaks the card for its own process.
 programs=(core_models_test device_draws_test device_jobs_test model_jobs_test perplexity_test device_loss_test)
 
-# What was built elsewhere looks for its data where it was built.
-place_data() {
-  [ -e "$1" ] || { mkdir -p "$(dirname "$1")" && ln -sfn "$root" "$1"; }
-  [ -e "$root/../shared" ] || ln -sfn "$carry" "$root/../shared"
-  [ -e "$root/build/gpu" ] || { mkdir -p "$root/build" && ln -sfn "$carry/built" "$root/build/gpu"; }
-}
-
 build_all() {
-  [ -d "$carry/models" ] || python3 -m tarfile -e "$carry/models.tar.xz" "$carry" || return 1
+  unpack models || return 1
   # The embedded model is one of the trained ones; its references lie beside the other fixtures.
   local embedded=$carry/models/story-15m-exl2-4.0bpw
   mkdir -p "$embedded" && cp packaging/model/story-15m-exl2-4.0bpw/* tests/golden/models/story-15m-exl2-4.0bpw/* "$embedded/"
-  [ -d "$carry/built" ] && { place_data "$(cat "$carry/built/root")"; return; }
+  [ -d "$carry/built" ] && return
   # What only other tests ask for is answered with a program that does nothing.
   cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DQUIRE_CUDA=ON -DQUIRE_WERROR=OFF -DQUIRE_BUILD_BENCH=OFF \
         "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" -DCMAKE_CUDA_COMPILER="${CUDACXX:-/usr/local/cuda/bin/nvcc}" \
@@ -49,7 +40,7 @@ test_models() {
   for program in "${programs[@]}"; do
     QUIRE_TEST_DEVICE=$device QUIRE_TEST_SECOND_DEVICE=${SECOND_DEVICE:-$device} timeout 120 "$build/bin/$program" \
         --gtest_output="xml:$out/$program.xml" >"$out/$program.log" 2>&1 ||
-      { failed=1; echo "$program failed with $?"; }
+      { echo "$program failed with $?"; failed=1; }
     grep -vE "^\[( RUN|       OK|---|===)|^$" "$out/$program.log" | tail -n 40
   done
   grep -ohE 'name="(relative_rms|perplexity|microseconds)[^"]*" value="[^"]*"' "$out"/*_test.xml
@@ -60,7 +51,7 @@ generate() {
   for prompt in "Once upon a time" "The number of the day is" "In the middle of the forest there was"; do
     for name in cpu "$device"; do
       "$build/bin/quire" generate --device "$name" -p "$prompt" -n 64 -t 0 --quiet >"$out/text-${name%:*}.txt" 2>"$out/generate-${name%:*}.log" ||
-        { failed=1; echo "generate on $name failed with $?"; tail -n 3 "$out/generate-${name%:*}.log"; }
+        { echo "generate on $name failed with $?"; failed=1; tail -n 3 "$out/generate-${name%:*}.log"; }
     done
     if cmp "$out/text-cpu.txt" "$out/text-${device%:*}.txt"; then echo "same text: $prompt"; else tail -n 5 "$out"/text-*.txt; fi
   done

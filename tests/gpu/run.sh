@@ -1,6 +1,8 @@
 #!/bin/bash
 # Builds, tests, sanitizes and benches the CUDA backend on a machine with a card. Results into $OUT.
-#   tests/gpu/run.sh [build|test|sanitize|bench|quick ...]      all but quick by default
+#   tests/gpu/run.sh [build|test|older|sanitize|bench|quick ...]      all but older and quick by default
+# What collect.sh has put beside the sources is taken from there and not built. older: the tests with the library for
+# compute capability 8.0, compiled when it is loaded.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
@@ -8,7 +10,7 @@ out=${OUT:-$root/build/gpu-results}
 build=${BUILD:-$root/build/gpu}
 mkdir -p "$out"
 stages=${*:-build test sanitize bench}
-source tests/gpu/libraries.sh
+source tests/gpu/carried.sh
 export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}:$cuda_libraries"
 failed=0
 
@@ -52,6 +54,7 @@ for stage in $stages; do
   started=$SECONDS
   case $stage in
     build)
+      [ -d "$carry/built" ] && continue
       cmake -S tests/gpu -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
             "-DQUIRE_CUDA_ARCHITECTURES=${ARCHITECTURES:-90a-real}" >"$out/configure.log" 2>&1 || { tail -n 30 "$out/configure.log"; exit 1; }
       ninja -C "$build" >"$out/build.log" 2>&1 || { grep -E "error|FAILED" "$out/build.log" | head -n 40; exit 1; }
@@ -59,6 +62,13 @@ for stage in $stages; do
     test)
       "$build/bin/kernels_cuda_test" --gtest_brief=1 >"$out/test.log" 2>&1 || failed=1
       tail -n 60 "$out/test.log"
+      ;;
+    older)
+      [ -d "$build/lib80" ] || { echo "there is no library for compute capability 8.0"; continue; }
+      mv "$build/lib" "$build/lib90" && mv "$build/lib80" "$build/lib"
+      "$build/bin/kernels_cuda_test" --gtest_brief=1 >"$out/older.log" 2>&1 || failed=1
+      mv "$build/lib" "$build/lib80" && mv "$build/lib90" "$build/lib"
+      tail -n 20 "$out/older.log"
       ;;
     sanitize)
       sanitize_all ${TOOLS:-racecheck memcheck initcheck} || failed=1  # the slowest first

@@ -1,0 +1,28 @@
+# Sourced by run.sh and engine.sh, in the root of the repository: what came with the sources to a machine with a card
+# (collect.sh), and where its CUDA libraries lie. Sets `carry`, and `build` where programs came with it.
+carry=$root/.carry-engine
+
+unpack() {
+  [ -d "$carry/$1" ] || [ ! -f "$carry/$1.tar.xz" ] || tar -C "$carry" -xJf "$carry/$1.tar.xz"
+}
+
+# What was built elsewhere looks for its data where it was built.
+place_data() {
+  [ -e "$1" ] || { mkdir -p "$(dirname "$1")" && ln -sfn "$root" "$1"; }
+  [ -e "$root/../shared" ] || ln -sfn "$carry" "$root/../shared"
+  [ -e "$root/build/gpu" ] || { mkdir -p "$root/build" && ln -sfn "$carry/built" "$root/build/gpu"; }
+}
+
+unpack built
+if [ -d "$carry/built" ]; then
+  build=$carry/built
+  place_data "$(cat "$build/root")"
+fi
+
+# cuBLASLt may come with PyTorch alone.
+torch_libraries=$(python3 - 2>/dev/null <<'PY'
+import glob, os, sysconfig
+print(":".join(sorted({os.path.dirname(p) for p in glob.glob(sysconfig.get_paths()["purelib"] + "/nvidia/**/libcublasLt.so*", recursive=True)})))
+PY
+)
+cuda_libraries=$torch_libraries:/usr/local/cuda/lib64
