@@ -32,7 +32,7 @@ bool StepLoop::plan_following() {
 
 // Behind forward: issues the step behind this one, where it can be told.
 void StepLoop::follow(const Reservation& reservation) {
-  if (!limits_.follows || !waiting_.empty() || !all_take_part()) return;
+  if (!limits_.follows || !queue_is_settled_ || !all_take_part()) return;
   try {
     next_.draws.clear();
     for (size_t i = 0; i < planned_jobs_.size(); ++i) {

@@ -13,6 +13,7 @@ namespace quire {
 
 void StepLoop::take_in(Inbox& inbox) {
   now_ = runtime_.clock().now();
+  if (!inbox.jobs.empty() || !inbox.tasks.empty()) queue_is_settled_ = false;
   for (auto& job : inbox.jobs) accept(std::move(job));
   inbox.jobs.clear();
   for (auto& task : inbox.tasks) {
@@ -93,6 +94,7 @@ TimePoint StepLoop::next_event() const {
 // back.
 void StepLoop::end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept {
   if (std::exchange(job.ended, true)) return;
+  queue_is_settled_ = false;
   const bool ran = job.sequence.has_value();
   drop_pages(job);
   if (!job.started) queue_.left_queue(job.request.name_space);

@@ -172,6 +172,7 @@ class StepLoop {
   Batch batch_;
   Batch next_;                         // the step behind it, where that is issued ahead
   std::vector<JobId> following_jobs_;  // as in next_; empty where there is none
+  bool queue_is_settled_ = false;  // nobody who waits could begin before a job ends or something is asked for
   Accepted accepted_;
   std::vector<float> states_;
 };

@@ -48,6 +48,9 @@ bool StepLoop::plan() {
       unpin(pins_.front().id);
     }
     carry_out(policy_);
+    const bool places_are_taken =
+        policy_.blocked.has_value() && policy_.blocked->cause == BlockedJob::Cause::slots;
+    queue_is_settled_ = waiting_.empty() || places_are_taken;
     plan_failures_ = 0;
   } catch (const std::bad_alloc&) {
     move_admitted();

@@ -77,6 +77,35 @@ TEST_F(FollowingTest, WhoComesWaitsForTheStepThatWasIssued) {
   EXPECT_EQ(device().num_in_vain(), 0);
 }
 
+// With all places taken nobody could begin with the next step, so that it need not be waited for.
+TEST_F(FollowingTest, AQueueThatCannotMoveDoesNotHoldStepsUp) {
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < 10; ++i) jobs.push_back(engine_.cache->submit(greedy({i, 3}, 12)));  // for 8 places
+  engine_.run_to_idle();
+  for (int32_t i = 0; i < 10; ++i)
+    EXPECT_EQ(read_all(*jobs[static_cast<size_t>(i)]).tokens, fake_greedy({i, 3}, 12, kVocab));
+  EXPECT_EQ(device().num_steps(), 24);
+  EXPECT_EQ(device().num_followed(), 22) << "all but the first of either eight or two";
+  EXPECT_EQ(device().num_in_vain(), 0);
+}
+
+// A higher priority takes a running job's place, which no step may put off for long.
+TEST_F(FollowingTest, ANewJobIsLookedAtThoughAllPlacesAreTaken) {
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < 9; ++i) jobs.push_back(engine_.cache->submit(greedy({i, 3}, 12)));
+  run_once();
+  run_once();
+  JobRequest urgent = greedy({7, 7}, 2);
+  urgent.priority = 5;
+  const auto late = engine_.cache->submit(urgent);
+  run_once();  // had been issued
+  run_once();
+  EXPECT_EQ(late->state(), JobState::generating);
+  engine_.run_to_idle();
+  for (int32_t i = 0; i < 9; ++i)
+    EXPECT_EQ(read_all(*jobs[static_cast<size_t>(i)]).tokens, fake_greedy({i, 3}, 12, kVocab));
+}
+
 TEST_F(FollowingTest, NobodyIsRunOnForACancelledJob) {
   const auto job = engine_.cache->submit(greedy({1, 2, 3}, 8));
   run_once();
