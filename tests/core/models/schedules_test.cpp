@@ -4,6 +4,7 @@
 
 #include "core/engine/model_cache.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "tests/support/drawing_backend.h"
 #include "tests/support/random_schedule.h"
 
 namespace quire::testing {
@@ -11,13 +12,17 @@ namespace {
 
 constexpr int32_t kMaxSeqLen = 160;
 
+std::shared_ptr<const Model> load_on(std::shared_ptr<Device> device) {
+  ModelOptions options;
+  options.path = QUIRE_EMBEDDED_MODEL;
+  options.devices = {std::move(device)};
+  return Model::load(posix_file_system(), options);
+}
+
 std::shared_ptr<const Model> load_with_threads(int32_t num_threads) {
   kernels::DeviceOptions device;
   device.num_threads = num_threads;
-  ModelOptions options;
-  options.path = QUIRE_EMBEDDED_MODEL;
-  options.devices = {Device::open(kernels::cpu_backend(), 0, device)};
-  return Model::load(posix_file_system(), options);
+  return load_on(Device::open(kernels::cpu_backend(), 0, device));
 }
 
 std::vector<JobRequest> requests(const Tokenizer& tokenizer) {
@@ -65,6 +70,19 @@ ModelCacheOptions any_shape(kernels::KvFormat format, std::mt19937_64& random) {
   return options;
 }
 
+// Those of them that let steps be issued ahead where the device draws.
+std::vector<JobRequest> plain_requests(const Tokenizer& tokenizer) {
+  std::vector<JobRequest> all = requests(tokenizer);
+  std::erase_if(all, [](const JobRequest& request) { return request.kind != JobKind::generate; });
+  for (JobRequest& request : all) {
+    request.max_new_tokens *= 2;
+    request.sampling.repetition_penalty = 1.0F;
+    request.num_top_log_probs = 0;
+  }
+  all.front().stop_strings = {"a"};
+  return all;
+}
+
 class ModelSchedules : public ::testing::TestWithParam<kernels::KvFormat> {};
 
 TEST_P(ModelSchedules, GiveTheSameBits) {
@@ -83,6 +101,26 @@ TEST_P(ModelSchedules, GiveTheSameBits) {
       ASSERT_EQ(run_random_schedule(*cache, known, random), "") << "seed " << seed << ", round " << round;
     }
   }
+}
+
+// The steps of a device that draws tokens and takes steps ahead, done by the same arithmetic.
+TEST(ModelSchedulesOfADrawingDevice, GiveTheSameBits) {
+  const auto plain = load_on(Device::open(kernels::cpu_backend(), 0, {}));
+  const auto drawing = load_on(Device::open(drawing_backend(), 0, {}));
+  const ModelCacheOptions options = wide(kernels::KvFormat::f16);
+  std::vector<KnownJob> known;
+  for (const JobRequest& request : plain_requests(plain->tokenizer()))
+    known.push_back({request, run_alone(*create_model_cache(Runtime::create({}), plain, options), request)});
+  const int64_t before = num_steps_followed();
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto cache =
+        create_model_cache(Runtime::create({}), drawing, any_shape(kernels::KvFormat::f16, random));
+    for (int32_t round = 0; round < 2; ++round) {
+      ASSERT_EQ(run_random_schedule(*cache, known, random), "") << "seed " << seed << ", round " << round;
+    }
+  }
+  EXPECT_GT(num_steps_followed() - before, 50);
 }
 
 INSTANTIATE_TEST_SUITE_P(KvFormats, ModelSchedules,
