@@ -11,20 +11,15 @@
 #include <algorithm>
 
 #include "kernels/cuda/attention_rows.cuh"
+#include "kernels/cuda/warpgroup.cuh"
 
 namespace quire::kernels {
 namespace {
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define QUIRE_WARPGROUP_ATTENTION 1
-#else
-#define QUIRE_WARPGROUP_ATTENTION 0
-#endif
-
 constexpr int kThreads = 256;
 constexpr int kRows = 128;
 // Code for a card without these products is none, and takes no block: see setup_attention_warpgroup.
-constexpr int kBounds = QUIRE_WARPGROUP_ATTENTION ? kThreads : 32;
+constexpr int kBounds = QUIRE_WARPGROUP_PRODUCTS ? kThreads : 32;
 
 // Tiles of 128 rows (keys, values, queries) in halves of 64 dimensions: rows of 128 bytes, their 16-byte
 // pieces swizzled by the row, as the products read them.
@@ -36,7 +31,7 @@ constexpr size_t warpgroup_shared_bytes() {
   return 5 * kTileBytes<HD> + 1024;  // two of keys, two of values, queries; from a multiple of 1,024 on
 }
 
-#if QUIRE_WARPGROUP_ATTENTION
+#if QUIRE_WARPGROUP_PRODUCTS
 
 __device__ __forceinline__ uint32_t half_offset(int row, int piece) {
   return (piece >> 3) * kHalfBytes + row * 128 + (((piece & 7) ^ (row & 7)) << 4);
@@ -86,17 +81,6 @@ __device__ __forceinline__ void multiply_values(float (&d)[8][4], const uint32_t
         "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
         "+f"(d[7][2]), "+f"(d[7][3])
       : "r"(w[0][0]), "r"(w[0][1]), "r"(w[1][0]), "r"(w[1][1]), "l"(values), "r"(static_cast<int>(add)));
-}
-
-__device__ __forceinline__ void begin_products() {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void commit_products() {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-template <int kPending>
-__device__ __forceinline__ void wait_for_products() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
 // Half a row of a chunk's f16 pages. Where pages hold whole chunks, its rows follow each other.
@@ -247,7 +231,7 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
 template <int HD>
 __global__ void __launch_bounds__(kBounds)
     attention_warpgroup_kernel(const __grid_constant__ RowsArguments a) {
-#if QUIRE_WARPGROUP_ATTENTION
+#if QUIRE_WARPGROUP_PRODUCTS
   extern __shared__ uint8_t shared[];
   release_successor();
   wait_for_predecessor();

@@ -9,14 +9,9 @@
 #pragma once
 
 #include "kernels/cuda/gemm_segment.cuh"
+#include "kernels/cuda/warpgroup.cuh"
 
 namespace quire::kernels {
-
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-#define QUIRE_WARPGROUP_PRODUCTS 1
-#else
-#define QUIRE_WARPGROUP_PRODUCTS 0
-#endif
 
 // Of a tile of 8 * kTiles tokens.
 template <int kTiles>
@@ -152,10 +147,10 @@ template <int kTiles>
 __device__ __forceinline__ void start_products(HalfSums<kTiles>& sums, const __half2 (&w)[8], uint32_t step,
                                                bool add, int lane) {
 #if QUIRE_WARPGROUP_PRODUCTS
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+  begin_products();
   warpgroup_product<kTiles>(sums, w, step, add);
   warpgroup_product<kTiles>(sums, w + 4, step + (2 * kPieceStride<kTiles> >> 4), true);
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+  commit_products();
 #else
   if (!add) fill_half<kTiles>(sums, 0.0f);
   const uint32_t low[4] = {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])};
@@ -168,14 +163,6 @@ __device__ __forceinline__ void start_products(HalfSums<kTiles>& sums, const __h
     mma_16x8x16(sums[n], low, b[0], b[1]);
     mma_16x8x16(sums[n], high, b[2], b[3]);
   }
-#endif
-}
-
-// Until no more than kPending calls of start_products are on their way.
-template <int kPending>
-__device__ __forceinline__ void wait_for_products() {
-#if QUIRE_WARPGROUP_PRODUCTS
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #endif
 }
 

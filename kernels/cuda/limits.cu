@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/limits.h"
 #include "kernels/cuda/ptx.cuh"
+#include "kernels/cuda/warpgroup.cuh"
 
 namespace quire::kernels {
 namespace {
@@ -51,7 +52,7 @@ constexpr int kOpThreads = 512;
 constexpr int kRounds = 400;
 constexpr int kProductsOfRound = 16;
 
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+#if QUIRE_WARPGROUP_PRODUCTS
 
 constexpr int64_t kMultipliedByWarp = 16 * 128 * 16;  // a quarter of what four warps do together
 
@@ -87,7 +88,7 @@ __device__ __forceinline__ void multiply(float (&d)[64], const uint32_t (&a)[4],
 __global__ void __launch_bounds__(kOpThreads, 1) multiply_kernel(float* sink) {
   __shared__ __align__(1024) uint32_t tile[128 * 64 / 2];
   for (int i = threadIdx.x; i < 128 * 64 / 2; i += kOpThreads) tile[i] = any_halves(i);
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  fence_async_proxy();
   __syncthreads();
   uint32_t a[4];
   float d[64];
@@ -95,11 +96,11 @@ __global__ void __launch_bounds__(kOpThreads, 1) multiply_kernel(float* sink) {
   for (float& v : d) v = 0.0f;
   const uint64_t b = tile_at(shared_address(tile));
   for (int round = 0; round < kRounds; ++round) {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    begin_products();
 #pragma unroll
     for (int i = 0; i < kProductsOfRound; ++i) multiply(d, a, b + 2 * (i % 4));  // 32 bytes of a row each
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    commit_products();
+    wait_for_products<0>();
   }
   float all = 0.0f;
   for (const float v : d) all += v;

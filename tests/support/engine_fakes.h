@@ -77,6 +77,14 @@ struct FakeEngineOptions {
   Log log;
 };
 
+inline JobRequest greedy(TokenIds prompt, int32_t max_new_tokens) {
+  JobRequest request;
+  request.prompt = std::move(prompt);
+  request.max_new_tokens = max_new_tokens;
+  request.sampling.temperature = 0.0F;
+  return request;
+}
+
 // A device that draws tokens and takes steps ahead.
 inline void make_drawing(ExecutorLimits& limits) {
   limits.makes_draws = limits.follows = true;

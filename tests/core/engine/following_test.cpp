@@ -17,14 +17,6 @@ FakeEngineOptions following() {
   return options;
 }
 
-JobRequest greedy(TokenIds prompt, int32_t max_new_tokens) {
-  JobRequest request;
-  request.prompt = std::move(prompt);
-  request.max_new_tokens = max_new_tokens;
-  request.sampling.temperature = 0.0F;
-  return request;
-}
-
 class FollowingTest : public ::testing::Test {
  protected:
   void run_once() { EXPECT_EQ(engine_.cache->core().run_once(), StepOutcome::advanced); }

@@ -16,14 +16,6 @@ FakeEngineOptions threadless() {
   return options;
 }
 
-JobRequest greedy(TokenIds prompt, int32_t max_new_tokens) {
-  JobRequest request;
-  request.prompt = std::move(prompt);
-  request.max_new_tokens = max_new_tokens;
-  request.sampling.temperature = 0.0F;
-  return request;
-}
-
 TokenIds counting(int32_t from, int32_t count) {
   TokenIds tokens;
   for (int32_t i = 0; i < count; ++i) tokens.push_back((from + i) % kVocab);
