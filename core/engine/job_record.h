@@ -82,6 +82,8 @@ struct JobRecord {
   // Whether nothing that is known of the job lies behind the first num_tokens tokens.
   bool ends_at(int32_t num_tokens) const { return num_tokens == static_cast<int32_t>(tokens.size()); }
   bool wants_log_probs() const { return request.want_log_probs || request.num_top_log_probs > 0; }
+  // Neither paused nor ahead of a reader that holds it back.
+  bool runnable() const { return !paused && !channel->stream->holds_back(); }
   // The earliest deadline that can still be missed.
   TimePoint deadline() const {
     TimePoint earliest = total_deadline;

@@ -51,6 +51,7 @@ SampleRequest StepLoop::draw_request(const JobRecord& job, int32_t num_pending) 
   if (job.num_drawn_tokens() + num_pending < job.request.min_new_tokens) request.banned = job.stop_tokens;
   request.want_log_prob = job.wants_log_probs();
   request.num_top_log_probs = job.request.num_top_log_probs;
+  request.num_pending = num_pending;
   return request;
 }
 

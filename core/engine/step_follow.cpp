@@ -37,10 +37,11 @@ void StepLoop::follow(const Reservation& reservation) {
     next_.draws.clear();
     for (size_t i = 0; i < planned_jobs_.size(); ++i) {
       if (!goes_on(*planned_jobs_[i], reservation.sequences()[i])) return;
-      if (!add_following_draw(*planned_jobs_[i], static_cast<int32_t>(i))) return;
+      // It brings no edits: they may depend on the token in front.
+      if (!add_device_draw(draw_request(*planned_jobs_[i], 1), static_cast<int32_t>(i), 0, next_.draws))
+        return;
     }
     continue_batch(batch_, next_);
-    next_.draws.vocab_size = parts_.num_tokens;
     following_jobs_.reserve(planned_jobs_.size());
     if (!executor_.forward_next(next_)) return;
     for (const JobRecord* job : planned_jobs_) following_jobs_.push_back(job->id);
@@ -53,7 +54,7 @@ void StepLoop::follow(const Reservation& reservation) {
 
 // Nobody who could run sits this step out.
 bool StepLoop::all_take_part() const {
-  const auto runs = [](const auto& job) { return !job->paused && !job->channel->stream->holds_back(); };
+  const auto runs = [](const auto& job) { return job->runnable(); };
   return static_cast<size_t>(std::count_if(running_.begin(), running_.end(), runs)) == planned_jobs_.size();
 }
 
@@ -64,14 +65,6 @@ bool StepLoop::goes_on(const JobRecord& job, const ReservedSequence& reserved) c
   if (!job.ends_at(reserved.end()) || reserved.end() % limits_.page_tokens == 0) return false;
   const int32_t num_behind = job.num_drawn_tokens() + 1;  // new tokens, once this step has drawn
   return num_behind < job.request.max_new_tokens && job.num_prompt_tokens + num_behind < job.max_tokens;
-}
-
-// The draw of the step behind this one, which must not depend on the token of this one.
-bool StepLoop::add_following_draw(const JobRecord& job, int32_t row) {
-  if (job.sampler.settings().has_penalties()) return false;
-  if (!add_device_draw(draw_request(job, 1), row, 0, next_.draws)) return false;
-  next_.draws.rows.back().random_bits = job.sampler.next_bits(1);
-  return true;
 }
 
 }  // namespace quire

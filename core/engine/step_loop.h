@@ -105,7 +105,6 @@ class StepLoop {
   void follow(const Reservation& reservation);
   bool all_take_part() const;
   bool goes_on(const JobRecord& job, const ReservedSequence& reserved) const;
-  bool add_following_draw(const JobRecord& job, int32_t row);
 
   // The step itself.
   void step();

@@ -80,7 +80,7 @@ RunningView StepLoop::view_running(const JobRecord& job) const {
   view.order = job.id.value;
   view.priority = job.admitted_priority;
   view.deadline = job.deadline();
-  view.runnable = !job.paused && !job.channel->stream->holds_back();
+  view.runnable = job.runnable();
   view.suspect = job.suspect;
   view.wants_all_rows = job.request.kind == JobKind::score;
   view.num_candidates = job.num_candidates;
@@ -98,7 +98,7 @@ WaitingView StepLoop::view_waiting(const JobRecord& job) const {
   view.waited = now_ - job.submitted;
   view.deadline = job.deadline();
   view.overtaken = job.overtaken;
-  view.runnable = !job.paused && !job.channel->stream->holds_back();
+  view.runnable = job.runnable();
   view.wants_all_rows = job.request.kind == JobKind::score;
   view.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
   view.tokens = job.tokens;

@@ -44,6 +44,7 @@ bool add_device_draw(const SampleRequest& request, int32_t logit_row, int32_t ma
   if (draws.edits.size() + count_edits(request) > static_cast<size_t>(max_edits)) return false;
   if (!counts_are_exact(history.counts())) return false;
   const SamplingSettings& settings = request.state->settings();
+  if (request.num_pending > 0 && settings.has_penalties()) return false;
   SampleRow row;
   row.logit_row = logit_row;
   row.temperature = settings.temperature;
@@ -53,7 +54,7 @@ bool add_device_draw(const SampleRequest& request, int32_t logit_row, int32_t ma
   row.repetition_penalty = settings.repetition_penalty;
   row.frequency_penalty = settings.frequency_penalty;
   row.presence_penalty = settings.presence_penalty;
-  row.random_bits = request.state->next_bits();
+  row.random_bits = request.state->next_bits(static_cast<uint64_t>(request.num_pending));
   row.wants_log_prob = request.want_log_prob ? 1 : 0;
   add_edits(request, row, draws.edits);
   draws.rows.push_back(row);

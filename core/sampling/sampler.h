@@ -80,6 +80,7 @@ struct SampleRequest {
   gsl::span<const TokenId> banned{};  // for this step only; ids in the vocabulary
   bool want_log_prob = false;         // costs one more pass over the row
   int32_t num_top_log_probs = 0;      // the most likely tokens of the unchanged row; implies the above
+  int32_t num_pending = 0;            // tokens in front that `state` has yet to see; device draws alone
 };
 
 struct SampledToken {

@@ -12,7 +12,7 @@
 namespace quire {
 
 // Makes `next` the step behind `batch`: one token for each of its sequences, on the pages that these have.
-// Token ids are left at 0; `next.draws` stays as it is. Its memory is used again.
+// Token ids are left at 0; the rows and edits of `next.draws` stay as they are. Its memory is used again.
 void continue_batch(const Batch& batch, Batch& next);
 
 // What an executor keeps of a step that it issued ahead. One thread at a time.

@@ -68,19 +68,7 @@ __device__ __forceinline__ void multiply_keys(ChunkScores& d, uint64_t queries, 
 // d = weights of 16 keys by 64 dimensions of their values, plus d where `add`.
 __device__ __forceinline__ void multiply_values(float (&d)[8][4], const uint32_t (*w)[2], uint64_t values,
                                                 bool add) {
-  asm volatile(
-      "{\n.reg .pred add;\nsetp.ne.s32 add, %37, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%"
-      "27,%28,%29,%30,%31}, "
-      "{%32,%33,%34,%35}, %36, add, 1, 1, 1;\n}\n"
-      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-        "+f"(d[7][2]), "+f"(d[7][3])
-      : "r"(w[0][0]), "r"(w[0][1]), "r"(w[1][0]), "r"(w[1][1]), "l"(values), "r"(static_cast<int>(add)));
+  multiply_64x64x16<true>(d, {w[0][0], w[0][1], w[1][0], w[1][1]}, values, add);
 }
 
 // Half a row of a chunk's f16 pages. Where pages hold whole chunks, its rows follow each other.

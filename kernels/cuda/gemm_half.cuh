@@ -122,19 +122,8 @@ __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __h
         : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
           "r"(static_cast<int>(add)));
   } else {
-    asm volatile(
-        "{\n.reg .pred add;\nsetp.ne.s32 add, %37, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,"
-        "%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,"
-        "%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, add, 1, 1, 0;\n}\n"
-        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
-          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
-          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
-          "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
-          "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
-          "+f"(d[7][2]), "+f"(d[7][3])
-        : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
-          "r"(static_cast<int>(add)));
+    multiply_64x64x16<false>(d, {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])}, descriptor,
+                             add);
   }
 }
 

@@ -2,6 +2,8 @@
 // card (sm_90a).
 #pragma once
 
+#include <cstdint>
+
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define QUIRE_WARPGROUP_PRODUCTS 1
 #else
@@ -29,5 +31,27 @@ __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #endif
 }
+
+#if QUIRE_WARPGROUP_PRODUCTS
+// d = a b, plus d where `add`: a [64, 16] f16 in registers, d [64, 64] f32; b [16, 64] f16 in shared memory
+// as its descriptor says, where 16 numbers of a column lie side by side, or those of a row if kTransposed.
+template <bool kTransposed>
+__device__ __forceinline__ void multiply_64x64x16(float (&d)[8][4], const uint32_t (&a)[4], uint64_t b,
+                                                  bool add) {
+  asm volatile(
+      "{\n.reg .pred add;\nsetp.ne.s32 add, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,"
+      "%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,"
+      "%24,%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, add, 1, 1, %38;\n}\n"
+      : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+        "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+        "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3]), "+f"(d[4][0]), "+f"(d[4][1]),
+        "+f"(d[4][2]), "+f"(d[4][3]), "+f"(d[5][0]), "+f"(d[5][1]), "+f"(d[5][2]), "+f"(d[5][3]),
+        "+f"(d[6][0]), "+f"(d[6][1]), "+f"(d[6][2]), "+f"(d[6][3]), "+f"(d[7][0]), "+f"(d[7][1]),
+        "+f"(d[7][2]), "+f"(d[7][3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)),
+        "n"(kTransposed ? 1 : 0));
+}
+#endif
 
 }  // namespace quire::kernels

@@ -250,7 +250,7 @@ void Simulation::check_progress(StepOutcome outcome) {
   const bool excused = faults_->record().step_failed || failed_allocations_ > 0 || stats.running_jobs == 0;
   steps_without_progress_ = excused || mark != progress_mark_ ? 0 : steps_without_progress_ + 1;
   progress_mark_ = mark;
-  const auto bound = static_cast<uint64_t>((limits_.max_sequences + 1) * kMaxSeqLen);
+  const auto bound = (static_cast<uint64_t>(limits_.max_sequences) + 1) * uint64_t{kMaxSeqLen};
   if (outcome == StepOutcome::advanced) {
     if (steps_without_progress_ > bound) violation("I11: steps without progress");
     return;
@@ -260,7 +260,7 @@ void Simulation::check_progress(StepOutcome outcome) {
   if (failed_allocations_ > 0 && loop().next_event() != TimePoint::max()) return;
   for (const auto& [tag, model] : jobs_) {
     const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
-    if (record == nullptr || record->paused || record->channel->stream->holds_back()) continue;
+    if (record == nullptr || !record->runnable()) continue;
     violation("I11: nothing runs, but could: " + describe(model));
   }
 }
@@ -269,7 +269,9 @@ void Simulation::check_progress(StepOutcome outcome) {
 uint64_t Simulation::owner_of(const Batch& batch, int32_t sequence) {
   const int32_t end = batch.kv_lengths[static_cast<size_t>(sequence)];
   const int32_t page_idx = (end - 1) / limits_.page_tokens;
-  const int32_t page = batch.page_table[static_cast<size_t>(sequence * batch.page_table_stride + page_idx)];
+  const int32_t page =
+      batch.page_table[static_cast<size_t>(sequence) * static_cast<size_t>(batch.page_table_stride) +
+                       static_cast<size_t>(page_idx)];
   for (const auto& [tag, model] : jobs_) {
     const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
     if (record == nullptr || !record->sequence) continue;

@@ -36,11 +36,6 @@ inline void transform(std::vector<double>& row) {
 
 class AttentionTest : public CudaTest {
  protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    if (device_ != nullptr) make_context(small_limits());
-  }
-
   // A layer's pages, poisoned, and pages dealt out in a random order.
   struct Cache {
     KvShape shape;

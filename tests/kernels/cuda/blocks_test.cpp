@@ -12,10 +12,6 @@ namespace {
 // A model of one layer, and steps over it.
 class BlockTest : public CudaTest {
  protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    if (device_ != nullptr) make_context(small_limits());
-  }
   static constexpr int32_t kHidden = 256, kInner = 512, kVocabulary = 500, kHeads = 8, kKvHeads = 2,
                            kDim = 64;
 

@@ -34,9 +34,13 @@ struct TestContext {
   const KernelTable* table = nullptr;
 };
 
+// A deterministic device with a context of small_limits.
 class CudaTest : public testing::Test {
  protected:
-  void SetUp() override { open(true); }
+  void SetUp() override {
+    open(true);
+    if (device_ != nullptr) make_context(small_limits());
+  }
   void TearDown() override { close(); }
 
   void open(bool deterministic) {

@@ -40,10 +40,6 @@ std::vector<double> product(const std::vector<float>& input, size_t rows,
 
 class LinearTest : public CudaTest {
  protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    if (device_ != nullptr) make_context(small_limits());
-  }
   static std::vector<WeightSource> sources(const std::vector<StoredWeight*>& parts) {
     std::vector<WeightSource> out;
     for (const StoredWeight* part : parts) out.push_back(part->source);

@@ -7,10 +7,6 @@ namespace {
 
 class MeetingTest : public CudaTest {
  protected:
-  void SetUp() override {
-    CudaTest::SetUp();
-    if (device_ != nullptr) make_context(small_limits());
-  }
   std::mt19937 random_{std::random_device{}()};
 };
 
