@@ -410,15 +410,15 @@ __global__ void __launch_bounds__(kSingleThreads, kMostBlocks)
 
 template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
 SingleChoice choose_rows(int group) {
+  SingleChoice c;
+  c.kernel = group <= 8 ? attention_single_kernel<HD, kKeyFormat, kValueFormat, 1>
+                        : attention_single_kernel<HD, kKeyFormat, kValueFormat, 2>;
+  c.shared_bytes = Places<HD, kKeyFormat, kValueFormat>::kTotal;
+  c.most_blocks = kMostBlocks;
   // What 16 sequences of 16k keys ran best with: 16 chunks of a block, but 32 for q8, whose blocks then make
   // one round (192 instead of 213 us).
-  return {group <= 8 ? attention_single_kernel<HD, kKeyFormat, kValueFormat, 1>
-                     : attention_single_kernel<HD, kKeyFormat, kValueFormat, 2>,
-          kSingleThreads,
-          Places<HD, kKeyFormat, kValueFormat>::kTotal,
-          kMostBlocks,
-          kKeyFormat == KvFormat::q8 ? 32 : 16,
-          1};
+  c.most_chunks = kKeyFormat == KvFormat::q8 ? 32 : 16;
+  return c;
 }
 
 SingleChoice choose(int head_dim, KvFormat keys, KvFormat values, int group, bool many_chunks) {

@@ -14,6 +14,8 @@ class BlockTest : public CudaTest {
  protected:
   static constexpr int32_t kHidden = 256, kInner = 512, kVocabulary = 500, kHeads = 8, kKvHeads = 2,
                            kDim = 64;
+  // Of a step; pages of a sequence, where they are the smallest.
+  static constexpr int32_t kMostTokens = 300, kMostSequences = 3, kPages = 10;
 
   void make_model(bool permute, KvFormat format = KvFormat::f16, int32_t page_tokens = 32) {
     const std::vector<int32_t> shared = random_order(kHidden, random_);
@@ -56,22 +58,21 @@ class BlockTest : public CudaTest {
     for (int i = 0; i < kDim / 2; ++i)
       frequencies.push_back(std::pow(10000.0f, -2.0f * static_cast<float>(i) / kDim));
     frequencies_ = to_device(frequencies);
-    shape_ = {format, format, page_tokens, 80, kKvHeads, kDim};
+    shape_ = {format, format, page_tokens, kMostSequences * kPages, kKvHeads, kDim};
     kv_.keys = poisoned<uint8_t>(kv_data_bytes(shape_, format));
     kv_.values = poisoned<uint8_t>(kv_data_bytes(shape_, format));
     if (kv_scale_bytes(shape_, format) > 0) {
       kv_.key_scales = poisoned<uint8_t>(kv_scale_bytes(shape_, format));
       kv_.value_scales = poisoned<uint8_t>(kv_scale_bytes(shape_, format));
     }
-    constexpr size_t kTokens = 160;
-    space_.hidden = poisoned<float>(kTokens * kHidden);
-    space_.normed = poisoned<uint16_t>(kTokens * kHidden);
-    space_.qkv = poisoned<uint16_t>(kTokens * (kHeads + 2 * kKvHeads) * kDim);
-    space_.attention = poisoned<uint16_t>(kTokens * kHeads * kDim);
-    space_.gate_up = poisoned<uint16_t>(kTokens * 2 * kInner);
-    space_.activated = poisoned<uint16_t>(kTokens * kInner);
-    space_.rope_cos = poisoned<float>(kTokens * kDim / 2);
-    space_.rope_sin = poisoned<float>(kTokens * kDim / 2);
+    space_.hidden = poisoned<float>(size_t{kMostTokens} * kHidden);
+    space_.normed = poisoned<uint16_t>(size_t{kMostTokens} * kHidden);
+    space_.qkv = poisoned<uint16_t>(size_t{kMostTokens} * (kHeads + 2 * kKvHeads) * kDim);
+    space_.attention = poisoned<uint16_t>(size_t{kMostTokens} * kHeads * kDim);
+    space_.gate_up = poisoned<uint16_t>(size_t{kMostTokens} * 2 * kInner);
+    space_.activated = poisoned<uint16_t>(size_t{kMostTokens} * kInner);
+    space_.rope_cos = poisoned<float>(size_t{kMostTokens} * kDim / 2);
+    space_.rope_sin = poisoned<float>(size_t{kMostTokens} * kDim / 2);
     space_.logits = poisoned<float>(64 * kVocabulary);
   }
 
@@ -88,14 +89,16 @@ class BlockTest : public CudaTest {
       starts.push_back(static_cast<int32_t>(ids.size()));
       rows.push_back(static_cast<int32_t>(ids.size()) - 1);
       lengths.push_back(past[s] + counts[s]);
-      for (int32_t p = 0; p < 5; ++p) pages.push_back(static_cast<int32_t>(s) * 5 + p);
+      for (int32_t p = 0; p < kPages; ++p) pages.push_back(static_cast<int32_t>(s) * kPages + p);
       host.max_query_tokens = std::max(host.max_query_tokens, counts[s]);
       host.max_kv_tokens = std::max({host.max_kv_tokens, lengths.back(), kv_bound_});
     }
     host.num_tokens = static_cast<int32_t>(ids.size());
+    EXPECT_LE(host.num_tokens, kMostTokens);
+    EXPECT_LE(past.size(), size_t{kMostSequences});
     host.num_sequences = static_cast<int32_t>(past.size());
     host.num_logit_rows = static_cast<int32_t>(rows.size());
-    host.page_table_stride = 5;
+    host.page_table_stride = kPages;
     host.token_ids = ids.data();
     host.positions = positions.data();
     host.sequence_of_token = sequence_of.data();
