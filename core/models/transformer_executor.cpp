@@ -128,12 +128,13 @@ void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch, bool f
   copy_pages(stage, batch);
   const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx), follows);
   if (stage_idx > 0) hand_over(stages_[stage_idx - 1], stage, batch.num_tokens());
-  kernels::StepAction action = kernels::StepAction::run;
-  context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
-  if (action == kernels::StepAction::replayed) return;
-  transformer_->forward(stage_idx, {context, view, stage.memory.workspace(), stage.memory.kv_shape()},
-                        stage.memory.kv_layers());
-  context.check(context.table().end_step(context.handle()), "ending a step");
+  for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
+    context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
+    if (action == kernels::StepAction::replayed) return;
+    transformer_->forward(stage_idx, {context, view, stage.memory.workspace(), stage.memory.kv_shape()},
+                          stage.memory.kv_layers());
+    context.check(context.table().end_step(context.handle(), &action), "ending a step");
+  }
 }
 
 // The residual stream, all of it: every token has a page on every device.

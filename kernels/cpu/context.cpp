@@ -198,7 +198,8 @@ Status begin_step(Context* context, const BatchView*, StepAction* action) {
 }
 
 // Work on the CPU always ends, so the deadline is looked at when it has.
-Status end_step(Context* context) {
+Status end_step(Context* context, StepAction* action) {
+  *action = StepAction::replayed;
   const uint64_t timeout = context->limits.step_timeout_ns;
   if (timeout == 0) return Status::ok;
   const double seconds = seconds_since(context->step_start);

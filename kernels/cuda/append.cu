@@ -95,4 +95,8 @@ cudaError_t launch_copy_page(const CopyPageParams& p, Launch l) {
                        dim3(256), 0, l.stream, l.dependent, p);
 }
 
+cudaError_t setup_append() {
+  return load_kernels(append_kernel, copy_page_kernel);
+}
+
 }  // namespace quire::kernels

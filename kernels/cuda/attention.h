@@ -44,7 +44,9 @@ bool warpgroup_fits(const AttentionParams& params);
 cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int32_t* place, bool all,
                                        Launch launch);
 
-// Once per device, with the device current: raise the shared-memory limits.
+// Once per device, with the device current: kernels go to the card, and may have the shared memory that they
+// ask for.
+cudaError_t setup_append();
 cudaError_t setup_attention_decode();
 cudaError_t setup_attention_single(int shared_limit);
 cudaError_t setup_attention_prefill();

@@ -13,6 +13,8 @@
 #include "kernels/cuda/gemm.h"
 #include "kernels/cuda/limits.h"
 #include "kernels/cuda/matrix_library.h"
+#include "kernels/cuda/pointwise.h"
+#include "kernels/cuda/sample.h"
 
 namespace quire::kernels {
 namespace {
@@ -165,7 +167,8 @@ cudaError_t setup_kernels(Device& device) {
   for (const auto step :
        {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_fp8, setup_gemm_dense, setup_attention_single})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
-  for (const auto step : {setup_attention_decode, setup_attention_prefill})
+  for (const auto step :
+       {setup_attention_decode, setup_attention_prefill, setup_append, setup_pointwise, setup_sample})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.has_warpgroup_attention);
       error != cudaSuccess)

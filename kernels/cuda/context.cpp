@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "kernels/cuda/matrix_library.h"
 
@@ -223,8 +224,7 @@ void release_context(Context* context) {
   static_cast<void>(cudaSetDevice(device.ordinal));
   if (context->stream != nullptr && !context->timed_out)
     static_cast<void>(cudaStreamSynchronize(context->stream));
-  for (auto& [key, graph] : context->graphs)
-    if (graph.executable != nullptr) static_cast<void>(cudaGraphExecDestroy(graph.executable));
+  context->recorded.take_all();
   for (void* memory : context->device_memory) device.release(memory);
   for (void* memory : context->pinned_memory) device.unpin(memory);
   for (cudaEvent_t event : context->batch_sent)
@@ -296,38 +296,61 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
 Status begin_step(Context* context, const BatchView* batch, StepAction* action) {
   Context& c = *context;
   *action = StepAction::run;
-  c.recording = nullptr;
+  c.recording.reset();
   if (!c.device->enter()) return Status::device_lost;
   if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
-  StepGraph& graph = c.graphs[{batch->num_tokens, batch->num_sequences, batch->num_logit_rows,
-                               batch->max_query_tokens, batch->max_kv_tokens}];
-  if (graph.executable != nullptr) {
+  const StepKey key{batch->num_tokens, batch->num_sequences, batch->num_logit_rows, batch->max_query_tokens,
+                    batch->max_kv_tokens};
+  if (const StepGraph* recorded = c.recorded.find(key); recorded != nullptr) {
     *action = StepAction::replayed;
-    return c.device->check(cudaGraphLaunch(graph.executable, c.stream), "replaying a step");
+    return c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step");
   }
-  if (graph.num_runs++ == 0) return Status::ok;
-  c.recording = &graph;
+  if (!c.recorded.is_due(key)) return Status::ok;
+  c.recording = key;
   return c.device->check(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal),
                          "recording a step");
 }
 
-Status end_step(Context* context) {
+namespace {
+
+// Keeps what was recorded and starts it; `run` where there is no memory for it.
+Status replay_recorded(Context& c, const StepKey& key, cudaGraph_t recorded, StepAction* action) {
+  Device& device = *c.device;
+  size_t num_kernels = 0;
+  if (const Status s = device.check(cudaGraphGetNodes(recorded, nullptr, &num_kernels), "recording a step");
+      s != Status::ok)
+    return s;
+  c.recorded.make_room(num_kernels);
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&executable, recorded, 0);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    c.recorded.settle(key);
+    *action = StepAction::run;
+    return Status::ok;
+  }
+  if (const Status s = device.check(error, "recording a step"); s != Status::ok) return s;
+  const StepGraph& kept = c.recorded.keep(key, StepGraph(executable), num_kernels);
+  return device.check(cudaGraphLaunch(kept.get(), c.stream), "replaying a step");
+}
+
+}  // namespace
+
+Status end_step(Context* context, StepAction* action) {
   Context& c = *context;
-  if (c.recording == nullptr) return c.device->check_launch("running a step");
-  StepGraph& graph = *c.recording;
-  c.recording = nullptr;
+  *action = StepAction::replayed;
+  if (!c.recording) return c.device->check_launch("running a step");
+  const StepKey key = *std::exchange(c.recording, std::nullopt);
   cudaGraph_t recorded = nullptr;
   Status status = c.device->check(cudaStreamEndCapture(c.stream, &recorded), "recording a step");
-  if (status == Status::ok)
-    status = c.device->check(cudaGraphInstantiate(&graph.executable, recorded, 0), "recording a step");
+  if (status == Status::ok) status = replay_recorded(c, key, recorded, action);
   if (recorded != nullptr) static_cast<void>(cudaGraphDestroy(recorded));
-  if (status != Status::ok) return status;
-  return c.device->check(cudaGraphLaunch(graph.executable, c.stream), "replaying a step");
+  return status;
 }
 
 void discard_recording(Context& c) {
-  if (c.recording == nullptr) return;
-  c.recording = nullptr;
+  if (!c.recording) return;
+  c.recording.reset();
   cudaGraph_t recorded = nullptr;
   static_cast<void>(cudaStreamEndCapture(c.stream, &recorded));
   if (recorded != nullptr) static_cast<void>(cudaGraphDestroy(recorded));

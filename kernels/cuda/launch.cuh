@@ -21,4 +21,16 @@ cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, 
   return cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
 }
 
+// Puts kernels on the card. Left to their first launch, that would fail on a card that is full by then.
+template <typename... Kernels>
+cudaError_t load_kernels(Kernels... kernels) {
+  cudaError_t error = cudaSuccess;
+  const auto load = [&](const void* kernel) {
+    cudaFuncAttributes attributes;
+    if (error == cudaSuccess) error = cudaFuncGetAttributes(&attributes, kernel);
+  };
+  (load(reinterpret_cast<const void*>(kernels)), ...);
+  return error;
+}
+
 }  // namespace quire::kernels

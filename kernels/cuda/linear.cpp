@@ -92,7 +92,7 @@ Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, i
   return Status::ok;
 }
 
-// One slab of a part: expands it and multiplies.
+// One slab of a part: expands it and multiplies. unsupported where the library refuses.
 Status multiply_slab(Context& c, const Matrix& m, int32_t part_index, int32_t strip, int32_t strips,
                      const __half* input, int32_t stride, int32_t rows, const Epilogue& e) {
   const Part& part = m.parts[part_index];
@@ -123,7 +123,9 @@ Status multiply_slab(Context& c, const Matrix& m, int32_t part_index, int32_t st
   } else {
     product.output = (e.residual != nullptr ? e.residual : e.output_f32) + column;
   }
-  if (!device.library->multiply(product, c.library_workspace, c.stream)) return Status::unsupported;
+  if (!device.library->multiply(product, c.library_workspace, c.stream))
+    return device.fail(Status::unsupported, "cuBLASLt refuses a product of " + std::to_string(rows) +
+                                                " tokens; deterministic mode needs none of its");
   if (direct) return Status::ok;
   return device.check(
       launch_finish_rows(c.product, product.columns, m.bias + column, rows, product.columns,
@@ -148,8 +150,11 @@ Status expand_and_multiply(Context& c, const Matrix& m, const __half* input, int
     const int32_t size = std::min(most, ((m.parts[p].num_strips + slabs - 1) / slabs + 3) / 4 * 4);
     for (int32_t strip = 0; strip < m.parts[p].num_strips; strip += size) {
       const int32_t strips = std::min(size, m.parts[p].num_strips - strip);
-      if (const Status s = multiply_slab(c, m, p, strip, strips, input, stride, rows, e); s != Status::ok)
-        return s;
+      const Status s = multiply_slab(c, m, p, strip, strips, input, stride, rows, e);
+      // A card without memory for the library's kernels, say.
+      if (s == Status::unsupported && p == 0 && strip == 0)
+        return stream_weights(c, m, {input, stride}, rows, e);
+      if (s != Status::ok) return s;
     }
   }
   return Status::ok;

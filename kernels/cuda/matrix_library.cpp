@@ -124,10 +124,13 @@ bool MatrixLibrary::multiply(const Product& p, void* workspace, cudaStream_t str
   const Plan* plan = plan_for(p);
   if (!plan->usable) return false;
   const float one = 1.0f, beta = p.accumulate ? 1.0f : 0.0f;
-  return call_->matmul(static_cast<cublasLtHandle_t>(handle_), plan->operation, &one, p.weights,
-                       plan->weights, p.input, plan->input, &beta, p.output, plan->output, p.output,
-                       plan->output, &plan->algorithm, workspace, kWorkspaceBytes,
-                       stream) == CUBLAS_STATUS_SUCCESS;
+  const cublasStatus_t status =
+      call_->matmul(static_cast<cublasLtHandle_t>(handle_), plan->operation, &one, p.weights, plan->weights,
+                    p.input, plan->input, &beta, p.output, plan->output, p.output, plan->output,
+                    &plan->algorithm, workspace, kWorkspaceBytes, stream);
+  if (status == CUBLAS_STATUS_SUCCESS) return true;
+  static_cast<void>(cudaGetLastError());  // of a kernel that did not get to the card
+  return false;
 }
 
 }  // namespace quire::kernels

@@ -203,4 +203,10 @@ cudaError_t launch_finish_rows(const float* source, int source_stride, const flo
                        source, source_stride, bias, columns, output, residual, output_f32, stride);
 }
 
+cudaError_t setup_pointwise() {
+  return load_kernels(embed_kernel, norm_kernel<true, true>, norm_kernel<true, false>,
+                      norm_kernel<false, true>, norm_kernel<false, false>, rope_angles_kernel,
+                      activation_kernel, scale_logits_kernel, gather_kernel, finish_rows_kernel);
+}
+
 }  // namespace quire::kernels

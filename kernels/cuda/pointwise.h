@@ -29,4 +29,8 @@ cudaError_t launch_gather(const __half* source, int source_stride, const int32_t
 cudaError_t launch_finish_rows(const float* source, int source_stride, const float* bias, int rows,
                                int columns, __half* output, float* residual, float* output_f32, int stride,
                                Launch launch);
+
+// Once per device, with the device current: the kernels go to the card.
+cudaError_t setup_pointwise();
+
 }  // namespace quire::kernels

@@ -258,4 +258,8 @@ cudaError_t launch_sample(const SampleArguments& a, bool largest_only, Launch l)
   return error != cudaSuccess || largest_only ? error : launch_teams(a, l);
 }
 
+cudaError_t setup_sample() {
+  return load_kernels(scan_kernel, sample_kernel);
+}
+
 }  // namespace quire::kernels

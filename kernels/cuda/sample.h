@@ -48,4 +48,7 @@ bool takes_largest_only(const SampleRow* rows, int32_t num_rows);
 // `largest_only`: takes_largest_only said so.
 cudaError_t launch_sample(const SampleArguments& arguments, bool largest_only, Launch launch);
 
+// Once per device, with the device current: the kernels go to the card.
+cudaError_t setup_sample();
+
 }  // namespace quire::kernels

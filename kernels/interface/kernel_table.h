@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 7;
+inline constexpr uint32_t kBackendAbi = 8;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -116,13 +116,15 @@ struct KernelTable {
   Status (*synchronize)(Context* context) = nullptr;  // waits for all work of the context
 
   // One step: bind_batch, begin_step, the operations, end_step, then read_logits or sample, synchronize.
+  // end_step answers `run` where the operations are to be issued once more, begin_step first: they were to be
+  // recorded, and there is no memory for that. Else it answers `replayed`.
   // bind_batch places the arrays of `host` where the device can read them and returns their view.
   // With kCapabilityFollowingSteps a step may be issued behind the draws of another before these are waited
   // for: token_ids of `host` are nullptr then, and token i is what row i of the last call to sample drew (any
   // token where that is none).
   Status (*bind_batch)(Context* context, const BatchView* host, BatchView* device) = nullptr;
   Status (*begin_step)(Context* context, const BatchView* batch, StepAction* action) = nullptr;
-  Status (*end_step)(Context* context) = nullptr;
+  Status (*end_step)(Context* context, StepAction* action) = nullptr;
   // Copies `rows` rows of `columns` f32 to host memory; complete once synchronize returns.
   Status (*read_rows)(Context* context, const float* device_rows, int32_t rows, int32_t columns,
                       float* host) = nullptr;

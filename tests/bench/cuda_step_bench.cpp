@@ -18,6 +18,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/interface/half.h"
@@ -252,6 +253,8 @@ class Runner {
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
 
+  const Load& load() const { return load_; }
+
   // Median seconds of a step with a greedy draw on the device.
   double measure(int steps, bool sampling) {
     std::vector<double> times;
@@ -395,11 +398,12 @@ class Runner {
   void queue_step() {
     BatchView batch;
     model_.check(table_.bind_batch(context_, &host_, &batch), "bind");
-    StepAction action = StepAction::run;
-    model_.check(table_.begin_step(context_, &batch, &action), "begin");
-    if (action == StepAction::replayed) return;
-    issue(batch);
-    model_.check(table_.end_step(context_), "end");
+    for (StepAction action = StepAction::run; action == StepAction::run;) {
+      model_.check(table_.begin_step(context_, &batch, &action), "begin");
+      if (action == StepAction::replayed) return;
+      issue(batch);
+      model_.check(table_.end_step(context_, &action), "end");
+    }
   }
   void issue(const BatchView& batch) {
     const Shape& s = model_.shape();
@@ -530,6 +534,24 @@ struct Bench {
     backend->close_device(device);
   }
 
+  // Two contexts that decode at the same time, as those of two models do, and what each of them keeps of the
+  // speed that it has alone.
+  void beside(const KernelTable& table, Device* device, const Model& model, Runner& runner,
+              const std::string& name) {
+    Runner other(table, device, model, runner.load());
+    constexpr int kSteps = 200;
+    const double alone = runner.measure(kSteps, true);
+    double together[2] = {};
+    std::thread thread([&] { together[1] = other.measure(kSteps, true); });
+    together[0] = runner.measure(kSteps, true);
+    thread.join();
+    const double share = 100.0 * alone * (1.0 / together[0] + 1.0 / together[1]);
+    std::printf("  %-46s %9.1f us %9.1f us, together %.0f %% of one\n", (name + ", two at once").c_str(),
+                together[0] * 1e6, together[1] * 1e6, share);
+    results.add(name + ", two at once", "\"us\": [" + std::to_string(together[0] * 1e6) + ", " +
+                                            std::to_string(together[1] * 1e6) + "]");
+  }
+
   void steps(const KernelTable& table, Device* device, const Model& model, const std::string& mode,
              bool deterministic) {
     const auto weights = static_cast<double>(model.weight_bytes);
@@ -546,6 +568,7 @@ struct Bench {
         line(mode + " attention " + std::to_string(jobs) + " x 256", runner.measure_attention(), jobs,
              static_cast<double>(runner.kv_bytes()));
         if (jobs == 64 && !quick) kernels(table, model, runner, mode);
+        if ((jobs == 1 || jobs == 8 || jobs == 32) && !quick) beside(table, device, model, runner, name);
       }
     }
     if (wanted(mode + " prefill 2048")) {

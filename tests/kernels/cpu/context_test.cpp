@@ -92,13 +92,14 @@ TEST(CpuContext, AStepBeyondItsDeadlineIsReportedAndStays) {
   ASSERT_EQ(hasty.table().begin_step(hasty.context(), &batch, &action), Status::ok);
   EXPECT_EQ(action, StepAction::run);
   std::this_thread::sleep_for(std::chrono::microseconds(10));
-  EXPECT_EQ(hasty.table().end_step(hasty.context()), Status::timeout);
+  EXPECT_EQ(hasty.table().end_step(hasty.context(), &action), Status::timeout);
   EXPECT_EQ(hasty.table().begin_step(hasty.context(), &batch, &action), Status::timeout);
 
   limits.step_timeout_ns = 3'600'000'000'000;
   CpuDevice patient("scalar", 1, limits);
   ASSERT_EQ(patient.table().begin_step(patient.context(), &batch, &action), Status::ok);
-  EXPECT_EQ(patient.table().end_step(patient.context()), Status::ok);
+  EXPECT_EQ(patient.table().end_step(patient.context(), &action), Status::ok);
+  EXPECT_EQ(action, StepAction::replayed);
 }
 
 TEST(CpuContext, ReadsRows) {

@@ -1,0 +1,96 @@
+// Which steps are recorded, and whose recordings go when others come. Knows no CUDA.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace quire::kernels {
+
+// What tells two steps apart that replay one recording: tokens, sequences, logit rows, the most query tokens
+// and the chunks of keys that the grids are sized for.
+using StepKey = std::tuple<int32_t, int32_t, int32_t, int32_t, int32_t>;
+
+// Recordings by what they were made for, the last used first. A recording takes memory with each of its
+// kernels, so there is a bound on the kernels of all of them. It takes as long as ten steps gain by it, so a
+// step that comes once gets none, and one for which others would have to go must have come often.
+template <typename Recording>
+class RecordedSteps {
+ public:
+  static constexpr int32_t kRunsBefore = 1;       // that a step has had before it is recorded
+  static constexpr int32_t kRunsBeforeFull = 16;  // the same where the bound is reached
+  static constexpr size_t kMostKeys = 1024;       // whose runs are counted
+
+  explicit RecordedSteps(size_t most_kernels) : most_kernels_(most_kernels) {}
+
+  // The recording of such a step; null where there is none.
+  const Recording* find(const StepKey& key) {
+    const auto found = places_.find(key);
+    if (found == places_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return &found->second->recording;
+  }
+  // Counts a run of a step that has no recording. Whether it is to be recorded instead.
+  bool is_due(const StepKey& key) {
+    if (most_kernels_ == 0) return false;
+    if (num_runs_.size() >= kMostKeys && num_runs_.find(key) == num_runs_.end()) num_runs_.clear();
+    const bool full = num_kernels_ + newest_kernels_ > most_kernels_;
+    return num_runs_[key]++ >= (full ? kRunsBeforeFull : kRunsBefore);
+  }
+  // Takes out those that have to go before one of so many kernels is made.
+  std::vector<Recording> make_room(size_t kernels) {
+    std::vector<Recording> gone;
+    while (!entries_.empty() && num_kernels_ + kernels > most_kernels_) gone.push_back(take_oldest());
+    return gone;
+  }
+  // The recording, where it lies from now on.
+  const Recording& keep(const StepKey& key, Recording recording, size_t kernels) {
+    std::list<Entry> entry;
+    entry.push_back({key, std::move(recording), kernels});
+    places_.insert_or_assign(key, entry.begin());
+    entries_.splice(entries_.begin(), entry);
+    num_runs_.erase(key);
+    num_kernels_ += kernels;
+    newest_kernels_ = kernels;
+    return entries_.front().recording;
+  }
+  // There is no memory for more than these: this one was tried.
+  void settle(const StepKey& tried) {
+    most_kernels_ = num_kernels_;
+    num_runs_.erase(tried);
+  }
+  std::vector<Recording> take_all() {
+    std::vector<Recording> all;
+    while (!entries_.empty()) all.push_back(take_oldest());
+    return all;
+  }
+  size_t num_kernels() const { return num_kernels_; }
+
+ private:
+  struct Entry {
+    StepKey key;
+    Recording recording;
+    size_t kernels;
+  };
+
+  Recording take_oldest() {
+    Entry oldest = std::move(entries_.back());
+    entries_.pop_back();
+    places_.erase(oldest.key);
+    num_kernels_ -= oldest.kernels;
+    return std::move(oldest.recording);
+  }
+
+  size_t most_kernels_;
+  size_t num_kernels_ = 0;
+  size_t newest_kernels_ = 0;
+  std::list<Entry> entries_;  // the last used first
+  std::map<StepKey, typename std::list<Entry>::iterator> places_;
+  std::map<StepKey, int32_t> num_runs_;  // of steps without a recording
+};
+
+}  // namespace quire::kernels
