@@ -23,6 +23,8 @@ struct Slot {
   std::atomic<int64_t> allowed{PosingBackend::kUnlimited};
   std::atomic<int64_t> num_live{0};
   std::atomic<bool> is_lost{false};
+  std::atomic<bool> fails_recordings{false};
+  std::atomic<bool> is_recording{false};
 
   template <typename Take>
   Status take(Take&& take_it) {
@@ -55,7 +57,10 @@ struct Entries {
     slot().table.release_weight = release_weight;
     slot().table.create_context = create_context;
     slot().table.release_context = release_context;
+    slot().table.begin_step = begin_step;
+    slot().table.end_step = end_step;
     slot().table.attention_block = attention_block;
+    slot().table.mlp_block = mlp_block;
     return status;
   }
   static const kernels::KernelTable* table(const kernels::Device*) { return &slot().table; }
@@ -91,8 +96,21 @@ struct Entries {
     slot().num_live.fetch_sub(1);
     slot().real_table->release_context(context);
   }
+  static Status begin_step(Context* context, const kernels::BatchView* batch, kernels::StepAction* action) {
+    slot().is_recording = slot().fails_recordings.load() && !slot().is_recording.load();
+    return slot().real_table->begin_step(context, batch, action);
+  }
+  static Status end_step(Context* context, kernels::StepAction* action) {
+    const Status status = slot().real_table->end_step(context, action);
+    if (slot().is_recording.load()) *action = kernels::StepAction::run;
+    return status;
+  }
   static Status attention_block(Context* context, const kernels::AttentionBlockParams* params) {
-    return slot().is_lost.load() ? Status::device_lost : slot().real_table->attention_block(context, params);
+    if (slot().is_lost.load()) return Status::device_lost;
+    return slot().is_recording.load() ? Status::ok : slot().real_table->attention_block(context, params);
+  }
+  static Status mlp_block(Context* context, const kernels::MlpBlockParams* params) {
+    return slot().is_recording.load() ? Status::ok : slot().real_table->mlp_block(context, params);
   }
 
   static void install(const kernels::Backend& real) {
@@ -103,6 +121,8 @@ struct Entries {
     slot().allowed = PosingBackend::kUnlimited;
     slot().num_live = 0;
     slot().is_lost = false;
+    slot().fails_recordings = false;
+    slot().is_recording = false;
   }
 };
 
@@ -138,6 +158,10 @@ int64_t PosingBackend::num_live() const {
 
 void PosingBackend::lose(bool lost) {
   slots[static_cast<size_t>(slot_)].is_lost = lost;
+}
+
+void PosingBackend::fail_recordings(bool fail) {
+  slots[static_cast<size_t>(slot_)].fails_recordings = fail;
 }
 
 }  // namespace quire::testing

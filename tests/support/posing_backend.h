@@ -26,6 +26,9 @@ class PosingBackend {
   int64_t num_live() const;
   // Layers fail with device_lost from now on, or no longer.
   void lose(bool lost);
+  // From now on, or no longer, each step is to be recorded first, for which there is no memory: layers do
+  // nothing, and are asked for once more.
+  void fail_recordings(bool fail);
 
  private:
   int slot_;

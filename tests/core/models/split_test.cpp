@@ -122,6 +122,20 @@ TEST(SplitMemory, RunsOutOnEitherDeviceAndAllIsGivenBack) {
   EXPECT_FALSE(logits_of(load_split(devices, split), 40).empty());
 }
 
+// A step that could not be recorded is issued once more, on whichever device.
+TEST(SplitMemory, OfRecordingsIsNotNeeded) {
+  PosingBackend first(kernels::cpu_backend());
+  PosingBackend second(kernels::cpu_backend());
+  const auto model = load_split({Device::open(first.backend(), 0, {}), Device::open(second.backend(), 0, {})},
+                                {0, 0, 0, 0, 1, 1, 1, 1});
+  const std::vector<float> expected = logits_of(model, 40);
+  for (PosingBackend* poor : {&first, &second}) {
+    poor->fail_recordings(true);
+    EXPECT_EQ(logits_of(model, 40), expected);
+    poor->fail_recordings(false);
+  }
+}
+
 // A device that is lost in the middle of a step ends the step with that status, whichever it is.
 TEST(SplitMemory, ALostDeviceIsLostForTheStep) {
   PosingBackend first(kernels::cpu_backend());

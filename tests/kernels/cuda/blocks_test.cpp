@@ -265,7 +265,7 @@ TEST_F(BlockTest, OutOfMemoryStepsGoOnAsBefore) {
   EXPECT_EQ(after.num_taken, before.num_taken);
 }
 
-// Where the library's kernels do not get to a full card, products of the fast mode are made without it.
+// Also with products by a library, whose kernels may not get to a full card.
 TEST_F(BlockTest, OutOfMemoryStepsOfTheFastModeGoOn) {
   close();
   open(false);
