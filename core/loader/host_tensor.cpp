@@ -1,6 +1,5 @@
 #include "core/loader/host_tensor.h"
 
-#include <new>
 #include <utility>
 
 #include "core/base/error.h"
@@ -10,10 +9,9 @@ namespace quire {
 HostTensor::HostTensor(DType dtype, std::vector<int64_t> shape, size_t size_bytes, std::string_view what)
     : dtype_(dtype), shape_(std::move(shape)), size_bytes_(size_bytes) {
   if (size_bytes == 0) return;
-  auto* memory =
-      static_cast<std::byte*>(::operator new (size_bytes, std::align_val_t{kAlignmentBytes}, std::nothrow));
+  auto* memory = static_cast<std::byte*>(kernels::take_host_memory(size_bytes));
   if (!memory) throw Error(ErrorCode::out_of_memory, "{}: no host memory for {} bytes", what, size_bytes);
-  data_.reset(memory);
+  data_ = {memory, {size_bytes}};
 }
 
 HostTensor HostTensor::without_data(DType dtype, std::vector<int64_t> shape, size_t size_bytes) {
@@ -22,10 +20,6 @@ HostTensor HostTensor::without_data(DType dtype, std::vector<int64_t> shape, siz
   tensor.shape_ = std::move(shape);
   tensor.size_bytes_ = size_bytes;
   return tensor;
-}
-
-void HostTensor::Release::operator()(std::byte* memory) const noexcept {
-  ::operator delete (memory, std::align_val_t{kAlignmentBytes});
 }
 
 }  // namespace quire

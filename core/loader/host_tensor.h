@@ -1,4 +1,4 @@
-// A tensor in host memory of its own, aligned for vector loads.
+// A tensor in host memory of its own.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,13 @@
 #include <gsl/gsl>
 
 #include "core/tensor/dtype.h"
+#include "kernels/interface/host_memory.h"
 
 namespace quire {
 
 // Move-only; the bytes stay where they are when it moves.
 class HostTensor {
  public:
-  static constexpr size_t kAlignmentBytes = 64;
-
   HostTensor() = default;
   // Memory that is not yet filled. Throws ErrorCode::out_of_memory with the bytes and `what`. size_bytes is
   // shape x dtype.
@@ -48,14 +47,10 @@ class HostTensor {
   TensorView view() const { return {dtype_, shape_, bytes()}; }
 
  private:
-  struct Release {
-    void operator()(std::byte* memory) const noexcept;
-  };
-
   DType dtype_ = DType::f32;
   std::vector<int64_t> shape_;
   size_t size_bytes_ = 0;
-  std::unique_ptr<std::byte[], Release> data_;
+  std::unique_ptr<std::byte[], kernels::HostMemoryDeleter> data_;
 };
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Host memory for weights, caches and scratch.
+// Host memory that the device's meter counts.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,6 @@
 #include "kernels/interface/memory_meter.h"
 
 namespace quire::kernels {
-
-inline constexpr size_t kMemoryAlignment = 256;
-
-// Memory aligned to 256 bytes, huge pages where it is large; nullptr where there is none. Content undefined.
-void* take_memory(size_t bytes);
-void give_memory(void* memory);
 
 // The product of sizes; std::bad_alloc, as for memory that is not there, where it does not fit.
 inline size_t product(std::initializer_list<size_t> factors) {
@@ -32,7 +26,7 @@ struct OutOfMemory : std::bad_alloc {
   size_t needed_bytes;
 };
 
-// Owns such memory, counted by the device's meter. A failed allocation throws OutOfMemory, which the table's
+// Owns host memory. A failed allocation throws OutOfMemory, which the table's
 // entries turn into a Status.
 class AlignedBuffer {
  public:

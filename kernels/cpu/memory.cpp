@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/table_entries.h"
+#include "kernels/interface/host_memory.h"
 
 namespace quire::kernels {
 
@@ -62,13 +63,13 @@ Status allocate(Device* device, size_t bytes, void** memory) {
   return guarded(device, "memory", [&] {
     const std::lock_guard<std::mutex> lock(device->buffers_mutex);
     if (!device->meter.take(bytes)) throw OutOfMemory(bytes);
-    void* const taken = take_memory(bytes == 0 ? 1 : bytes);
+    void* const taken = take_host_memory(bytes == 0 ? 1 : bytes);
     try {
       if (taken == nullptr) throw OutOfMemory(bytes);
       device->buffers.emplace(taken, bytes);
     } catch (...) {
       device->meter.give_back(bytes);
-      give_memory(taken);
+      give_host_memory(taken, bytes);
       throw;
     }
     *memory = taken;
@@ -80,9 +81,10 @@ void release(Device* device, void* memory) {
   if (memory == nullptr) return;
   const std::lock_guard<std::mutex> lock(device->buffers_mutex);
   const auto buffer = device->buffers.find(memory);
-  device->meter.give_back(buffer->second);
+  const size_t bytes = buffer->second;
+  device->meter.give_back(bytes);
   device->buffers.erase(buffer);
-  give_memory(memory);
+  give_host_memory(memory, bytes);
 }
 
 void trim(Device*) {}

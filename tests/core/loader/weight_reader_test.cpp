@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/interface/host_memory.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/memory_file_system.h"
 #include "tests/support/safetensors_builder.h"
@@ -44,7 +45,7 @@ TEST_F(WeightReaderTest, ReadsIntoAlignedMemory) {
   builder_.add<float>("none", "F32", {4, 0}, {});
   WeightReader weights = reader();
   HostTensor tensor = weights.read("ints");
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.bytes().data()) % HostTensor::kAlignmentBytes, 0U);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.bytes().data()) % kernels::kHostAlignment, 0U);
   EXPECT_EQ(tensor.dtype(), DType::i32);
   EXPECT_EQ(tensor.shape(), (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(tensor.elements<int32_t>()[3], -4);

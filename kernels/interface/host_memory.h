@@ -1,0 +1,23 @@
+// Host memory for weights, caches, scratch, and what is read from files on its way to a device.
+#pragma once
+
+#include <cstddef>
+
+namespace quire::kernels {
+
+inline constexpr size_t kHostAlignment = 256;
+
+// Aligned to 256 bytes, in huge pages where it is large; nullptr where there is none. Content undefined. Any
+// thread.
+void* take_host_memory(size_t bytes) noexcept;
+// `bytes`: as it was taken; a null pointer is none. The pages of a large piece are the system's again at
+// once. A heap would keep them for those of its arenas that they came from: up to 0.8 GB of a model of 1.2 GB
+// that had gone, and a peak of 2.2 GB while the next was loaded.
+void give_host_memory(void* memory, size_t bytes) noexcept;
+
+struct HostMemoryDeleter {
+  size_t bytes = 0;
+  void operator()(void* memory) const noexcept { give_host_memory(memory, bytes); }
+};
+
+}  // namespace quire::kernels
