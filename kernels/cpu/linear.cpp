@@ -198,6 +198,18 @@ class QuantUnits {
   int32_t row_units_;
 };
 
+// While the tiles of a unit but the first find its panels in their cache, memory has nothing to do: so each
+// tile brings its share of the panels that come next, which most often are the same thread's.
+void bring_next(const QuantUnits::Place& at, const QuantRows& rows, QuantPanels& panels) {
+  const int32_t num_tiles = (rows.rows - at.row - 1) / rows.max_tile_rows + 1;
+  if (num_tiles == 1 || rows.rows - at.row > kRowsOfUnit) return;  // or these panels come again
+  if (at.panel + 2 * at.num_panels > at.part->num_panels) return;
+  const size_t words = static_cast<size_t>(at.num_panels) * panels.panel_words;
+  const size_t blocks = static_cast<size_t>(num_tiles) * static_cast<size_t>(rows.num_blocks);
+  panels.next_codes = panels.codes + words;
+  panels.next_lines = static_cast<int32_t>((words / kLineWords - 1) / blocks + 1);
+}
+
 void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, int32_t first_row,
               const Output& output) {
   const IsaKernels& isa = context->device->isa;
@@ -206,13 +218,16 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
   share_work(context->device, units.count(), work, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t u = first; u < last; ++u) {
       const QuantUnits::Place at = units.at(u);
-      const QuantPanels panels = panels_of(*at.part, at.panel, at.num_panels);
+      QuantPanels panels = panels_of(*at.part, at.panel, at.num_panels);
+      bring_next(at, rows, panels);
+      const auto next_words = ptrdiff_t{panels.next_lines} * rows.num_blocks * kLineWords;  // of a tile
       const int32_t end = std::min(rows.rows, at.row + kRowsOfUnit);
       for (int32_t row = at.row; row < end;) {
         const QuantTile tile = rows.tile(row);
         isa.quant_panels(panels, tile,
                          panel_output(output, *at.part, at.panel, at.first_column, first_row + row));
         row += tile.rows;
+        if (panels.next_lines > 0) panels.next_codes += next_words;
       }
     }
   });

@@ -318,6 +318,7 @@ void add(const std::string& name, const Shape& shape) {
       ->ArgName("rows")
       ->Arg(1)
       ->Arg(4)
+      ->Arg(8)
       ->Arg(16)
       ->Arg(64)
       ->Arg(512)

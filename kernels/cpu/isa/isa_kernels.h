@@ -45,6 +45,8 @@ struct QuantRun {
   int32_t num_groups = 0;
 };
 
+inline constexpr int32_t kLineWords = 16;  // of a line of the caches
+
 // Up to max_quant_panels adjacent panels of a quantized matrix. See weight.h for the layout.
 struct QuantPanels {
   const QuantRun* runs = nullptr;
@@ -60,6 +62,10 @@ struct QuantPanels {
   int32_t zero_offset = 0;             // gptq: added to the zero nibble
   int32_t num_panels = 1;
   int32_t last_columns = kPanelColumns;  // of the last panel
+  // What a full tile also brings to the second-level cache: from next_codes on, and for each block that it
+  // works on, so many lines. They need not be there.
+  const uint32_t* next_codes = nullptr;
+  int32_t next_lines = 0;
 };
 
 // Adjacent panels of a dense matrix, [K][16] each.

@@ -77,6 +77,7 @@ constexpr size_t kCodePrefetchBytes = 6144;
 template <int kPanels>
 struct QuantCursor {
   const uint32_t* codes[kPanels];
+  const uint32_t* next_codes;
   const int8_t* x;
   const float* x_scales;  // of the span that the next block is in
   const int32_t* x_sums;
@@ -121,6 +122,13 @@ QUIRE_LANE_INLINE void prefetch_block(const uint32_t* codes, int bits) {
   }
 }
 
+// To the second-level cache; where the next lines lie.
+QUIRE_LANE_INLINE const uint32_t* prefetch_next(const uint32_t* codes, int32_t lines) {
+  for (const uint32_t* const end = codes + kLineWords * lines; codes != end; codes += kLineWords)
+    __builtin_prefetch(codes, 0, 2);
+  return codes;
+}
+
 // total += (dot - zero * sum of the codes of x) * scale of x * scale of the group.
 template <bool kGptq, int kBits, int kRows, int kPanels>
 QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels>& dots, const GroupTerms<kPanels>& terms,
@@ -141,7 +149,7 @@ QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels>& dots, const Gro
 
 // All groups of a run. The integers of the blocks that share a group and a span are exact; then one
 // multiplication and one fused multiply-add, in the order of the blocks, for each output.
-template <bool kGptq, int kBits, int kRows, int kPanels>
+template <bool kGptq, int kBits, int kRows, int kPanels, bool kBringsNext>
 void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanels>& cursor,
                QuantTotals<kRows, kPanels>& all_totals) {
   QuantTotals<kRows, kPanels> totals = all_totals;
@@ -157,6 +165,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
       for (int32_t b = 0; b < blocks; ++b) {
 #pragma GCC unroll 4
         for (int i = 0; i < kPanels; ++i) prefetch_block(at.codes[i], kBits);
+        if constexpr (kBringsNext) at.next_codes = prefetch_next(at.next_codes, panels.next_lines);
         dots.template add_block<kBits>(at.codes, at.x);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) x_sums[r] += at.x_sums[r];
@@ -178,7 +187,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
   all_totals = totals;
 }
 
-template <int kRows>
+template <int kRows, bool kBringsNext>
 void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output) {
   constexpr int kPanels = kQuantPanels;
   QuantTotals<kRows, kPanels> totals;
@@ -188,6 +197,7 @@ void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const Pa
     cursor.codes[i] =
         panels.codes + (i < panels.num_panels ? static_cast<size_t>(i) * panels.panel_words : 0);
   }
+  cursor.next_codes = panels.next_codes;
   cursor.x = tile.codes;
   cursor.x_scales = tile.scales;
   cursor.x_sums = tile.sums;
@@ -196,27 +206,27 @@ void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const Pa
   for (int32_t run = 0; run < panels.num_runs; ++run) {
     const int32_t num_groups = panels.runs[run].num_groups;
     if (panels.scales != nullptr) {
-      quant_run<true, 4, kRows, kPanels>(panels, num_groups, cursor, totals);
+      quant_run<true, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
       continue;
     }
     switch (panels.runs[run].bits) {
       case 2:
-        quant_run<false, 2, kRows, kPanels>(panels, num_groups, cursor, totals);
+        quant_run<false, 2, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 3:
-        quant_run<false, 3, kRows, kPanels>(panels, num_groups, cursor, totals);
+        quant_run<false, 3, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 4:
-        quant_run<false, 4, kRows, kPanels>(panels, num_groups, cursor, totals);
+        quant_run<false, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 5:
-        quant_run<false, 5, kRows, kPanels>(panels, num_groups, cursor, totals);
+        quant_run<false, 5, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 6:
-        quant_run<false, 6, kRows, kPanels>(panels, num_groups, cursor, totals);
+        quant_run<false, 6, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       default:
-        quant_run<false, 8, kRows, kPanels>(panels, num_groups, cursor, totals);
+        quant_run<false, 8, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
     }
   }
@@ -230,13 +240,15 @@ void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const Pa
 }
 
 void quant_panels(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output) {
+  if (tile.rows == kQuantRows && panels.next_lines > 0)
+    return quant_panel_rows<kQuantRows, true>(panels, tile, output);
   switch (tile.rows) {
     case 1:
-      return quant_panel_rows<1>(panels, tile, output);
+      return quant_panel_rows<1, false>(panels, tile, output);
     case 2:
-      return quant_panel_rows<2>(panels, tile, output);
+      return quant_panel_rows<2, false>(panels, tile, output);
     default:
-      if constexpr (kQuantRows >= 4) return quant_panel_rows<4>(panels, tile, output);
+      if constexpr (kQuantRows >= 4) return quant_panel_rows<4, false>(panels, tile, output);
   }
 }
 
