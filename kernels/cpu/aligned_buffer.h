@@ -26,8 +26,7 @@ struct OutOfMemory : std::bad_alloc {
   size_t needed_bytes;
 };
 
-// Owns host memory. A failed allocation throws OutOfMemory, which the table's
-// entries turn into a Status.
+// Owns host memory. A failed allocation throws OutOfMemory, which the table's entries turn into a Status.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;

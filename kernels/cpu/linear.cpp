@@ -227,7 +227,7 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
         isa.quant_panels(panels, tile,
                          panel_output(output, *at.part, at.panel, at.first_column, first_row + row));
         row += tile.rows;
-        if (panels.next_lines > 0) panels.next_codes += next_words;
+        panels.next_codes += next_words;
       }
     }
   });

@@ -24,14 +24,6 @@ class QuotaTest : public ::testing::Test {
     return options;
   }
 
-  static JobRequest request_of(TokenIds prompt, int32_t max_new_tokens) {
-    JobRequest request;
-    request.prompt = std::move(prompt);
-    request.max_new_tokens = max_new_tokens;
-    request.sampling.temperature = 0.0F;
-    return request;
-  }
-
   int32_t held_pages() {
     int32_t held = 0;
     for (const Job* job : jobs_) {
@@ -62,7 +54,7 @@ TEST_F(QuotaTest, JobsThatGrowKeepToIt) {
   const TokenIds prompts[] = {{1, 2, 3, 4}, {5, 6, 7, 8}, {9, 10, 11, 12}};
   std::vector<std::shared_ptr<Job>> jobs;
   for (const TokenIds& prompt : prompts) {
-    jobs.push_back(engine_.cache->submit(request_of(prompt, 18)));  // 22 tokens: the whole quota
+    jobs.push_back(engine_.cache->submit(greedy(prompt, 18)));  // 22 tokens: the whole quota
     jobs_.push_back(jobs.back().get());
   }
   engine_.cache->core().run_once();
@@ -74,7 +66,7 @@ TEST_F(QuotaTest, JobsThatGrowKeepToIt) {
 
 TEST_F(QuotaTest, AForkWaitsWhereItsParentsPagesAreTooManyForTwo) {
   const TokenIds prompt = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
-  const auto parent = engine_.cache->submit(request_of(prompt, 8));
+  const auto parent = engine_.cache->submit(greedy(prompt, 8));
   engine_.cache->core().run_once();
   const auto child = parent->fork({});
   jobs_ = {parent.get(), child.get()};

@@ -1,5 +1,6 @@
 // Jobs on the device under test: what two models on it say, and what it makes of embeddings.
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/taken_rest.h"
 
 namespace quire::testing {
 namespace {
@@ -103,27 +105,13 @@ TEST(DeviceJobs, EmbeddingsAreThoseOfTheCpu) {
   }
 }
 
-// All that a card has left, to the last piece.
-std::vector<DeviceBuffer> take_rest(const std::shared_ptr<Device>& device) {
-  std::vector<DeviceBuffer> rest;
-  for (size_t bytes = size_t{1} << 40; bytes >= 4096;) {
-    try {
-      rest.emplace_back(device, bytes, "taking the rest");
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_memory) throw;
-      bytes /= 2;
-    }
-  }
-  return rest;
-}
-
 // Between the making of a cache and its end, for whatever its jobs do, be it that there is nothing left.
 TEST(DeviceJobs, NothingIsTakenOfADeviceWhileJobsRun) {
   const std::shared_ptr<Device> device = open_test_device();
   const auto model = load_on(device, QUIRE_EMBEDDED_MODEL);
   const auto cache = make_cache(model);
-  std::vector<DeviceBuffer> rest;
-  if (!device->is_host()) rest = take_rest(device);
+  std::optional<kernels::TakenRest> rest;
+  if (!device->is_host()) rest.emplace(device->table(), device->handle());
   const uint64_t num_taken = device->memory_use().num_taken;
   std::vector<std::vector<TokenIds>> said;
   for (int32_t round = 0; round < 3; ++round) said.push_back(run(*model, *cache));
@@ -133,7 +121,7 @@ TEST(DeviceJobs, NothingIsTakenOfADeviceWhileJobsRun) {
   EXPECT_TRUE(job->wait(kPatience));
   EXPECT_EQ(job->result().reason, FinishReason::completed) << job->result().message;
   EXPECT_EQ(device->memory_use().num_taken, num_taken);
-  rest.clear();
+  rest.reset();
   EXPECT_EQ(said, std::vector<std::vector<TokenIds>>(3, run(*model, *make_cache(model))));
 }
 

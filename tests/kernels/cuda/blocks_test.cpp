@@ -5,6 +5,7 @@
 #include "kernels/interface/composite.h"
 #include "tests/kernels/cuda/cuda_device.h"
 #include "tests/kernels/cuda/random_weights.h"
+#include "tests/support/taken_rest.h"
 
 namespace quire::kernels {
 namespace {
@@ -214,30 +215,6 @@ TEST_F(BlockTest, ReplayedStepsAreTheSameBits) {
   EXPECT_EQ(std::memcmp(alone.data(), later.data(), alone.size() * sizeof(float)), 0);
 }
 
-// Takes what a card has left, to the last piece, and gives it back.
-class TakenRest {
- public:
-  TakenRest(const KernelTable& table, Device* device) : table_(table), device_(device) {
-    for (size_t bytes = size_t{1} << 40; bytes >= 4096;) {
-      void* memory = nullptr;
-      if (table.allocate(device, bytes, &memory) == Status::ok)
-        memory_.push_back(memory);
-      else
-        bytes /= 2;
-    }
-  }
-  ~TakenRest() {
-    for (void* memory : memory_) table_.release(device_, memory);
-  }
-  TakenRest(const TakenRest&) = delete;
-  TakenRest& operator=(const TakenRest&) = delete;
-
- private:
-  const KernelTable& table_;
-  Device* device_;
-  std::vector<void*> memory_;
-};
-
 // No step takes memory of the card: what it can do without is left out, such as recordings.
 TEST_F(BlockTest, OutOfMemoryStepsGoOnAsBefore) {
   make_model(true);
@@ -246,8 +223,8 @@ TEST_F(BlockTest, OutOfMemoryStepsGoOnAsBefore) {
     all.push_back(step({0, 0, 0}, {100, 30, 20}, true));
     all.push_back(step({0}, {300}, true));
     all.push_back(step({0, 0, 0}, {30, 20, 10}, true));
-    for (int32_t bound = 0; bound <= 60000;
-         bound += 1000) {  // each multiple of chunks is another kind of step
+    // Each multiple of chunks is another kind of step.
+    for (int32_t bound = 0; bound <= 60000; bound += 1000) {
       kv_bound_ = bound;
       for (int i = 0; i < 3; ++i) all.push_back(step({30, 20, 10}, {1, 1, 1}, true));
     }
