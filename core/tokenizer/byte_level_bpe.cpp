@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "core/base/error.h"
+#include <gsl/gsl>
+
 #include "core/base/utf8.h"
 #include "core/tokenizer/byte_alphabet.h"
 #include "core/tokenizer/encode_scratch.h"
@@ -15,10 +16,6 @@ constexpr size_t kShortBytes = 32;
 // Longer tokens are not looked up whole: the time to load stays linear in the file.
 constexpr size_t kMaxWordBytes = 64;
 
-bool occurs_in_utf8(size_t byte) {
-  return byte != 0xc0 && byte != 0xc1 && byte < 0xf5;
-}
-
 struct LaterFirst {
   bool operator()(const BpeScratch::Candidate& a, const BpeScratch::Candidate& b) const {
     if (a.merge.rank != b.merge.rank) return a.merge.rank > b.merge.rank;
@@ -28,24 +25,22 @@ struct LaterFirst {
 
 }  // namespace
 
-ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, Parts parts, const std::string& where)
-    : vocabulary_(vocabulary), merges_(std::move(parts.merges)) {
-  fill_byte_tokens(where);
+ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, Parts parts)
+    : vocabulary_(vocabulary),
+      merges_(std::move(parts.merges)),
+      unknown_(parts.unknown),
+      fuse_unknown_(parts.fuse_unknown) {
+  fill_byte_tokens();
   words_ = IdTable(vocabulary.size());
   fill_words(parts.ignore_merges);
 }
 
-void ByteLevelBpe::fill_byte_tokens(const std::string& where) {
+void ByteLevelBpe::fill_byte_tokens() {
   for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
     std::string spelling;
     append_utf8(spelling, byte_to_code_point(static_cast<uint8_t>(byte)));
     const auto id = vocabulary_.find(spelling);
     const bool found = id && vocabulary_.in_model(*id);
-    if (!found && occurs_in_utf8(byte)) {
-      throw Error(ErrorCode::format,
-                  "{}: no token \"{}\" for the byte 0x{:02x}; a byte-level vocabulary needs all", where,
-                  spelling, byte);
-    }
     byte_tokens_[byte] = found ? *id : -1;
   }
 }
@@ -93,15 +88,27 @@ Merge ByteLevelBpe::find_merge(TokenId left, TokenId right, bool allow_special) 
   return merge;
 }
 
+// One token for each byte at most: `tokens` has room for them.
+size_t ByteLevelBpe::spell(std::string_view piece, TokenId* tokens) const {
+  size_t num_tokens = 0;
+  bool after_unknown = false;
+  for (const char byte : piece) {
+    const TokenId token = byte_tokens_[static_cast<unsigned char>(byte)];
+    if (token >= 0) {
+      tokens[num_tokens++] = token;
+    } else if (unknown_ && !(fuse_unknown_ && after_unknown)) {
+      tokens[num_tokens++] = *unknown_;
+    }
+    after_unknown = token < 0;
+  }
+  return num_tokens;
+}
+
 void ByteLevelBpe::merge_short(std::string_view piece, bool allow_special, BpeScratch& scratch,
                                TokenIds& ids) const {
   std::array<TokenId, kShortBytes + 1> tokens;
   std::array<Merge, kShortBytes + 1> merges;  // of each token and the next; the last has none
-  size_t num_tokens = 0;
-  for (const char byte : piece) {
-    const TokenId token = byte_tokens_[static_cast<unsigned char>(byte)];
-    if (token >= 0) tokens[num_tokens++] = token;
-  }
+  size_t num_tokens = spell(piece, tokens.data());
   if (num_tokens == 0) return;
   for (size_t i = 0; i + 1 < num_tokens; ++i) merges[i] = find_merge(tokens[i], tokens[i + 1], allow_special);
   while (num_tokens > 1) {
@@ -139,9 +146,9 @@ void ByteLevelBpe::merge_long(std::string_view piece, bool allow_special, BpeScr
   auto& symbols = scratch.symbols;
   symbols.clear();
   scratch.queue.clear();
-  for (const char byte : piece) {
-    const TokenId token = byte_tokens_[static_cast<unsigned char>(byte)];
-    if (token < 0) continue;
+  scratch.tokens.resize(piece.size());
+  const size_t num_tokens = spell(piece, scratch.tokens.data());
+  for (const TokenId token : gsl::span(scratch.tokens).first(num_tokens)) {
     const auto idx = static_cast<int32_t>(symbols.size());
     symbols.push_back({token, idx - 1, idx + 1});
   }

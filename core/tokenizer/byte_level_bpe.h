@@ -3,7 +3,7 @@
 #pragma once
 
 #include <array>
-#include <string>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +29,7 @@ struct BpeScratch {
     TokenId right = 0;
   };
 
+  TokenIds tokens;
   std::vector<Symbol> symbols;
   std::vector<Candidate> queue;  // a heap
   uint64_t num_steps = 0;        // queue operations and merges so far: the work, for tests and metrics
@@ -39,17 +40,19 @@ class ByteLevelBpe final : public SubwordModel {
   struct Parts {
     MergeTable merges;
     bool ignore_merges = false;  // a piece that is in the vocabulary is taken whole
+    // What a byte becomes for which the vocabulary has no token; without it such a byte is dropped.
+    std::optional<TokenId> unknown;
+    bool fuse_unknown = false;  // neighbouring ones become one
   };
 
-  // `vocabulary` must outlive the model; it has a token for each byte that occurs in UTF-8, else
-  // ErrorCode::format naming `where`.
-  ByteLevelBpe(const Vocabulary& vocabulary, Parts parts, const std::string& where);
+  // `vocabulary` must outlive the model.
+  ByteLevelBpe(const Vocabulary& vocabulary, Parts parts);
 
   void encode(std::string_view piece, bool allow_special, EncodeScratch& scratch,
               TokenIds& ids) const override;
 
  private:
-  void fill_byte_tokens(const std::string& where);
+  void fill_byte_tokens();
   void fill_words(bool ignore_merges);
   Merge find_merge(TokenId left, TokenId right, bool allow_special) const;
   void merge(std::string_view piece, bool allow_special, BpeScratch& scratch, TokenIds& ids) const;
@@ -58,7 +61,11 @@ class ByteLevelBpe final : public SubwordModel {
   void push_candidate(int32_t left_idx, bool allow_special, BpeScratch& scratch) const;
 
   const Vocabulary& vocabulary_;
+  size_t spell(std::string_view piece, TokenId* tokens) const;
+
   MergeTable merges_;
+  std::optional<TokenId> unknown_;
+  bool fuse_unknown_;
   std::array<TokenId, 256> byte_tokens_{};
   IdTable words_;  // by bytes: pieces whose encoding is one token
 };

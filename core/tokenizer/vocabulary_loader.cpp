@@ -180,6 +180,13 @@ MergeTable load_merges(const JsonView& merges, const Vocabulary& vocabulary) {
   return table;
 }
 
+std::optional<TokenId> load_unknown(const JsonView& model, const Vocabulary& vocabulary) {
+  const auto name = model.find("unk_token");
+  if (!name) return std::nullopt;
+  const auto id = vocabulary.find(name->as_string());
+  return id && vocabulary.in_model(*id) ? id : std::nullopt;
+}
+
 void refuse_affix(const JsonView& model, std::string_view key) {
   const auto value = model.find(key);
   if (value && !value->as_string().empty()) {
@@ -229,15 +236,17 @@ std::unique_ptr<SubwordModel> load_byte_level_bpe(const JsonView& model, const V
   refuse_unknown_keys(
       model, {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
               "byte_fallback", "ignore_merges", "vocab", "merges"});
-  // With a token for every byte nothing is unknown: unk_token, fuse_unk and byte_fallback never come to play.
   refuse_affix(model, "continuing_subword_prefix");
   refuse_affix(model, "end_of_word_suffix");
   if (model.number_or("dropout", 0.0, 0.0, 1.0) != 0.0) {
     throw Error(ErrorCode::unsupported, "{}.dropout: encoding at random is not supported", model.where());
   }
-  ByteLevelBpe::Parts parts{load_merges(model.at("merges"), vocabulary),
-                            model.bool_or("ignore_merges", false)};
-  return std::make_unique<ByteLevelBpe>(vocabulary, std::move(parts), model.at("vocab").where());
+  ByteLevelBpe::Parts parts;
+  parts.merges = load_merges(model.at("merges"), vocabulary);
+  parts.ignore_merges = model.bool_or("ignore_merges", false);
+  parts.unknown = load_unknown(model, vocabulary);
+  parts.fuse_unknown = model.bool_or("fuse_unk", false);
+  return std::make_unique<ByteLevelBpe>(vocabulary, std::move(parts));
 }
 
 }  // namespace quire

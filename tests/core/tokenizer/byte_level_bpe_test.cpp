@@ -75,5 +75,19 @@ TEST(ByteLevelBpe, IgnoreMergesTakesKnownPiecesWhole) {
   EXPECT_EQ(encode(*load_json(json), "abcabc"), (std::vector<std::string>{"ab", "c", "ab", "c"}));
 }
 
+// As the `tokenizers` library 0.23 encodes with the same files.
+TEST(ByteLevelBpe, AByteWithoutTokenIsDroppedOrUnknown) {
+  Json json = tiny_tokenizer({{"a", "b"}});
+  for (const char* byte : {"x", "y"}) json["model"]["vocab"].erase(byte);
+  EXPECT_EQ(encode(*load_json(json), "axbxyz"), (std::vector<std::string>{"ab", "z"}));
+  EXPECT_TRUE(load_json(json)->encode("xy").empty());
+  json["model"]["unk_token"] = "?";
+  EXPECT_EQ(encode(*load_json(json), "axbxyz"), (std::vector<std::string>{"a", "?", "b", "?", "?", "z"}));
+  json["model"]["fuse_unk"] = true;
+  EXPECT_EQ(encode(*load_json(json), "axbxyz"), (std::vector<std::string>{"a", "?", "b", "?", "z"}));
+  const std::string around = std::string(40, 'a') + "x" + std::string(40, 'b');  // beyond the short routine
+  EXPECT_EQ(encode(*load_json(json), around).size(), 81U);
+}
+
 }  // namespace
 }  // namespace quire

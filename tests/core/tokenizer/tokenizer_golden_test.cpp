@@ -1,4 +1,6 @@
 // Ids and texts of the Hugging Face `tokenizers` library.
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 
 #include "core/base/file_system.h"
@@ -85,6 +87,27 @@ TEST(GoldenModel, StoryPrompts) {
     EXPECT_EQ(tokenizer->decode(all, true), item.value()["text"].get<std::string>());
   }
   EXPECT_EQ(num_prompts, 3U);
+}
+
+// A real vocabulary, which lacks 21 bytes; the folder is what tools/real_model.sh of the shared files makes.
+TEST(GoldenModel, SmolLm2Prompts) {
+  const FileSystem& files = posix_file_system();
+  const char* const named = std::getenv("QUIRE_SMOLLM2_DIR");
+  const std::string folder = named != nullptr ? named : std::string(QUIRE_SHARED_DIR) + "/models/smollm2";
+  const std::string golden_path = std::string(QUIRE_SHARED_DIR) + "/golden/real/smollm2-135m.json";
+  if (!files.is_file(folder + "/tokenizer.json") || !files.is_file(golden_path)) {
+    GTEST_SKIP() << "no " << folder << " (QUIRE_SMOLLM2_DIR) or no " << golden_path;
+  }
+  const std::string tokenizer_json = files.read_text(folder + "/tokenizer.json", 64U << 20);
+  const std::string config = files.read_text(folder + "/tokenizer_config.json", 1U << 20);
+  const auto tokenizer = Tokenizer::load({tokenizer_json, config, {}, {}});
+  const Json golden = Json::parse(files.read_text(golden_path, 16U << 20));
+  ASSERT_GE(golden["prompts"].size(), 3U);
+  for (const auto& item : golden["prompts"].items()) {
+    const Json& prompt = item.value();
+    EXPECT_EQ(tokenizer->encode(prompt["text"].get<std::string>(), kBare), prompt["ids"].get<TokenIds>());
+    EXPECT_EQ(tokenizer->decode(prompt["greedy"].get<TokenIds>(), true), prompt["answer"].get<std::string>());
+  }
 }
 
 }  // namespace

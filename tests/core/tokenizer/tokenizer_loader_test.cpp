@@ -63,8 +63,6 @@ const std::vector<BadFile>& bad_files() {
        "the id of \"zz\""},
       {"huge_gap", [](Json& j) { j["model"]["vocab"]["zz"] = 2000000000; }, kFormat,
        "2000000000 is too large"},
-      {"byte_missing", [](Json& j) { j["model"]["vocab"].erase("A"); }, kFormat,
-       "no token \"A\" for the byte 0x41"},
       {"no_merges", [](Json& j) { j["model"].erase("merges"); }, kFormat, "model.merges is missing"},
       {"merges_is_a_map", [](Json& j) { j["model"]["merges"] = Json::object(); }, kFormat, "model.merges"},
       {"merge_of_three", [](Json& j) { j["model"]["merges"] = {"a b c"}; }, kFormat, "merges[0]"},
