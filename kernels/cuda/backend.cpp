@@ -7,14 +7,14 @@
 #include <memory>
 #include <string>
 
-#include "kernels/cuda/attention.h"
-#include "kernels/cuda/context.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/gemm.h"
-#include "kernels/cuda/limits.h"
-#include "kernels/cuda/matrix_library.h"
-#include "kernels/cuda/pointwise.h"
-#include "kernels/cuda/sample.h"
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/limits.h"
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/gemm/matrix_library.h"
+#include "kernels/cuda/pointwise/pointwise.h"
+#include "kernels/cuda/sample/sample.h"
+#include "kernels/cuda/step/context.h"
 
 namespace quire::kernels {
 namespace {

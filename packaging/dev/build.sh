@@ -5,7 +5,8 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time
 
 num_jobs() { nproc; }
 
-configure() { step "configure $1" cmake --preset "$1"; }
+# configure PRESET [CMAKE_ARGUMENT...]
+configure() { step "configure $1" cmake --preset "$@"; }
 
 # build PRESET [TARGET...]
 build() {
@@ -50,12 +51,14 @@ note_absent_inputs() {
 has_nvcc() { command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; }
 
 # The CUDA backend needs a compiler and no GPU to be built; its tests need both.
-build_cuda_where_possible() {
+build_cuda() {
+  local compiler
   if ! has_nvcc; then
-    say "there is no nvcc: the CUDA backend is not compiled"
-    return 0
+    require_packages cuda
+    step "bring NVIDIA's compiler" packaging/dev/nvcc.sh
   fi
-  configure cuda
+  compiler=$(packaging/dev/nvcc.sh)
+  configure cuda -DCMAKE_CUDA_COMPILER="$compiler"
   build cuda quire_cuda kernels_cuda_test
 }
 

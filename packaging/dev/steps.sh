@@ -16,12 +16,15 @@ newest_line() {
   tail -n 1 "$1" 2>/dev/null | tr -d '\r' | cut -c "1-$((width > 40 ? width - 30 : 70))"
 }
 
+# log_of TITLE: where the output of that step goes; a file's name has at most 255 bytes, whatever the title names.
+log_of() { printf 'build/log/%s.log' "$(printf '%s' "$1" | tr -cs 'A-Za-z0-9' '-' | cut -c 1-80)"; }
+
 # step TITLE COMMAND...: runs it with its output in a log and no input; ends the script where it fails.
 step() {
   local title=$1 log start=$SECONDS status=0 reported=$SECONDS
   shift
   mkdir -p build/log
-  log=build/log/$(printf '%s' "$title" | tr -cs 'A-Za-z0-9\n' '-').log
+  log=$(log_of "$title")
   is_terminal || printf '== %s\n' "$title"
   "$@" >"$log" 2>&1 </dev/null &
   local child=$!

@@ -1,0 +1,56 @@
+// Cache pages and attention over them.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/pointwise/pointwise.h"
+#include "kernels/interface/op_params.h"
+
+namespace quire::kernels {
+
+struct Device;
+
+constexpr int kChunkTokens = 128;  // keys that are attended to as one; chunks lie at multiples of it
+constexpr int kTileRows = 16;      // (token, head of a group) rows of one tensor-core tile
+
+struct AttentionScratch {
+  float* partials = nullptr;  // [tile, chunk, rows of a tile that are used..]: see attention_decode.cu
+  size_t partial_floats = 0;
+  uint32_t* counters = nullptr;  // zero before and after
+  int32_t num_counters = 0;
+};
+
+cudaError_t launch_append(const AppendKvParams& params, Launch launch);
+cudaError_t launch_copy_page(const CopyPageParams& params, Launch launch);
+
+// `place` [num_heads * head_dim] or nullptr: where each output column goes. `max_chunks` bounds the chunks of
+// any sequence of the step. Sequences with more rows than a tile are left to launch_attention_prefill, and
+// the others to this.
+bool decode_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
+cudaError_t launch_attention_decode(const AttentionParams& params, const int32_t* place, int max_chunks,
+                                    const AttentionScratch& scratch, Launch launch);
+// The same for a step in which every sequence has one token, for usual head sizes and formats. Where `append`
+// is given the tokens' keys and values are written to the cache on the way, and the queries of qkv are as the
+// matrix left them; the pages must not have been written to since the batch was placed.
+bool single_fits(const AttentionParams& params, int max_chunks, const AttentionScratch& scratch);
+cudaError_t launch_attention_single(const AttentionParams& params, const AppendKvParams* append,
+                                    const int32_t* place, int max_chunks, const AttentionScratch& scratch,
+                                    const Device& device, Launch launch);
+// `all`: also the sequences that fit a tile.
+cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
+                                     Launch launch);
+// The same for usual head sizes and at least half a block of rows, where the device has_warpgroup_attention.
+bool warpgroup_fits(const AttentionParams& params);
+cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int32_t* place, bool all,
+                                       Launch launch);
+
+// Once per device, with the device current: kernels go to the card, and may have the shared memory that they
+// ask for.
+cudaError_t setup_append();
+cudaError_t setup_attention_decode();
+cudaError_t setup_attention_single(int shared_limit);
+cudaError_t setup_attention_prefill();
+// Tells whether the library has that kernel for this card.
+cudaError_t setup_attention_warpgroup(bool* available);
+
+}  // namespace quire::kernels

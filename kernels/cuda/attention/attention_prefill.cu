@@ -1,0 +1,167 @@
+// Attention for many query rows per sequence: one block per (64 rows of a sequence, kv head), chunks in
+// order.
+//
+// Each warp owns 16 rows against all keys of a chunk; the scores of a chunk (16 x 128) stay in registers,
+// become the weights there, and the chunk's output is merged 32 dimensions at a time, so that the order of
+// all sums is that of attention_decode.cu. The next chunk's keys are requested once the scores are done, its
+// values once the values are.
+//
+// Operations: 4 * rows * keys * head_dim for the visible part plus up to one chunk per row.
+#include <algorithm>
+
+#include "kernels/cuda/attention/attention_rows.cuh"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kRows = 64;
+
+template <int HD>
+constexpr size_t prefill_shared_bytes() {
+  return static_cast<size_t>(2 * kChunkTokens + kRows) * HD * 2;
+}
+
+template <int HD>
+__global__ void __launch_bounds__(kThreads)
+    attention_prefill_kernel(const __grid_constant__ RowsArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+  wait_for_predecessor();
+  const AttentionParams& p = a.p;
+  const int kv_head = blockIdx.y;
+  RowBlock block;
+  if (!find_rows<kRows>(a, blockIdx.x, kv_head, false, block)) return;
+  const QueryRows& q = block.queries;
+  const int first_row = block.first_row, rows = block.rows;
+  const int first_chunk = block.first_chunk, last_chunk = block.last_chunk;
+  const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
+
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int g = lane >> 2, t = lane & 3;
+  constexpr uint32_t kTileBytes = kChunkTokens * HD * 2;
+  uint8_t* query_tile = shared + 2 * kTileBytes;
+  const uint32_t keys = shared_address(shared), values = keys + kTileBytes;
+  const uint32_t queries = values + kTileBytes + warp * (kTileRows * HD * 2);
+  const PageReader key_reader = page_reader<true>(p, block.sequence, kv_head);
+  const PageReader value_reader = page_reader<false>(p, block.sequence, kv_head);
+  load_queries<HD, kThreads, kRows>(q, first_row, p.kv_shape.key_format, query_tile,
+                                    reinterpret_cast<float*>(shared));
+  __syncthreads();
+  load_chunk<HD, kThreads, true>(key_reader, first_chunk, keys);
+  load_chunk<HD, kThreads, false>(value_reader, first_chunk, values);
+
+  RowState state;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int row = warp * kTileRows + g + 8 * h;
+    state.position[h] = row < rows ? p.batch.positions[q.token(first_row + row)] : -1;
+  }
+  float out[HD / 8][4] = {};
+  for (int chunk = first_chunk; chunk <= last_chunk; ++chunk) {
+    wait_for_copies<1>();
+    __syncthreads();
+    ChunkScores score = {};
+#pragma unroll
+    for (int k = 0; k < HD / 16; ++k) {
+      uint32_t query[4];
+      load_matrices(query, queries + tile_offset<HD>(lane & 15, 2 * k + (lane >> 4)));
+#pragma unroll
+      for (int n = 0; n < kChunkTokens / 16; ++n) {
+        uint32_t key[4];
+        load_matrices(
+            key, keys + tile_offset<HD>(n * 16 + (lane & 7) + ((lane >> 4) << 3), 2 * k + ((lane >> 3) & 1)));
+        mma_16x8x16(score[2 * n], query, key[0], key[1]);
+        mma_16x8x16(score[2 * n + 1], query, key[2], key[3]);
+      }
+    }
+    __syncthreads();
+    if (chunk < last_chunk) {
+      load_chunk<HD, kThreads, true>(key_reader, chunk + 1, keys);
+    } else {
+      commit_copies();
+    }
+    ChunkWeights weight;
+    const MergeFactors factors =
+        weigh_chunk(rule, chunk, rule.shows_all(chunk, block.first_position), score, state, weight);
+    wait_for_copies<1>();
+    __syncthreads();
+#pragma unroll
+    for (int d = 0; d < HD / 32; ++d) {
+      float part[4][4] = {};
+#pragma unroll
+      for (int k = 0; k < kChunkTokens / 16; ++k) {
+        const uint32_t w[4] = {weight[2 * k][0], weight[2 * k][1], weight[2 * k + 1][0],
+                               weight[2 * k + 1][1]};
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+          uint32_t value[4];
+          load_matrices_transposed(
+              value, values + tile_offset<HD>(k * 16 + (lane & 15), d * 4 + 2 * n + (lane >> 4)));
+          mma_16x8x16(part[2 * n], w, value[0], value[1]);
+          mma_16x8x16(part[2 * n + 1], w, value[2], value[3]);
+        }
+      }
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+          out[4 * d + n][i] =
+              merged(out[4 * d + n][i], factors.before[i >> 1], part[n][i], factors.chunk[i >> 1]);
+      }
+    }
+    __syncthreads();
+    if (chunk < last_chunk) {
+      load_chunk<HD, kThreads, false>(value_reader, chunk + 1, values);
+    } else {
+      commit_copies();
+    }
+  }
+  wait_for_copies<0>();
+  __syncthreads();
+
+  float* row_values = reinterpret_cast<float*>(shared);  // [64][HD], where keys and values were
+#pragma unroll
+  for (int n = 0; n < HD / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int h = i >> 1, row = warp * kTileRows + g + 8 * h;
+      row_values[row * HD + n * 8 + 2 * t + (i & 1)] = __fmul_rn(out[n][i], 1.0f / state.total[h]);
+    }
+  }
+  __syncthreads();
+  store_rows<HD, kThreads>(a, block, row_values);
+}
+
+template <int HD>
+cudaError_t launch_prefill(const RowsArguments& a, dim3 grid, Launch l) {
+  return launch_kernel(attention_prefill_kernel<HD>, grid, dim3(kThreads), prefill_shared_bytes<HD>(),
+                       l.stream, l.dependent, a);
+}
+
+}  // namespace
+
+cudaError_t launch_attention_prefill(const AttentionParams& p, const int32_t* place, bool all, Launch l) {
+  const int group = p.heads.num_heads / p.heads.num_kv_heads;
+  const int64_t rows = int64_t{p.batch.num_tokens} * group;
+  const dim3 grid(static_cast<unsigned>(rows / kRows + p.batch.num_sequences),
+                  static_cast<unsigned>(p.heads.num_kv_heads));
+  const RowsArguments a{p, place, all ? 1 : 0};
+  if (p.heads.head_dim <= 64) return launch_prefill<64>(a, grid, l);
+  if (p.heads.head_dim <= 128) return launch_prefill<128>(a, grid, l);
+  return launch_prefill<256>(a, grid, l);
+}
+
+cudaError_t setup_attention_prefill() {
+  auto allow = [](auto kernel, size_t bytes) {
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  };
+  if (const cudaError_t e = allow(attention_prefill_kernel<64>, prefill_shared_bytes<64>()); e != cudaSuccess)
+    return e;
+  if (const cudaError_t e = allow(attention_prefill_kernel<128>, prefill_shared_bytes<128>());
+      e != cudaSuccess)
+    return e;
+  return allow(attention_prefill_kernel<256>, prefill_shared_bytes<256>());
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,178 @@
+// What the kernels for many query rows of a sequence share: which rows a block has, a chunk's weights, and
+// the way of the results.
+#pragma once
+
+#include "kernels/cuda/attention/attention.cuh"
+
+namespace quire::kernels {
+
+struct RowsArguments {
+  AttentionParams p;
+  const int32_t* place;
+  int32_t all;  // also the sequences that fit a tile of launch_attention_decode
+};
+
+// The rows of a block: kRows of one sequence and kv head.
+struct RowBlock {
+  int sequence;
+  QueryRows queries;
+  int first_row;
+  int rows;
+  int first_chunk;  // that any of them sees
+  int last_chunk;
+  int first_position;
+};
+
+// False where there are no rows for the block.
+template <int kRows>
+__device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int kv_head, bool last_first,
+                                          RowBlock& block) {
+  const AttentionParams& p = a.p;
+  const int group = p.heads.num_heads / p.heads.num_kv_heads, dim = p.heads.head_dim;
+  const int decode_rows = max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);
+  int begin = 0, tokens = 0;
+  for (int sequence = 0;; ++sequence) {
+    if (sequence == p.batch.num_sequences) return false;
+    begin = p.batch.sequence_starts[sequence];
+    tokens = p.batch.sequence_starts[sequence + 1] - begin;
+    if (!a.all && tokens * group <= decode_rows) continue;
+    const int tiles = (tokens * group + kRows - 1) / kRows;
+    if (tile < tiles) {
+      block.sequence = sequence;
+      if (last_first) tile = tiles - 1 - tile;
+      break;
+    }
+    tile -= tiles;
+  }
+  block.queries = {static_cast<const __half*>(p.qkv),
+                   begin,
+                   tokens * group,
+                   group,
+                   kv_head,
+                   dim,
+                   (p.heads.num_heads + 2 * p.heads.num_kv_heads) * dim};
+  block.first_row = tile * kRows;
+  block.rows = min(kRows, block.queries.num_rows - block.first_row);
+  const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
+  block.first_position = p.batch.positions[block.queries.token(block.first_row)];
+  block.first_chunk = rule.first_chunk(block.first_position);
+  block.last_chunk = p.batch.positions[block.queries.token(block.first_row + block.rows - 1)] / kChunkTokens;
+  return true;
+}
+
+template <bool kKeys>
+__device__ __forceinline__ PageReader page_reader(const AttentionParams& p, int sequence, int kv_head) {
+  return {static_cast<const uint8_t*>(kKeys ? p.kv.keys : p.kv.values),
+          static_cast<const __half*>(kKeys ? p.kv.key_scales : p.kv.value_scales),
+          p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride,
+          kKeys ? p.kv_shape.key_format : p.kv_shape.value_format,
+          p.kv_shape.page_tokens,
+          p.heads.num_kv_heads,
+          kv_head,
+          p.heads.head_dim,
+          p.batch.kv_lengths[sequence]};
+}
+
+// Products of a chunk for a lane's two rows: keys 8n + 2t + {0, 1}, as [n][2 * row + key].
+using ChunkScores = float[kChunkTokens / 8][4];
+// Their weights as operands of the next products.
+using ChunkWeights = uint32_t[kChunkTokens / 8][2];
+
+// `position` of a lane's two rows.
+struct RowState {
+  int position[2];
+  float maximum[2] = {-INFINITY, -INFINITY};
+  float total[2] = {};
+};
+
+// What the chunk's values and those before it are to be multiplied by.
+struct MergeFactors {
+  float before[2];
+  float chunk[2];
+};
+
+// `all_seen`: no row of the warp has a key of this chunk hidden from it.
+__device__ __forceinline__ MergeFactors weigh_chunk(const ScoreRule& rule, int chunk, bool all_seen,
+                                                    ChunkScores& score, RowState& state,
+                                                    ChunkWeights& weight) {
+  const int t = threadIdx.x & 3;
+  if (rule.softcap > 0.0f) {
+#pragma unroll
+    for (int n = 0; n < kChunkTokens / 8; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) rule.cap(score[n][x]);
+    }
+  } else {
+#pragma unroll
+    for (int n = 0; n < kChunkTokens / 8; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) rule.take(score[n][x]);
+    }
+  }
+  if (!all_seen) {
+#pragma unroll
+    for (int n = 0; n < kChunkTokens / 8; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        if (rule.hides(chunk * kChunkTokens + n * 8 + 2 * t + (x & 1), state.position[x >> 1]))
+          score[n][x] = -INFINITY;
+      }
+    }
+  }
+  MergeFactors factors;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float largest = -INFINITY;
+#pragma unroll
+    for (int n = 0; n < kChunkTokens / 8; ++n)
+      largest = fmaxf(largest, fmaxf(score[n][2 * h], score[n][2 * h + 1]));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, 2));
+    const float base = largest == -INFINITY ? 0.0f : largest;  // all hidden: weights of 0
+#pragma unroll
+    for (int n = 0; n < kChunkTokens / 8; ++n)
+      weight[n][h] = bits_of(
+          __floats2half2_rn(exp2_fast(score[n][2 * h] - base), exp2_fast(score[n][2 * h + 1] - base)));
+    merge_factors(state.maximum[h], largest, factors.before[h], factors.chunk[h]);
+  }
+  float sum[4] = {};
+#pragma unroll
+  for (int k = 0; k < kChunkTokens / 16; ++k) {
+    const uint32_t w[4] = {weight[2 * k][0], weight[2 * k][1], weight[2 * k + 1][0], weight[2 * k + 1][1]};
+    mma_16x8x16(sum, w, kOnes, kOnes);
+  }
+#pragma unroll
+  for (int h = 0; h < 2; ++h)
+    state.total[h] = merged(state.total[h], factors.before[h], sum[2 * h], factors.chunk[h]);
+  return factors;
+}
+
+// Rows [rows][HD] of f32 in shared memory to where they belong.
+template <int HD, int kThreads>
+__device__ __forceinline__ void store_rows(const RowsArguments& a, const RowBlock& block, float* values) {
+  const AttentionParams& p = a.p;
+  const int dim = p.heads.head_dim;
+  const bool turn = is_quantized(p.kv_shape.value_format);
+  if (turn) {
+    for (int row = threadIdx.x / 32; row < block.rows; row += kThreads / 32)
+      hadamard_warp(values + row * HD, HD, threadIdx.x & 31);
+    __syncthreads();
+  }
+  const float back = turn ? 0.03125f : 1.0f;
+  const int lane = threadIdx.x & 31;
+  const size_t stride = static_cast<size_t>(p.heads.num_heads) * dim;
+#pragma unroll 2
+  for (int row = threadIdx.x / 32; row < block.rows; row += kThreads / 32) {
+    const int first_column = block.queries.head(block.first_row + row) * dim;
+    __half* to = static_cast<__half*>(p.output) + block.queries.token(block.first_row + row) * stride;
+#pragma unroll
+    for (int i = 0; i < HD / 32; ++i) {
+      const int d = lane + 32 * i;
+      if (d >= dim) break;
+      const int column = first_column + d;
+      to[a.place != nullptr ? a.place[column] : column] = __float2half_rn(values[row * HD + d] * back);
+    }
+  }
+}
+
+}  // namespace quire::kernels

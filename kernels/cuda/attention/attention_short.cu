@@ -1,0 +1,327 @@
+// Attention for steps in which every sequence has one token and few keys: a block takes all chunks of one kv
+// head of a sequence, two of them side by side, so that nothing meets in memory.
+//
+// Keys and values travel through a few tiles of shared memory, each asked for again as soon as it is read: of
+// 256 keys of 128 dimensions three quarters are on their way before the kernel before has ended, and all of
+// them where pages are quantized. Two warps ask for these, which takes as long as they take to come; the
+// others need not stand behind them when they prepare the queries. Keys and queries have the roles that they
+// have in attention_codes.cu: 16 keys by 8 rows of queries, which suits a group. The sums are those of
+// attention.cuh.
+//
+// Bytes: keys and values once. Operations: 136 products of 16 x 8 x 16 for a chunk; a warp unpacks a quarter
+// of a chunk's codes in 600 instructions.
+#include <algorithm>
+
+#include "kernels/cuda/attention/attention_tiles.cuh"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kSets = 2;  // of four warps, each with a chunk
+constexpr int kSetWarps = kTileWarps;
+constexpr int kWarps = kSets * kSetWarps;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kBringers = 2;  // warps that bring the first tiles while the others prepare the queries
+constexpr int kResident = 2;  // blocks of a multiprocessor
+constexpr int kRows = 8;      // of queries: columns of a product
+
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+struct Places {
+  using Keys = typename TileOf<HD, kKeyFormat>::Type;
+  using Values = typename TileOf<HD, kValueFormat>::Type;
+  static constexpr int kTiles = HD == 128 && kKeyFormat == KvFormat::f16 ? 3 : 4;  // of 128 keys or values
+  static constexpr uint32_t kTileBytes = std::max(Keys::kBytes, Values::kBytes);
+  static constexpr uint32_t kQueries = kTiles * kTileBytes;               // [kRows][HD] f16
+  static constexpr uint32_t kWeights = kQueries + kRows * HD * 2;         // [set][step][lane] 8 bytes
+  static constexpr uint32_t kSums = kWeights + kSets * kTileSteps * 256;  // [set][kRows][kSumStride] floats
+  static constexpr int kSumStride = HD + 4;                               // lanes meet in no bank
+  static constexpr uint32_t kScratch = kSums;  // [warp][HD] floats, before the sums
+  static constexpr uint32_t kTotal = kSums + kSets * kRows * kSumStride * 4;
+  static_assert(kWarps <= kSets * kRows);
+};
+
+// Keys and values of a block's chunks on their way through the tiles, in the order of use: keys of as many
+// chunks as there are sets, then their values.
+template <typename P>
+class TileRing {
+ public:
+  using Keys = typename P::Keys;
+  using Values = typename P::Values;
+  // Tiles that are asked for before the token's own key and value are in the cache.
+  static constexpr int kEarly = P::kTiles;
+
+  __device__ __forceinline__ TileRing(const SingleArguments& a, const SingleWork& work, uint32_t base)
+      : work_(work), kv_(a.p.kv), base_(base), own_(a.appends != 0 ? work.position : -1) {
+    // Most sequences begin with these chunks: their pages are fetched together with the position.
+#pragma unroll
+    for (int i = 0; i < kSets; ++i) {
+      const int page = work.pages.page(i);
+      first_pages_[i] = work.pages.table[page < a.p.batch.page_table_stride ? page : 0];
+    }
+  }
+
+  __device__ __forceinline__ static int number(int chunk, bool values) {
+    return chunk / kSets * (2 * kSets) + (values ? kSets : 0) + chunk % kSets;
+  }
+  __device__ __forceinline__ static uint32_t place(int number) {
+    return static_cast<uint32_t>(number % P::kTiles) * P::kTileBytes;
+  }
+  // Where the token's own key or value goes beside the page: into its tile, if that is an early one.
+  template <typename Tile>
+  __device__ __forceinline__ TileRow<Tile> own_row(uint8_t* shared, bool values) const {
+    const int tile = number(work_.last_chunk - work_.first_chunk, values);
+    return {tile < kEarly ? shared + place(tile) : nullptr, work_.position % kChunkTokens};
+  }
+  // Asks for the early ones, by the last warps of the block.
+  __device__ __forceinline__ void ask_early(bool brings) {
+    if (brings) ask<32 * kBringers>(kEarly, static_cast<int>(threadIdx.x) - 32 * (kWarps - kBringers));
+    next_ = kEarly;
+  }
+  // Asks for those before number `end`, by all warps.
+  __device__ __forceinline__ void ask_until(int end) {
+    ask<kThreads>(end, threadIdx.x);
+  }
+  // Until the tiles of one kind are there of all that were asked for up to now.
+  __device__ __forceinline__ static void wait() {
+    wait_for_copies<P::kTiles - kSets>();
+    __syncthreads();
+  }
+
+ private:
+  static_assert(kSets == 2);
+
+  // By kAskers threads of which this is number `thread`. Each tile is a group of copies, be it empty.
+  template <int kAskers>
+  __device__ __forceinline__ void ask(int end, int thread) {
+#pragma unroll 1
+    for (; next_ < end; ++next_) {
+      const int chunk = work_.first_chunk + next_ / (2 * kSets) * kSets + next_ % kSets;
+      if (chunk <= work_.last_chunk) {
+        const int begin = chunk * kChunkTokens;
+        const int entry = chunk == 0   ? first_pages_[0]
+                          : chunk == 1 ? first_pages_[1]
+                                       : work_.pages.table[work_.pages.page(chunk)];
+        const size_t first = work_.pages.row(begin, entry);
+        const CopiedRows rows{work_.position + 1 - begin, next_ < kEarly ? own_ - begin : -1};
+        const uint32_t tile = base_ + place(next_);
+        // One way for both kinds where they lie alike.
+        const bool keys = next_ / kSets % 2 == 0;
+        if (std::is_same_v<Keys, Values> || keys) {
+          Keys::template copy<kAskers>(keys ? kv_.keys : kv_.values, keys ? kv_.key_scales : kv_.value_scales,
+                                       first, rows, tile, thread);
+        } else {
+          Values::template copy<kAskers>(kv_.values, kv_.value_scales, first, rows, tile, thread);
+        }
+      }
+      commit_copies();
+    }
+  }
+
+  const SingleWork& work_;
+  const KvLayer& kv_;
+  uint32_t base_;
+  int first_pages_[kSets];  // entries of the table
+  int own_;                 // position whose row the block itself puts into the early tiles
+  int next_ = 0;
+};
+
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+__global__ void __launch_bounds__(kThreads, kResident)
+    attention_short_kernel(const __grid_constant__ SingleArguments a) {
+  using P = Places<HD, kKeyFormat, kValueFormat>;
+  using Keys = typename P::Keys;
+  using Values = typename P::Values;
+  using Ring = TileRing<P>;
+  extern __shared__ __align__(128) uint8_t shared[];
+  __shared__ float maxima[kWarps][kRows];
+  __shared__ float2 totals[kSets][kRows];  // maximum and sum of a chunk
+  release_successor();
+
+  const AttentionParams& p = a.p;
+  const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
+  const int set = warp / kSetWarps, part = warp % kSetWarps;
+  const int g = lane >> 2, t = lane & 3;
+  const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
+  const SingleWork work(a, rule);
+  const uint32_t base = shared_address(shared);
+  const uint32_t weights = base + P::kWeights + set * kTileSteps * 256;
+  const uint32_t upper_bytes = hidden_upper_bytes(work.group);
+  Ring ring(a, work, base);
+  if (a.appends == 0) wait_for_predecessor();
+  const bool brings = warp >= kWarps - kBringers;
+  ring.ask_early(brings);
+
+  // Each thread ends with two columns of a row, or of two rows.
+  constexpr int kPairs = kRows * HD / 2 / kThreads;
+  const auto row_of = [&](int i) { return (static_cast<int>(threadIdx.x) + i * kThreads) / (HD / 2); };
+  const int column = static_cast<int>(threadIdx.x) % (HD / 2) * 2;
+  const int first_head = work.kv_head * work.group;
+  int2 place[kPairs];
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    const int at = (first_head + row_of(i)) * HD + column;
+    place[i] = make_int2(at, at + 1);
+    if (a.place != nullptr && row_of(i) < work.group)
+      place[i] = __ldg(reinterpret_cast<const int2*>(a.place + at));
+  }
+  if (a.appends != 0) wait_for_predecessor();
+  if (!brings)
+    prepare_rows<HD, kKeyFormat, kValueFormat, kWarps - kBringers>(
+        a, work, shared + P::kQueries, reinterpret_cast<float*>(shared + P::kScratch) + warp * HD,
+        ring.template own_row<Keys>(shared, false), ring.template own_row<Values>(shared, true));
+  Ring::wait();
+  uint32_t queries[HD / 16][2];
+  load_query_columns<HD>(base + P::kQueries, lane, queries);
+
+  float2 merged_pair[kPairs] = {};
+  float largest_so_far[kPairs], sum_so_far[kPairs];
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    largest_so_far[i] = -INFINITY;
+    sum_so_far[i] = 0.0f;
+  }
+#pragma unroll 1
+  for (int done = 0;; done += kSets) {
+    const int chunk = work.first_chunk + done + set;
+    const bool works = chunk <= work.last_chunk;
+    float score[kWarpSteps][4];
+    if (works) {
+      Keys::multiply_keys(base + Ring::place(Ring::number(done + set, false)), part, queries, lane,
+                          upper_bytes, score);
+      if (rule.softcap > 0.0f) {
+#pragma unroll
+        for (int i = 0; i < 4 * kWarpSteps; ++i) rule.cap(score[i / 4][i % 4]);
+      } else {
+#pragma unroll
+        for (int i = 0; i < 4 * kWarpSteps; ++i) rule.take(score[i / 4][i % 4]);
+      }
+      if (work.cuts(rule, chunk)) {
+        const int first_key = chunk * kChunkTokens + part * 32 + g;
+#pragma unroll
+        for (int i = 0; i < 4 * kWarpSteps; ++i)
+          if (rule.hides(first_key + i / 4 * 16 + i % 4 / 2 * 8, work.position))
+            score[i / 4][i % 4] = -INFINITY;
+      }
+#pragma unroll
+      for (int x = 0; x < 2; ++x) {
+        float largest = -INFINITY;
+#pragma unroll
+        for (int n = 0; n < kWarpSteps; ++n) largest = fmaxf(largest, fmaxf(score[n][x], score[n][2 + x]));
+#pragma unroll
+        for (int d = 4; d < 32; d <<= 1) largest = fmaxf(largest, __shfl_xor_sync(0xffffffffU, largest, d));
+        if (g == 0) maxima[warp][2 * t + x] = largest;
+      }
+    }
+    __syncthreads();
+    ring.ask_until(2 * done + kSets + P::kTiles);  // nobody reads these keys any more
+    if (works) {
+      float from[2];  // what scores are taken from: a row without a visible key has no weights
+#pragma unroll
+      for (int x = 0; x < 2; ++x) {
+        const int r = 2 * t + x;
+        float largest = maxima[set * kSetWarps][r];
+#pragma unroll
+        for (int w = 1; w < kSetWarps; ++w) largest = fmaxf(largest, maxima[set * kSetWarps + w][r]);
+        if (part == 0 && g == 0) totals[set][r].x = largest;
+        from[x] = largest == -INFINITY ? 0.0f : largest;
+      }
+#pragma unroll
+      for (int n = 0; n < kWarpSteps; ++n) {
+        uint32_t pair[2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+          pair[h] = transposed_8x8(bits_of(__floats2half2_rn(exp2_fast(score[n][2 * h] - from[0]),
+                                                             exp2_fast(score[n][2 * h + 1] - from[1]))));
+        store_shared_8(weights + (part * kWarpSteps + n) * 256 + lane * 8, make_uint2(pair[0], pair[1]));
+      }
+    }
+    Ring::wait();
+    if (works) {
+      float out[Values::kColumns][4] = {};
+      float sum[4] = {};
+      Values::multiply_values(base + Ring::place(Ring::number(done + set, true)), part, weights, lane,
+                              upper_bytes, out, sum);
+      auto* sums = reinterpret_cast<float*>(shared + P::kSums) + set * kRows * P::kSumStride +
+                   2 * t * P::kSumStride + part * (HD / kSetWarps);
+#pragma unroll
+      for (int x = 0; x < 2; ++x) {
+        if (2 * t + x >= work.group) continue;
+        if (part == 0 && g == 0) totals[set][2 * t + x].y = sum[x];
+#pragma unroll
+        for (int i = 0; i < 2 * Values::kColumns; ++i)
+          sums[x * P::kSumStride + Values::dimension(i / 2, i % 2, lane)] = out[i / 2][i % 2 * 2 + x];
+      }
+    }
+    __syncthreads();
+    const bool ends = work.first_chunk + done + kSets > work.last_chunk;
+    if (!ends) ring.ask_until(2 * done + 2 * kSets + P::kTiles);
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const int row = row_of(i);
+      if (row >= work.group) continue;
+#pragma unroll
+      for (int s = 0; s < kSets; ++s) {
+        if (work.first_chunk + done + s > work.last_chunk) continue;
+        const float2 total = totals[s][row];
+        const float2 v = *reinterpret_cast<const float2*>(reinterpret_cast<const float*>(shared + P::kSums) +
+                                                          (s * kRows + row) * P::kSumStride + column);
+        float old_factor, new_factor;
+        merge_factors(largest_so_far[i], total.x, old_factor, new_factor);
+        sum_so_far[i] = merged(sum_so_far[i], old_factor, total.y, new_factor);
+        merged_pair[i].x = merged(merged_pair[i].x, old_factor, v.x, new_factor);
+        merged_pair[i].y = merged(merged_pair[i].y, old_factor, v.y, new_factor);
+      }
+    }
+    if (ends) break;
+    Ring::wait();
+  }
+  auto* output = static_cast<__half*>(p.output) + static_cast<size_t>(work.sequence) * p.heads.num_heads * HD;
+#pragma unroll
+  for (int i = 0; i < kPairs; ++i) {
+    if (row_of(i) >= work.group) continue;
+    const float share = 1.0f / sum_so_far[i];
+    float2 pair[1] = {make_float2(__fmul_rn(merged_pair[i].x, share), __fmul_rn(merged_pair[i].y, share))};
+    if constexpr (kValueFormat != KvFormat::f16) {
+      // A warp has a block of 64 columns of one row.
+      hadamard_pairs(pair, lane);
+      pair[0].x *= 0.03125f;
+      pair[0].y *= 0.03125f;
+    }
+    output[place[i].x] = __float2half_rn(pair[0].x);
+    output[place[i].y] = __float2half_rn(pair[0].y);
+  }
+}
+
+// Blocks are placed as the memory that they ask for lets them. Those of 128 dimensions do better with as much
+// as f16 takes: with less, a step of one job takes 1 % longer. Those of 64 do not, but with less than a third
+// of a multiprocessor's three of them get to one and others have none.
+template <int HD, KvFormat kKeyFormat>
+constexpr uint32_t spread_bytes() {
+  if (HD == 128) return Places<HD, KvFormat::f16, KvFormat::f16>::kTotal;
+  return kKeyFormat == KvFormat::f16 ? 77 << 10 : 0;
+}
+
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat>
+SingleChoice choice_of() {
+  SingleChoice c;
+  c.kernel = attention_short_kernel<HD, kKeyFormat, kValueFormat>;
+  c.threads = kThreads;
+  c.shared_bytes = Places<HD, kKeyFormat, kValueFormat>::kTotal;
+  c.spread_bytes = spread_bytes<HD, kKeyFormat>();
+  c.most_blocks = kResident;
+  return c;
+}
+
+}  // namespace
+
+SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group) {
+  if (group > kRows) return {};
+  return choose_size(head_dim, [&]<int HD>() {
+    if (keys == KvFormat::f16 && values == KvFormat::f16)
+      return choice_of<HD, KvFormat::f16, KvFormat::f16>();
+    return choose_codes(keys, values,
+                        [&]<KvFormat kKeys, KvFormat kValues>() { return choice_of<HD, kKeys, kValues>(); });
+  });
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,220 @@
+// What the kernels for steps of one token per sequence share: their arguments, where keys lie, and how the
+// token's rows are prepared.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/attention/attention_merge.cuh"
+#include "kernels/cuda/attention/kv_row.cuh"
+
+namespace quire::kernels {
+
+constexpr int kSingleThreads = 128;  // of a block
+constexpr int kSingleWarps = kSingleThreads / 32;
+
+struct SingleArguments {
+  AttentionParams p;
+  AppendKvParams append;  // used where appends
+  int32_t appends;
+  const int32_t* place;
+  int32_t chunks_per_block;
+  uint32_t page_share;  // of a chunk of keys in the number of its page, of 2^31
+  MergeArguments merge;
+};
+
+// A kernel for one head size and format, and how its blocks share the work.
+struct SingleChoice {
+  void (*kernel)(const SingleArguments) = nullptr;
+  int threads = kSingleThreads;
+  uint32_t shared_bytes = 0;
+  uint32_t spread_bytes = 0;  // asked for instead where more, and where the card holds two blocks of it
+  int most_blocks = 0;        // of a multiprocessor
+  int most_chunks = 0;        // of a block
+  int chunks_at_once = 1;     // of a block
+};
+
+// Of the head sizes and coded formats that these kernels are made for; none for others. choose is called with
+// constants: the head size, the formats of keys and values.
+template <typename Choose>
+SingleChoice choose_size(int head_dim, Choose choose) {
+  if (head_dim == 64) return choose.template operator()<64>();
+  if (head_dim == 128) return choose.template operator()<128>();
+  return {};
+}
+template <typename Choose>
+SingleChoice choose_codes(KvFormat keys, KvFormat values, Choose choose) {
+  if (keys == KvFormat::q8 && values == KvFormat::q8)
+    return choose.template operator()<KvFormat::q8, KvFormat::q8>();
+  if (keys == KvFormat::q8 && values == KvFormat::q4)
+    return choose.template operator()<KvFormat::q8, KvFormat::q4>();
+  if (keys == KvFormat::q4 && values == KvFormat::q4)
+    return choose.template operator()<KvFormat::q4, KvFormat::q4>();
+  return {};
+}
+
+// For many chunks of quantized pages.
+SingleChoice choose_attention_codes(int head_dim, KvFormat keys, KvFormat values, int group);
+// For few chunks: a block takes all of a sequence.
+SingleChoice choose_attention_short(int head_dim, KvFormat keys, KvFormat values, int group);
+
+// A chunk's page without a division: pages hold whole chunks. Exact for all positions of 31 bits.
+constexpr int kMostPageTokens = 1 << 14;
+constexpr uint32_t page_share_of(int page_tokens) {
+  const auto chunks = static_cast<uint32_t>(page_tokens / kChunkTokens);
+  return ((1U << 31) + chunks - 1) / chunks;
+}
+
+// Where the keys of one kv head of one sequence lie.
+struct SequencePages {
+  const int32_t* table;
+  int num_kv_heads;
+  int kv_head;
+  int page_tokens;
+  uint32_t page_share;
+
+  __device__ __forceinline__ int page(int chunk) const {
+    return static_cast<int>(static_cast<uint64_t>(chunk) * page_share >> 31);
+  }
+  // `entry`: of the table for the position's page.
+  __device__ __forceinline__ size_t row(int position, int entry) const {
+    return (static_cast<size_t>(entry) * num_kv_heads + kv_head) * page_tokens +
+           (position - page(position / kChunkTokens) * page_tokens);
+  }
+  __device__ __forceinline__ size_t row(int position) const {
+    return row(position, table[page(position / kChunkTokens)]);
+  }
+};
+
+// Which chunks of which sequence a block works on.
+struct SingleWork {
+  int sequence, kv_head, group, position;
+  int first_chunk, last_chunk;  // that the token sees anything of
+  int first, end;               // of this block
+  SequencePages pages;
+
+  __device__ __forceinline__ SingleWork(const SingleArguments& a, const ScoreRule& rule)
+      : sequence(blockIdx.y),
+        kv_head(blockIdx.z),
+        group(a.merge.tile_rows),
+        // The batch was placed before the step began, by something that all its kernels wait for.
+        position(a.p.batch.positions[sequence]),
+        first_chunk(rule.first_chunk(position)),
+        last_chunk(position / kChunkTokens),
+        first(first_chunk + static_cast<int>(blockIdx.x) * a.chunks_per_block),
+        end(min(first + a.chunks_per_block, last_chunk + 1)),
+        pages{a.p.batch.page_table + static_cast<size_t>(sequence) * a.p.batch.page_table_stride,
+              a.p.heads.num_kv_heads, kv_head, a.p.kv_shape.page_tokens, a.page_share} {}
+  __device__ __forceinline__ int num_chunks() const { return last_chunk - first_chunk + 1; }
+  // This block writes the token's key and value.
+  __device__ __forceinline__ bool takes_token(const SingleArguments& a) const {
+    return a.appends != 0 && end == last_chunk + 1;
+  }
+  __device__ __forceinline__ int tile(const SingleArguments& a) const {
+    return sequence * a.p.heads.num_kv_heads + kv_head;
+  }
+  // Whether some keys of a chunk are hidden from the token.
+  __device__ __forceinline__ bool cuts(const ScoreRule& rule, int chunk) const {
+    const int begin = chunk * kChunkTokens;
+    return rule.hides(begin, position) || rule.hides(begin + kChunkTokens - 1, position);
+  }
+};
+
+// For whom a token's row goes into the pages alone.
+struct NoRow {
+  __device__ __forceinline__ void put_half(int, __half) const {}
+  __device__ __forceinline__ void put_byte(int, uint32_t) const {}
+  __device__ __forceinline__ void put_two_bytes(int, uint32_t) const {}
+  __device__ __forceinline__ void put_scale(int, __half) const {}
+};
+
+// Queries of the group as rows of f16, as the keys want them; where the block takes the token also its key
+// and value into the pages, and into kept_key and kept_value. Rows are dealt out to warps; `row` is this
+// warp's scratch.
+template <int HD, KvFormat kKeyFormat, KvFormat kValueFormat, int kWarps = kSingleWarps,
+          typename KeptKey = NoRow, typename KeptValue = NoRow>
+__device__ __forceinline__ void prepare_rows(const SingleArguments& a, const SingleWork& work,
+                                             uint8_t* queries, float* row, const KeptKey& kept_key = {},
+                                             const KeptValue& kept_value = {}) {
+  const AttentionParams& p = a.p;
+  const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int heads = p.heads.num_heads + 2 * p.heads.num_kv_heads, group = work.group;
+  const bool takes_token = work.takes_token(a);
+  const size_t token_row = takes_token ? work.pages.row(work.position) : 0;
+#pragma unroll 1
+  for (int r = warp; r < group + (takes_token ? 2 : 0); r += kWarps) {
+    const int head = r < group    ? work.kv_head * group + r
+                     : r == group ? p.heads.num_heads + work.kv_head
+                                  : p.heads.num_heads + p.heads.num_kv_heads + work.kv_head;
+    if (a.appends) {
+      load_head(a.append, work.sequence, head, row, lane);
+    } else {
+      const auto* from =
+          static_cast<const __half*>(p.qkv) + (static_cast<size_t>(work.sequence) * heads + head) * HD;
+      for (int d = lane; d < HD; d += 32) row[d] = __half2float(from[d]);
+      __syncwarp();
+    }
+    if (r < group) {
+      const auto put = [&](int d, float v) {
+        const int slot = key_slot(kKeyFormat, d);
+        *reinterpret_cast<__half*>(queries + tile_offset<HD>(r, slot / 8) + slot % 8 * 2) =
+            __float2half_rn(v);
+      };
+      if constexpr (kKeyFormat == KvFormat::f16) {
+#pragma unroll
+        for (int i = 0; i < HD / 32; ++i) put(lane + 32 * i, row[lane + 32 * i]);
+      } else {
+        float2 pairs[HD / 64];
+#pragma unroll
+        for (int i = 0; i < HD / 64; ++i) pairs[i] = rounded_pair(row, 64 * i + 2 * lane);
+        hadamard_pairs(pairs, lane);
+#pragma unroll
+        for (int i = 0; i < HD / 64; ++i) {
+          put(64 * i + 2 * lane, pairs[i].x * 0.03125f);
+          put(64 * i + 2 * lane + 1, pairs[i].y * 0.03125f);
+        }
+      }
+    } else {
+      const bool value = r > group;
+      const auto store = [&](KvFormat format, const auto& kept) {
+        store_row(row, HD, format, lane,
+                  PageRow(value ? p.kv.values : p.kv.keys, value ? p.kv.value_scales : p.kv.key_scales,
+                          format, HD, token_row),
+                  kept);
+      };
+      // One piece of code for both where they are alike.
+      if constexpr (kKeyFormat == kValueFormat) {
+        store(kKeyFormat, value ? kept_value : kept_key);
+      } else if (value) {
+        store(kValueFormat, kept_value);
+      } else {
+        store(kKeyFormat, kept_key);
+      }
+    }
+    __syncwarp();
+  }
+}
+
+// Eight rows of queries as the operand with 8 columns.
+template <int HD>
+__device__ __forceinline__ void load_query_columns(uint32_t queries, int lane, uint32_t (&out)[HD / 16][2]) {
+#pragma unroll
+  for (int k = 0; k < HD / 16; k += 2) {
+    uint32_t pieces[4];
+    load_matrices(pieces, queries + tile_offset<HD>(lane & 7, 2 * k + (lane >> 3)));
+    out[k][0] = pieces[0];
+    out[k][1] = pieces[1];
+    out[k + 1][0] = pieces[2];
+    out[k + 1][1] = pieces[3];
+  }
+}
+
+// Rows of the group, complete in shared memory, to the output.
+template <int HD>
+__device__ __forceinline__ void store_group(const SingleArguments& a, const SingleWork& work, float* values) {
+  const QueryRows q{
+      static_cast<const __half*>(a.p.qkv), work.sequence, work.group, work.group, work.kv_head, HD, 0};
+  store_rows<HD, kSingleThreads>(a.p, a.place, q, 0, work.group, values);
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,223 @@
+#include "kernels/cuda/device/device.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cuda/gemm/matrix_library.h"
+
+namespace quire::kernels {
+
+namespace {
+
+// Errors after which the process's use of the card is over.
+bool is_sticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Stage::~Stage() {
+  if (stream_ != nullptr) {
+    static_cast<void>(cudaStreamSynchronize(stream_));
+    static_cast<void>(cudaStreamDestroy(stream_));
+  }
+  for (void* memory : pinned_) device_.unpin(memory);
+  for (cudaEvent_t event : sent_)
+    if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  device_.release(scratch_);
+}
+
+Status Stage::open() {
+  const char* const what = "taking pinned staging memory";
+  Status status = device_.check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), what);
+  for (size_t i = 0; i < pinned_.size() && status == Status::ok; ++i) {
+    status = device_.pin(kChunkBytes, &pinned_[i], what);
+    if (status == Status::ok)
+      status = device_.check(cudaEventCreateWithFlags(&sent_[i], cudaEventDisableTiming), what);
+  }
+  return status;
+}
+
+Status Stage::reserve(size_t bytes) {
+  if (bytes <= scratch_bytes_) return Status::ok;
+  give_scratch_back();
+  void* memory = nullptr;
+  const Status status = device_.allocate(bytes, &memory, "taking staging memory");
+  if (status != Status::ok) return status;
+  scratch_ = static_cast<uint8_t*>(memory);
+  scratch_bytes_ = bytes;
+  return Status::ok;
+}
+
+void Stage::shrink() {
+  if (scratch_bytes_ > kKeptBytes) give_scratch_back();
+}
+
+void Stage::give_scratch_back() {
+  static_cast<void>(cudaStreamSynchronize(stream_));
+  device_.release(scratch_);
+  scratch_ = nullptr;
+  scratch_bytes_ = 0;
+}
+
+cudaError_t Stage::send(size_t offset, const void* host, size_t bytes) {
+  const auto* from = static_cast<const uint8_t*>(host);
+  while (bytes > 0) {
+    const size_t piece = std::min(bytes, kChunkBytes);
+    const size_t slot = next_++ % pinned_.size();
+    if (const cudaError_t error = cudaEventSynchronize(sent_[slot]); error != cudaSuccess) return error;
+    std::memcpy(pinned_[slot], from, piece);
+    if (const cudaError_t error =
+            cudaMemcpyAsync(scratch_ + offset, pinned_[slot], piece, cudaMemcpyHostToDevice, stream_);
+        error != cudaSuccess)
+      return error;
+    if (const cudaError_t error = cudaEventRecord(sent_[slot], stream_); error != cudaSuccess) return error;
+    from += piece;
+    offset += piece;
+    bytes -= piece;
+  }
+  return cudaSuccess;
+}
+
+bool Device::enter() {
+  if (lost.load(std::memory_order_acquire)) return false;
+  return check(cudaSetDevice(ordinal), "choosing the device") == Status::ok;
+}
+
+Status Device::fail(Status status, const std::string& words) {
+  const std::scoped_lock lock(failure_mutex);
+  if (!lost.load(std::memory_order_acquire)) failure = words;
+  return status;
+}
+
+Status Device::check(cudaError_t error, const char* doing) {
+  if (error == cudaSuccess) return Status::ok;
+  static_cast<void>(cudaGetLastError());  // what is not sticky does not stay
+  std::string words = std::string(doing) + ": " + cudaGetErrorName(error) + " (" +
+                      std::to_string(static_cast<int>(error)) + "), " + cudaGetErrorString(error);
+  if (error == cudaErrorMemoryAllocation) return fail(Status::out_of_memory, words);
+  const bool sticky = is_sticky(error);
+  static_cast<void>(fail(Status::device_lost, words));
+  if (sticky) lost.store(true, std::memory_order_release);
+  return sticky ? Status::device_lost : Status::invalid_argument;
+}
+
+Status Device::refuse_memory(size_t bytes, const char* what) {
+  size_t free_bytes = 0, total_bytes = 0;
+  static_cast<void>(cudaMemGetInfo(&free_bytes, &total_bytes));
+  return fail(Status::out_of_memory,
+              std::string(what) + ": " + std::to_string(bytes) + " bytes of device memory needed, " +
+                  std::to_string(meter->free_bytes(free_bytes)) + " free (cudaErrorMemoryAllocation)");
+}
+
+Status Device::keep(void* memory, size_t bytes) {
+  const std::scoped_lock lock(buffers_mutex);
+  buffers.emplace(memory, bytes);
+  return Status::ok;
+}
+
+size_t Device::forget(void* memory) {
+  const std::scoped_lock lock(buffers_mutex);
+  const auto buffer = buffers.find(memory);
+  if (buffer == buffers.end()) return 0;
+  const size_t bytes = buffer->second;
+  buffers.erase(buffer);
+  return bytes;
+}
+
+Status Device::allocate(size_t bytes, void** memory, const char* what) {
+  *memory = nullptr;
+  if (!enter()) return Status::device_lost;
+  const uint64_t taken = taken_bytes(bytes);
+  if (!meter->take(taken)) return refuse_memory(bytes, what);
+  const cudaError_t error = cudaMalloc(memory, std::max<size_t>(bytes, 256));
+  if (error == cudaSuccess) return keep(*memory, taken);
+  meter->give_back(taken);
+  if (error != cudaErrorMemoryAllocation) return check(error, what);
+  static_cast<void>(cudaGetLastError());
+  return refuse_memory(bytes, what);
+}
+
+void Device::release(void* memory) {
+  if (memory == nullptr) return;
+  static_cast<void>(cudaSetDevice(ordinal));
+  static_cast<void>(cudaFree(memory));
+  meter->give_back(forget(memory));
+}
+
+Status Device::pin(size_t bytes, void** memory, const char* what) {
+  *memory = nullptr;
+  const Status status = check(cudaHostAlloc(memory, std::max<size_t>(bytes, 16), cudaHostAllocDefault), what);
+  if (status != Status::ok) return status;
+  meter->pin(bytes);
+  return keep(*memory, bytes);
+}
+
+void Device::unpin(void* memory) {
+  if (memory == nullptr) return;
+  static_cast<void>(cudaFreeHost(memory));
+  meter->unpin(forget(memory));
+}
+
+void trim(Device* device) {
+  static_cast<void>(cudaSetDevice(device->ordinal));
+  const std::scoped_lock lock(device->stage_mutex);
+  device->idle_stages.clear();
+}
+
+namespace {
+
+int32_t places_for(size_t bytes) {
+  const size_t places = (bytes + Stage::kKeptBytes - 1) / Stage::kKeptBytes;
+  return static_cast<int32_t>(std::clamp<size_t>(places, 1, Stage::kMost));
+}
+
+}  // namespace
+
+StageLease::StageLease(Device& device, size_t bytes) : device_(device), places_(places_for(bytes)) {
+  std::vector<std::unique_ptr<Stage>> displaced;  // given back behind the lock
+  {
+    std::unique_lock lock(device.stage_mutex);
+    device.stage_free.wait(lock, [&] { return device.stages_free >= places_; });
+    device.stages_free -= places_;
+    std::vector<std::unique_ptr<Stage>>& idle = device.idle_stages;
+    if (!idle.empty()) {
+      stage_ = std::move(idle.back());
+      idle.pop_back();
+    }
+    while (idle.size() > static_cast<size_t>(device.stages_free)) {
+      displaced.push_back(std::move(idle.back()));
+      idle.pop_back();
+    }
+  }
+  if (stage_ != nullptr) return;
+  stage_ = std::make_unique<Stage>(device);
+  status_ = stage_->open();
+}
+
+StageLease::~StageLease() {
+  if (status_ == Status::ok) stage_->shrink();
+  const std::scoped_lock lock(device_.stage_mutex);
+  if (status_ == Status::ok) device_.idle_stages.push_back(std::move(stage_));
+  device_.stages_free += places_;
+  device_.stage_free.notify_all();
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,230 @@
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "kernels/cuda/device/limits.h"
+#include "kernels/cuda/device/ptx.cuh"
+#include "kernels/cuda/gemm/warpgroup.cuh"
+
+namespace quire::kernels {
+namespace {
+
+constexpr size_t kLeastBytes = size_t{1} << 20;
+constexpr size_t kMostBytes = size_t{512} << 20;  // beyond all caches
+constexpr size_t kBytesOfRun = size_t{4} << 30;   // about a millisecond
+constexpr int kReadThreads = 512;
+constexpr int kReadsAhead = 8;
+
+__device__ __forceinline__ uint4 read_16(const uint4* from) {
+  uint4 v;
+  asm volatile("ld.global.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(from));
+  return v;
+}
+
+// `count` is a multiple of kReadsAhead; every pass reads all of it.
+__global__ void __launch_bounds__(kReadThreads)
+    read_kernel(const uint4* data, size_t count, int passes, uint32_t* sink) {
+  uint32_t all = 0;
+  const size_t threads = static_cast<size_t>(gridDim.x) * blockDim.x;
+  const size_t first = static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (int pass = 0; pass < passes; ++pass) {
+    for (size_t i = first; i < count / kReadsAhead; i += threads) {
+      uint4 v[kReadsAhead];
+#pragma unroll
+      for (int u = 0; u < kReadsAhead; ++u) v[u] = read_16(data + i + u * (count / kReadsAhead));
+#pragma unroll
+      for (int u = 0; u < kReadsAhead; ++u) all ^= v[u].x ^ v[u].y ^ v[u].z ^ v[u].w;
+    }
+  }
+  if (all == 0x12345678U) *sink = all;
+}
+
+// Small halves of both signs that differ: what an operand looks like, and what it costs the card in power.
+__device__ __forceinline__ uint32_t any_halves(uint32_t seed) {
+  const uint32_t bits = seed * 2654435761U + 12345U;
+  return (bits & 0x8fff8fffU) | 0x20002000U;
+}
+
+constexpr int kOpThreads = 512;
+constexpr int kRounds = 400;
+constexpr int kProductsOfRound = 16;
+
+#if QUIRE_WARPGROUP_PRODUCTS
+
+constexpr int64_t kMultipliedByWarp = 16 * 128 * 16;  // a quarter of what four warps do together
+
+// Where a [128, 64] tile lies, in the words of the tensor core: rows of 128 bytes, swizzled, eight of them a
+// KiB.
+__device__ __forceinline__ uint64_t tile_at(uint32_t address) {
+  return (static_cast<uint64_t>(address & 0x3ffffU) >> 4) | uint64_t{1} << 16 | uint64_t{64} << 32 |
+         uint64_t{1} << 62;
+}
+
+// d += a b with a [64, 16] in the registers of four warps, b [16, 128] in shared memory.
+__device__ __forceinline__ void multiply(float (&d)[64], const uint32_t (&a)[4], uint64_t b) {
+  asm volatile(
+      "{.reg .pred p; setp.eq.u32 p, 0, 0;"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+      "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+      "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+      "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+      "}, {%64,%65,%66,%67}, %68, p, 1, 1, 0;}"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+        "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+        "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]),
+        "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]),
+        "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]), "+f"(d[36]),
+        "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
+        "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]), "+f"(d[49]), "+f"(d[50]),
+        "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]), "+f"(d[56]), "+f"(d[57]),
+        "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+__global__ void __launch_bounds__(kOpThreads, 1) multiply_kernel(float* sink) {
+  __shared__ __align__(1024) uint32_t tile[128 * 64 / 2];
+  for (int i = threadIdx.x; i < 128 * 64 / 2; i += kOpThreads) tile[i] = any_halves(i);
+  fence_async_proxy();
+  __syncthreads();
+  uint32_t a[4];
+  float d[64];
+  for (int i = 0; i < 4; ++i) a[i] = any_halves(threadIdx.x * 4 + i);
+  for (float& v : d) v = 0.0f;
+  const uint64_t b = tile_at(shared_address(tile));
+  for (int round = 0; round < kRounds; ++round) {
+    begin_products();
+#pragma unroll
+    for (int i = 0; i < kProductsOfRound; ++i) multiply(d, a, b + 2 * (i % 4));  // 32 bytes of a row each
+    commit_products();
+    wait_for_products<0>();
+  }
+  float all = 0.0f;
+  for (const float v : d) all += v;
+  if (all == 1.2345f) *sink = all;
+}
+
+#else
+
+constexpr int64_t kMultipliedByWarp = 16 * 8 * 16;
+
+__global__ void __launch_bounds__(kOpThreads, 1) multiply_kernel(float* sink) {
+  uint32_t a[4];
+  float d[kProductsOfRound][4] = {};
+  for (int i = 0; i < 4; ++i) a[i] = any_halves(threadIdx.x * 4 + i);
+  const uint32_t b0 = any_halves(threadIdx.x + 7), b1 = any_halves(threadIdx.x + 11);
+  for (int round = 0; round < kRounds; ++round) {
+#pragma unroll
+    for (int i = 0; i < kProductsOfRound; ++i) mma_16x8x16(d[i], a, b0, b1);
+  }
+  float all = 0.0f;
+  for (const auto& v : d) all += v[0] + v[1] + v[2] + v[3];
+  if (all == 1.2345f) *sink = all;
+}
+
+#endif
+
+// What the kernel that runs here multiplies; host code cannot know which one was compiled for the card.
+__global__ void count_kernel(int64_t* multiplied) {
+  *multiplied = kMultipliedByWarp * (kOpThreads / 32) * kRounds * kProductsOfRound;
+}
+
+// A stream, two events and a little memory, for as long as something is measured.
+class Meter {
+ public:
+  explicit Meter(Device& device) : device_(device) {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    for (cudaEvent_t& event : events_) check(cudaEventCreate(&event));
+    check(cudaMalloc(&sink_, 256));
+  }
+  ~Meter() {
+    static_cast<void>(cudaFree(sink_));
+    for (cudaEvent_t event : events_)
+      if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+    if (stream_ != nullptr) static_cast<void>(cudaStreamDestroy(stream_));
+  }
+  Meter(const Meter&) = delete;
+  Meter& operator=(const Meter&) = delete;
+
+  void check(cudaError_t error) {
+    if (status_ == Status::ok) status_ = device_.check(error, "measuring the device");
+  }
+  Status status() const { return status_; }
+  cudaStream_t stream() const { return stream_; }
+  template <typename T>
+  T* sink() const {
+    return static_cast<T*>(sink_);
+  }
+
+  // The best of many short runs: work in progress disturbs some and not others.
+  template <typename Run>
+  double best_seconds(const Run& run) {
+    constexpr auto kMeasuringTime = std::chrono::milliseconds(100);
+    constexpr int kLeastRuns = 5;
+    float best = INFINITY;
+    const auto end = std::chrono::steady_clock::now() + kMeasuringTime;
+    for (int i = 0; i < kLeastRuns || std::chrono::steady_clock::now() < end; ++i) {
+      check(cudaEventRecord(events_[0], stream_));
+      run();
+      check(cudaGetLastError());
+      check(cudaEventRecord(events_[1], stream_));
+      check(cudaEventSynchronize(events_[1]));
+      float milliseconds = 0.0f;
+      check(cudaEventElapsedTime(&milliseconds, events_[0], events_[1]));
+      if (status_ != Status::ok) return 1.0;
+      best = std::min(best, milliseconds);
+    }
+    return static_cast<double>(best) * 1e-3;
+  }
+
+ private:
+  Device& device_;
+  Status status_ = Status::ok;
+  cudaStream_t stream_ = nullptr;
+  std::array<cudaEvent_t, 2> events_{};
+  void* sink_ = nullptr;
+};
+
+}  // namespace
+
+Status measure_read_rate(Device* device, uint64_t working_set_bytes, double* bytes_per_second) {
+  if (!device->enter()) return Status::device_lost;
+  Meter meter(*device);
+  if (meter.status() != Status::ok) return meter.status();
+  constexpr size_t kStep = sizeof(uint4) * kReadsAhead * kReadThreads;
+  const size_t bytes = std::clamp<uint64_t>(working_set_bytes, kLeastBytes, kMostBytes) / kStep * kStep;
+  void* data = nullptr;
+  if (const Status s = device->allocate(bytes, &data, "measuring reads"); s != Status::ok) return s;
+  meter.check(cudaMemsetAsync(data, 0x5a, bytes, meter.stream()));
+  const auto passes = static_cast<int>(std::max<size_t>(1, kBytesOfRun / bytes));
+  const auto blocks = static_cast<unsigned>(device->num_multiprocessors * 4);
+  const double seconds = meter.best_seconds([&] {
+    read_kernel<<<blocks, kReadThreads, 0, meter.stream()>>>(
+        static_cast<const uint4*>(data), bytes / sizeof(uint4), passes, meter.sink<uint32_t>());
+  });
+  device->release(data);
+  *bytes_per_second = static_cast<double>(bytes) * passes / seconds;
+  return meter.status();
+}
+
+Status measure_op_rate(Device* device, double* ops_per_second) {
+  if (!device->enter()) return Status::device_lost;
+  Meter meter(*device);
+  int64_t multiplied = 0;
+  if (meter.status() == Status::ok) {
+    count_kernel<<<1, 1, 0, meter.stream()>>>(meter.sink<int64_t>());
+    meter.check(cudaMemcpyAsync(&multiplied, meter.sink<int64_t>(), sizeof(multiplied),
+                                cudaMemcpyDeviceToHost, meter.stream()));
+  }
+  if (meter.status() != Status::ok) return meter.status();
+  const auto blocks = static_cast<unsigned>(device->num_multiprocessors);
+  const double seconds = meter.best_seconds(
+      [&] { multiply_kernel<<<blocks, kOpThreads, 0, meter.stream()>>>(meter.sink<float>()); });
+  *ops_per_second = 2.0 * static_cast<double>(multiplied) * blocks / seconds;
+  return meter.status();
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,37 @@
+// Launching the matrix kernels. How work is dealt out: GemmShape in gemm.h; layout and order of sums:
+// matrix.h.
+#pragma once
+
+#include "kernels/cuda/gemm/gemm_narrow.cuh"
+#include "kernels/cuda/gemm/gemm_wide.cuh"
+
+namespace quire::kernels {
+
+template <TileKind kKind>
+cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool dependent) {
+  const GemmShape& s = a.shape;
+  const int tokens = s.tiles * 8;
+  const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens), static_cast<unsigned>(s.blocks));
+  const auto kernel = s.tiles == 8   ? gemm_wide_kernel<kKind, 8>
+                      : s.tiles == 4 ? gemm_wide_kernel<kKind, 4>
+                      : s.tiles == 2 ? gemm_wide_kernel<kKind, 2>
+                      : a.rows == 1  ? gemm_narrow_kernel<kKind, true>
+                                     : gemm_narrow_kernel<kKind, false>;
+  const int threads = s.tiles == 1 ? kNarrowThreads : wide_threads(s.strips);
+  return launch_kernel(kernel, grid, dim3(static_cast<unsigned>(threads)), s.shared_bytes, stream, dependent,
+                       a);
+}
+
+template <TileKind kKind>
+cudaError_t setup_gemm(int shared_limit) {
+  for (const auto kernel :
+       {gemm_wide_kernel<kKind, 8>, gemm_wide_kernel<kKind, 4>, gemm_wide_kernel<kKind, 2>,
+        gemm_narrow_kernel<kKind, true>, gemm_narrow_kernel<kKind, false>}) {
+    const cudaError_t error =
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit);
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace quire::kernels

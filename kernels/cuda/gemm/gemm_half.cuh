@@ -1,0 +1,158 @@
+// One step, 32 rows, of a half strip times the tokens of a tile. The four warps of a warpgroup do this side
+// by side, each for its half strip.
+//
+// Activations of a step lie in shared memory as 8 x 8 pieces of 128 bytes: piece (p, n) has the tokens
+// 8n..8n+7 by 16 bytes, of which word t holds rows 8t + 2p and 8t + 2p + 1. So pieces 2j and 2j + 1 are the
+// two halves of K of product j, in the order of the weights' pairs (matrix.h). Where the card has products of
+// a warpgroup (wgmma, compute capability 9.0) these read the pieces themselves, else each warp brings them to
+// registers; the sums have the same bits.
+#pragma once
+
+#include "kernels/cuda/gemm/gemm_segment.cuh"
+#include "kernels/cuda/gemm/warpgroup.cuh"
+
+namespace quire::kernels {
+
+// Of a tile of 8 * kTiles tokens.
+template <int kTiles>
+constexpr uint32_t kPieceStride = piece_stride(kTiles);
+template <int kTiles>
+constexpr uint32_t kStepBytes = step_bytes(kTiles);
+
+// Sums of a lane: columns g and g + 8 of a half strip by tokens 8n + 2t + {0, 1}: [n][2 * column + token].
+template <int kTiles>
+using HalfSums = float[kTiles][4];
+
+template <int kTiles>
+__device__ __forceinline__ void fill_half(HalfSums<kTiles>& sums, float value) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) sums[n][x] = value;
+  }
+}
+
+// to += sums.
+template <int kTiles>
+__device__ __forceinline__ void add_half(const HalfSums<kTiles>& sums, HalfSums<kTiles>& to) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) to[n][x] += sums[n][x];
+  }
+}
+
+// What a lane knows of a group: the scales of its two columns and, for gptq, what is to be added to a code.
+template <TileKind kKind>
+struct HalfScales {
+  float scale[2];
+  __half2 offset[kKind == TileKind::gptq ? 2 : 1];
+
+  __device__ __forceinline__ void read(uint32_t record, int g, int half) {
+    if constexpr (kKind == TileKind::exl2) {
+      const uint32_t nibbles = load_shared_2(record + 2 * g) >> (8 * half);
+      exl2_two_scales(nibbles | nibbles << 12, load_shared_4(record + 16), scale[0], scale[1]);
+    } else if constexpr (kKind == TileKind::gptq) {
+      gptq_two_columns(load_shared_4(record + 8 * g + 4 * half),
+                       load_shared_4(record + 64 + 8 * g + 4 * half), scale, offset);
+    } else if constexpr (kKind == TileKind::fp8) {
+      const uint2 s = load_shared_8(record + 16 * g + 8 * half);
+      scale[0] = __uint_as_float(s.x);
+      scale[1] = __uint_as_float(s.y);
+    }
+  }
+
+  // totals += scale * sums.
+  template <int kTiles>
+  __device__ __forceinline__ void add(const HalfSums<kTiles>& sums, HalfSums<kTiles>& totals) const {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) totals[n][x] = __fmaf_rn(sums[n][x], scale[x >> 1], totals[n][x]);
+    }
+  }
+};
+
+// The weights of a lane's half of a tile, first as they are stored.
+template <TileKind kKind, int kBits>
+struct HalfTile {
+  uint32_t raw[kHalfWords<kBits>];
+
+  __device__ __forceinline__ void fetch(uint32_t tile, int lane, int half) {
+    fetch_half<kBits>(tile, lane, half, raw);
+  }
+  __device__ __forceinline__ void decode(const HalfScales<kKind>& group, __half2 (&w)[8]) const {
+    if constexpr (kKind == TileKind::gptq) {
+      decode_shifted_half(raw, group.offset, w);
+    } else if constexpr (kKind == TileKind::fp8) {
+      decode_e4m3(raw, w);
+    } else {
+      decode_half<kBits, 0>(raw, kBits == 16 ? 0.0f : static_cast<float>(1 << (kBits - 1)), w);
+    }
+  }
+};
+
+#if QUIRE_WARPGROUP_PRODUCTS
+
+// sums = weights by the activations at `pieces`, in 16 bytes, plus sums where `add`. Runs on by itself: see
+// wait_for_products.
+template <int kTiles>
+__device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __half2* w, uint32_t pieces,
+                                                  bool add) {
+  static_assert(kTiles == 2 || kTiles == 4 || kTiles == 8);
+  // From the pieces of 8 rows to those of the next, and of 8 tokens to those of the next, in 16 bytes.
+  const uint64_t descriptor = (pieces + ((kPieceStride<kTiles> >> 4) << 16)) | uint64_t{128 >> 4} << 32;
+  if constexpr (kTiles == 2) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, %13, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, %12, "
+        "add, 1, 1, 0;\n}\n"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3])
+        : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
+          "r"(static_cast<int>(add)));
+  } else if constexpr (kTiles == 4) {
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.s32 add, %21, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,"
+        "%14,%15}, {%16,%17,%18,%19}, %20, add, 1, 1, 0;\n}\n"
+        : "+f"(d[0][0]), "+f"(d[0][1]), "+f"(d[0][2]), "+f"(d[0][3]), "+f"(d[1][0]), "+f"(d[1][1]),
+          "+f"(d[1][2]), "+f"(d[1][3]), "+f"(d[2][0]), "+f"(d[2][1]), "+f"(d[2][2]), "+f"(d[2][3]),
+          "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
+        : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
+          "r"(static_cast<int>(add)));
+  } else {
+    multiply_64x64x16<false>(d, {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])}, descriptor,
+                             add);
+  }
+}
+
+#endif
+
+// sums = weights of a half step by the activations at `step`, in 16 bytes, plus sums where `add`. All warps
+// of a warpgroup call this at the same time. Weights and sums belong to the products until they have been
+// waited for.
+template <int kTiles>
+__device__ __forceinline__ void start_products(HalfSums<kTiles>& sums, const __half2 (&w)[8], uint32_t step,
+                                               bool add, int lane) {
+#if QUIRE_WARPGROUP_PRODUCTS
+  begin_products();
+  warpgroup_product<kTiles>(sums, w, step, add);
+  warpgroup_product<kTiles>(sums, w + 4, step + (2 * kPieceStride<kTiles> >> 4), true);
+  commit_products();
+#else
+  if (!add) fill_half<kTiles>(sums, 0.0f);
+  const uint32_t low[4] = {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])};
+  const uint32_t high[4] = {bits_of(w[4]), bits_of(w[5]), bits_of(w[6]), bits_of(w[7])};
+  const uint32_t pieces = 16 * step + (lane >> 3) * kPieceStride<kTiles> + (lane & 7) * 16;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    uint32_t b[4];
+    load_matrices(b, pieces + n * 128);
+    mma_16x8x16(sums[n], low, b[0], b[1]);
+    mma_16x8x16(sums[n], high, b[2], b[3]);
+  }
+#endif
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,201 @@
+// Up to 8 tokens. See GemmShape.
+//
+// Bytes: the weights once. One token's activations come from shared memory, normalised there or copied by
+// each warp for its chain; those of more tokens from L2, 64 bytes per token and step against 128 * bits of
+// codes.
+//
+// Blocks stay for as many strips as there are, so that a ring runs ahead from one to the next. With dependent
+// launch rings are filled before the wait for the predecessor: what a warp has to do first in a matrix is in
+// shared memory by the time its activations are.
+#pragma once
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/gemm/gemm_output.cuh"
+#include "kernels/cuda/pointwise/norm.cuh"
+
+namespace quire::kernels {
+
+static_assert(kNormThreads == kNarrowThreads);
+
+// A lane's activations of one step after another, fetched kAhead steps ahead. Lanes of tokens that are not
+// there keep zeros.
+template <bool kShared, int kAhead>
+class RowActivations {
+ public:
+  // kShared: addresses in shared memory, `end` that of the last step, which is fetched again behind the end.
+  __device__ __forceinline__ RowActivations(uint64_t first, uint64_t end, bool live)
+      : at_(static_cast<Address>(first)), end_(static_cast<Address>(end)), live_(live) {
+    fetch(ahead_[0]);
+#pragma unroll
+    for (int i = 1; i < kAhead; ++i) {
+      advance();
+      fetch(ahead_[i]);
+    }
+  }
+  __device__ __forceinline__ uint4 operator()() {
+    const uint4 b = ahead_[0];
+#pragma unroll
+    for (int i = 1; i < kAhead; ++i) ahead_[i - 1] = ahead_[i];
+    advance();
+    fetch(ahead_[kAhead - 1]);
+    return b;
+  }
+
+ private:
+  using Address = std::conditional_t<kShared, uint32_t, uint64_t>;
+
+  __device__ __forceinline__ void advance() {
+    at_ += kStepRows * 2;
+    if constexpr (kShared) at_ = min(at_, end_);
+  }
+  __device__ __forceinline__ void fetch(uint4& to) {
+    const int there = live_ && (kShared || at_ < end_) ? 1 : 0;
+    if constexpr (kShared) {
+      asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.shared.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
+                   : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
+                   : "r"(there), "r"(at_)
+                   : "memory");
+    } else {
+      asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.global.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
+                   : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
+                   : "r"(there), "l"(at_)
+                   : "memory");
+    }
+  }
+
+  Address at_;
+  Address end_;
+  bool live_;
+  uint4 ahead_[kAhead] = {};
+};
+
+// Activations from L2 come later than weights of many bits are worked through.
+template <TileKind kKind, bool kShared>
+constexpr int kStepsAhead = !kShared && (kKind == TileKind::fp8 || kKind == TileKind::dense) ? 2 : 1;
+
+// Sums of a warp's chain into its place.
+template <bool kOneRow>
+__device__ __forceinline__ void put_sums(float* place, const Sums& totals, int tokens, int lane) {
+  const int g = lane >> 2, t = lane & 3;
+#pragma unroll
+  for (int y = 0; y < (kOneRow ? 1 : 2); ++y) {
+    const int token = 2 * t + y;
+    if (token >= tokens) continue;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int x = 0; x < 2; ++x) place[sum_place(token, 16 * i + 8 * x + g)] = totals[i][2 * x + y];
+    }
+  }
+}
+
+// Sum of all chains for one column; `stride` floats from one chain to the next.
+__device__ __forceinline__ float add_all_chains(const float* first, int stride) {
+  constexpr int kHalf = kNumChains / 2;
+  float total = first[0] + first[kHalf * stride];
+#pragma unroll
+  for (int c = 1; c < kHalf; ++c) total += first[c * stride] + first[(c + kHalf) * stride];
+  return total;
+}
+
+// kOneRow: one token, its activations in shared memory.
+template <TileKind kKind, bool kOneRow>
+__global__ void __launch_bounds__(kNarrowThreads, 2)
+    gemm_narrow_kernel(const __grid_constant__ GemmArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+
+  const Matrix& m = a.matrix;
+  const GemmShape& shape = a.shape;
+  // What the compiler knows to be the same for a warp needs no register per lane.
+  const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
+  const int first_token = kOneRow ? 0 : blockIdx.x * 8, tokens = kOneRow ? 1 : min(8, a.rows - first_token);
+  const uint32_t base = shared_address(shared);
+  const int first = chain_begin<kKind>(m, warp), end = chain_begin<kKind>(m, warp + 1);
+  constexpr int kSegmentBytes =
+      (kKind == TileKind::dense ? kStepRows : kBlockRows) * 2;  // of a row of activations
+
+  WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes,
+                base + warp * kBarrierBytes, shape.ring_slots, shape.slot_bytes, lane);
+  SegmentRequests<kSegmentPieces<kKind>> requests(a, blockIdx.y, 0, shape.strips, first, end);
+#pragma unroll 1
+  for (int i = 0; i < ring.size(); ++i) requests.next(ring, lane);
+
+  uint64_t row = 0, row_end = 0;
+  if constexpr (kOneRow) {
+    const uint32_t activations = base + shape.activations_at;
+    if (a.norm.weight != nullptr) {
+      auto* normed = reinterpret_cast<__half*>(shared + shape.activations_at);
+      RowNorm<false> norm(a.norm, a.norm_place);
+      wait_for_predecessor();
+      const size_t source = a.norm.row_index != nullptr ? a.norm.row_index[0] : 0;
+      norm.run(a.norm.input + source * m.num_rows, reinterpret_cast<float*>(shared + kNormSumsAt),
+               [&](int column, float y) { normed[column] = __float2half_rn(y); });
+      __syncthreads();
+    } else {
+      wait_for_predecessor();
+      const auto* from = reinterpret_cast<const uint8_t*>(a.input);
+#pragma unroll 1
+      for (int i = first * kSegmentBytes + lane * 16; i < end * kSegmentBytes; i += 512)
+        copy_async_16(activations + i, from + i);
+      commit_copies();
+      wait_for_copies<0>();
+      __syncwarp();
+    }
+    row = activations + first * kSegmentBytes + (lane & 3) * 16;
+    row_end = activations + end * kSegmentBytes - kStepRows * 2 + (lane & 3) * 16;
+  } else {
+    wait_for_predecessor();
+    row = reinterpret_cast<uint64_t>(a.input + static_cast<size_t>(first_token + min(lane >> 2, tokens - 1)) *
+                                                   a.input_stride) +
+          first * kSegmentBytes + (lane & 3) * 16;
+    row_end = row + (end - first) * kSegmentBytes;
+  }
+
+  auto* sums = reinterpret_cast<float*>(shared + shape.sums_at);
+  const int stride = tokens * kStripColumns;
+#pragma unroll 1
+  for (int group = blockIdx.y; group < shape.groups; group += shape.blocks) {
+    float gate = 0.0f;
+#pragma unroll 1
+    for (int slot = 0; slot < shape.strips; ++slot) {
+      const StripPlace place = place_strip(a, group, slot);
+      Sums totals;
+      clear(totals);
+      if (first < end) {
+        RowActivations<kOneRow, kStepsAhead<kKind, kOneRow>> take(row, row_end, (lane >> 2) < tokens);
+        SegmentWalk walk;
+        walk.begin(m, place.part, first, end);
+        do {
+          const uint32_t segment = ring.wait();
+          if constexpr (kSegmentPieces<kKind> == 2) {
+            const auto turn = [&] {
+              __syncwarp();
+              requests.next(ring, lane);
+              return ring.wait();
+            };
+            multiply_pieces<kKind>(segment, walk.records(m), lane, take, turn, totals);
+          } else {
+            multiply_segment<kKind>(segment, walk.bits(m), walk.records(m), lane, take, totals);
+          }
+          __syncwarp();
+          requests.next(ring, lane);
+        } while (walk.next(m));
+      }
+      __syncthreads();  // those who add are done with the strip before
+      put_sums<kOneRow>(sums + warp * stride, totals, tokens, lane);
+      __syncthreads();
+      if (warp >= tokens) continue;
+      const float value = add_all_chains(sums + sum_place(warp, lane), stride);
+      if (!m.paired) {
+        finish_single(a, place, first_token + warp, lane, value);
+      } else if (slot == 0) {
+        gate = value;
+      } else {
+        finish_pair(a, place.strip, first_token + warp, lane, gate, value);
+      }
+    }
+  }
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,62 @@
+// What becomes of the sum of a column.
+#pragma once
+
+#include "kernels/cuda/gemm/gemm_segment.cuh"
+#include "kernels/cuda/pointwise/activation.cuh"
+
+namespace quire::kernels {
+
+// Calls with what puts a value at its place in the output.
+template <typename Call>
+__device__ __forceinline__ void with_store(const Epilogue& e, Call call) {
+  if (e.residual != nullptr) {
+    // The only one to add to it: nothing to wait for.
+    call([&](size_t at, float v) { atomicAdd(e.residual + at, v); });
+  } else if (e.output_f32 != nullptr) {
+    call([&](size_t at, float v) { e.output_f32[at] = v; });
+  } else {
+    call([&](size_t at, float v) { e.output[at] = __float2half_rn(v); });
+  }
+}
+
+__device__ __forceinline__ void store_result(const GemmArguments& a, int token, int column, float value) {
+  if (a.matrix.bias != nullptr) value += a.matrix.bias[column];
+  const size_t at = static_cast<size_t>(token) * a.epilogue.stride + column;
+  with_store(a.epilogue, [&](auto store) { store(at, value); });
+}
+
+// One column of a strip.
+__device__ __forceinline__ void finish_single(const GemmArguments& a, StripPlace place, int token, int column,
+                                              float value) {
+  const int local = place.strip * kStripColumns + column;
+  if (place.part >= 0 && local < a.matrix.parts[place.part].num_columns)
+    store_result(a, token, a.matrix.parts[place.part].first_column + local, value);
+}
+
+// One column of a gate and its up.
+__device__ __forceinline__ void finish_pair(const GemmArguments& a, int strip, int token, int column,
+                                            float gate, float up) {
+  const int local = strip * kStripColumns + column;
+  if (local >= a.matrix.parts[0].num_columns) return;
+  const int gate_column = a.matrix.parts[0].first_column + local,
+            up_column = a.matrix.parts[1].first_column + local;
+  if (a.epilogue.activation < 0) {
+    store_result(a, token, gate_column, gate);
+    store_result(a, token, up_column, up);
+    return;
+  }
+  if (a.matrix.bias != nullptr) {
+    gate += a.matrix.bias[gate_column];
+    up += a.matrix.bias[up_column];
+  }
+  const float result = activate(a.epilogue.activation, gate) * up;
+  a.epilogue.output[static_cast<size_t>(token) * a.epilogue.stride + local] = __float2half_rn(result);
+}
+
+// Where the sum of a token's column lies among those of one chain of one strip: swizzled by the token, so
+// that neither the writers' nor the readers' lanes meet in a bank.
+__device__ __forceinline__ int sum_place(int token, int column) {
+  return token * kStripColumns + (column ^ (((token >> 1) & 3) << 3));
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,312 @@
+// One segment of weights times the activations of up to 8 rows, and the way along a chain of segments.
+//
+// Codes become f16 integers, which tensor cores multiply exactly; the f32 sums of a group are scaled once, so
+// a weight costs its bits, one AND-OR and one subtraction. Per 1,024 weights of 4 bits and 8 tokens: 20
+// integer, 16 half-precision, 4 tensor instructions and 2 loads; per group 8 multiply-adds and what makes
+// their scales.
+//
+// Loops are not unrolled: a kernel of a few microseconds meets its instructions for the first time, and what
+// it waits for then is the instruction cache.
+#pragma once
+
+#include "kernels/cuda/device/ptx.cuh"
+#include "kernels/cuda/device/ring.cuh"
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/gemm/plane.cuh"
+
+namespace quire::kernels {
+
+// Sums of 32 columns by 8 tokens as mma leaves them: [half strip][4].
+using Sums = float[2][4];
+
+__device__ __forceinline__ void clear(Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+#pragma unroll
+    for (int x = 0; x < 4; ++x) sums[i][x] = 0.0f;
+  }
+}
+
+// sums += 32 rows of weights times activations.
+__device__ __forceinline__ void multiply_step(const __half2 (&w)[16], uint4 b, Sums& sums) {
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t a[4] = {bits_of(w[8 * i + 4 * j]), bits_of(w[8 * i + 4 * j + 1]),
+                             bits_of(w[8 * i + 4 * j + 2]), bits_of(w[8 * i + 4 * j + 3])};
+      mma_16x8x16(sums[i], a, j == 0 ? b.x : b.z, j == 0 ? b.y : b.w);
+    }
+  }
+}
+
+template <TileKind kKind>
+constexpr uint32_t kRecordBytes = scale_bytes(kKind);
+
+// What a lane knows of a group: the scales of its columns g, g + 8, g + 16, g + 24 and, for gptq, what is to
+// be added to a raw code.
+template <TileKind kKind>
+struct GroupScales {
+  float scale[4];
+  __half2 offset[kKind == TileKind::gptq ? 4 : 1];
+
+  __device__ __forceinline__ void read(uint32_t record, int g) {
+    if constexpr (kKind == TileKind::exl2) {
+      exl2_column_scales(load_shared_2(record + 2 * g), load_shared_4(record + 16), scale);
+    } else if constexpr (kKind == TileKind::gptq) {
+      const uint2 s = load_shared_8(record + 8 * g), z = load_shared_8(record + 64 + 8 * g);
+      gptq_two_columns(s.x, z.x, scale, offset);
+      gptq_two_columns(s.y, z.y, scale + 2, offset + 2);
+    } else if constexpr (kKind == TileKind::fp8) {
+      const uint4 s = load_shared_16(record + 16 * g);
+      scale[0] = __uint_as_float(s.x);
+      scale[1] = __uint_as_float(s.y);
+      scale[2] = __uint_as_float(s.z);
+      scale[3] = __uint_as_float(s.w);
+    }
+  }
+
+  // totals += scale * sums.
+  __device__ __forceinline__ void add(const Sums& sums, Sums& totals) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) totals[i][x] = __fmaf_rn(sums[i][x], scale[2 * i + (x >> 1)], totals[i][x]);
+    }
+  }
+
+  template <int kBits>
+  __device__ __forceinline__ void decode(const uint32_t (&raw)[kBits], __half2 (&w)[16]) const {
+    if constexpr (kKind == TileKind::gptq) {
+      decode_shifted_words(raw, offset, w);
+    } else if constexpr (kKind == TileKind::fp8) {
+      decode_e4m3(raw, w);
+    } else {
+      decode_words<kBits>(raw, w, static_cast<float>(1 << (kBits - 1)));
+    }
+  }
+};
+
+// The sums of the steps of one group: 1 or kBlockSteps. take() gives the activations of the next step.
+template <TileKind kKind, int kBits, typename Take>
+__device__ __forceinline__ void multiply_group(const GroupScales<kKind>& group, uint32_t tile, int steps,
+                                               int lane, Take& take, Sums& sums) {
+  clear(sums);
+#pragma unroll 1
+  for (; steps > 0; --steps, tile += kBits * 128) {
+    uint32_t raw[kBits];
+    fetch_words<kBits>(SharedTile{tile}, lane, raw);
+    const uint4 b = take();
+    __half2 w[16];
+    group.decode(raw, w);
+    multiply_step(w, b, sums);
+  }
+}
+
+// totals += the segment at `address`.
+template <TileKind kKind, typename Take>
+__device__ __forceinline__ void multiply_segment(uint32_t address, int bits, int records, int lane,
+                                                 Take& take, Sums& totals) {
+  if constexpr (kKind == TileKind::dense) {
+    uint32_t raw[16];
+    fetch_words<16>(SharedTile{address}, lane, raw);
+    const uint4 b = take();
+    __half2 w[16];
+    decode_words<16>(raw, w, 0.0f);
+    multiply_step(w, b, totals);
+  } else {
+    const int steps = records == 1 ? kBlockSteps : 1;
+    uint32_t tile = address + records * kRecordBytes<kKind>;
+#pragma unroll 1
+    for (int r = records; r > 0; --r, address += kRecordBytes<kKind>, tile += steps * bits * 128) {
+      Sums sums;
+      GroupScales<kKind> group;
+      group.read(address, lane >> 2);
+      // The same for all lanes of a warp.
+      if constexpr (kKind == TileKind::fp8) {
+        multiply_group<kKind, 8>(group, tile, steps, lane, take, sums);
+      } else if (kKind == TileKind::gptq || bits == 4) {
+        multiply_group<kKind, 4>(group, tile, steps, lane, take, sums);
+      } else if constexpr (kKind == TileKind::exl2) {
+        if (bits == 3) {
+          multiply_group<kKind, 3>(group, tile, steps, lane, take, sums);
+        } else if (bits == 5) {
+          multiply_group<kKind, 5>(group, tile, steps, lane, take, sums);
+        } else if (bits == 6) {
+          multiply_group<kKind, 6>(group, tile, steps, lane, take, sums);
+        } else if (bits == 2) {
+          multiply_group<kKind, 2>(group, tile, steps, lane, take, sums);
+        } else {
+          multiply_group<kKind, 8>(group, tile, steps, lane, take, sums);
+        }
+      }
+      group.add(sums, totals);
+    }
+  }
+}
+
+// The same for a segment of fp8, which comes in two pieces where it has one record. turn() gives the address
+// of the second.
+template <TileKind kKind, typename Take, typename Turn>
+__device__ __forceinline__ void multiply_pieces(uint32_t address, int records, int lane, Take& take,
+                                                Turn turn, Sums& totals) {
+  static_assert(kKind == TileKind::fp8);
+  if (records > 1) return multiply_segment<kKind>(address, 8, records, lane, take, totals);
+  GroupScales<kKind> group;
+  group.read(address, lane >> 2);
+  uint32_t tile = address + kRecordBytes<kKind>;
+  Sums sums;
+  clear(sums);
+#pragma unroll 1
+  for (int i = 0; i < kBlockSteps; ++i, tile += kLastPieceBytes / 2) {
+    if (i == kBlockSteps / 2) tile = turn();
+    uint32_t raw[8];
+    fetch_words<8>(SharedTile{tile}, lane, raw);
+    const uint4 b = take();
+    __half2 w[16];
+    group.decode(raw, w);
+    multiply_step(w, b, sums);
+  }
+  group.add(sums, totals);
+}
+
+template <TileKind kKind>
+constexpr int kSegmentSteps = segment_steps(kKind);
+template <TileKind kKind>
+constexpr int kSegmentPieces = segment_pieces(kKind);
+
+// First block of 128 rows of a chain; `chain` may be kNumChains.
+__device__ __forceinline__ int chain_block(int num_blocks, int chain) {
+  return static_cast<int>(static_cast<unsigned>(num_blocks * chain) / kNumChains);
+}
+
+// Its first segment.
+template <TileKind kKind>
+__device__ __forceinline__ int chain_begin(const Matrix& m, int chain) {
+  return chain_block(m.num_blocks, chain) * (kBlockSteps / kSegmentSteps<kKind>);
+}
+
+// Along the segments [first, end) of a part, knowing the form of each.
+class SegmentWalk {
+ public:
+  __device__ __forceinline__ void begin(const Matrix& m, int part, int first, int end) {
+    part_ = part;
+    segment_ = first;
+    end_ = end;
+    run_ = 0;
+    while (first >= m.parts[part].runs[run_].end) ++run_;
+    enter_run(m);
+  }
+  // The first segment's place in its strip.
+  __device__ __forceinline__ uint32_t offset(const Matrix& m) const {
+    return m.parts[part_].runs[run_].first_byte + (segment_ - m.parts[part_].runs[run_].first) * bytes(m);
+  }
+  __device__ __forceinline__ uint32_t bytes(const Matrix& m) const {
+    return m.parts[part_].runs[run_].segment_bytes;
+  }
+  __device__ __forceinline__ int bits(const Matrix& m) const { return m.parts[part_].runs[run_].bits; }
+  __device__ __forceinline__ int records(const Matrix& m) const { return m.parts[part_].runs[run_].records; }
+  // False behind the last segment.
+  __device__ __forceinline__ bool next(const Matrix& m) {
+    if (++segment_ < stop_) return true;
+    if (segment_ >= end_) return false;
+    ++run_;
+    enter_run(m);
+    return true;
+  }
+
+ private:
+  __device__ __forceinline__ void enter_run(const Matrix& m) {
+    stop_ = min(end_, m.parts[part_].runs[run_].end);
+  }
+
+  int part_ = 0;
+  int run_ = 0;
+  int segment_ = 0;
+  int stop_ = 0;  // of the run, or of all
+  int end_ = 0;
+};
+
+// Where a strip of a group lies. `part` is negative where the group is larger than what is left.
+struct StripPlace {
+  int part;
+  int strip;
+};
+
+__device__ __forceinline__ StripPlace place_strip(const GemmArguments& a, int group, int slot) {
+  const Matrix& m = a.matrix;
+  if (m.paired) {
+    const int strip = group * (a.shape.strips >> 1) + (slot >> 1);
+    return {strip < m.parts[0].num_strips ? slot & 1 : -1, strip};
+  }
+  int strip = group * a.shape.strips + slot, p = 0;
+#pragma unroll 1
+  for (; p < m.num_parts && strip >= m.parts[p].num_strips; ++p) strip -= m.parts[p].num_strips;
+  return {p < m.num_parts ? p : -1, strip};
+}
+
+// Asks for a warp's segments in the order in which they will be worked on: of the slots [slot, slot_end) of
+// each group, the segments [first, end), those with one record in kPieces.
+template <int kPieces>
+class SegmentRequests {
+ public:
+  __device__ __forceinline__ SegmentRequests(const GemmArguments& a, int group, int slot, int slot_end,
+                                             int first, int end)
+      : a_(a),
+        group_(first < end ? group : a.shape.groups),
+        slot_(slot),
+        first_slot_(slot),
+        slot_end_(slot_end),
+        first_(first),
+        end_(end) {
+    open();
+  }
+  __device__ __forceinline__ void next(WarpRing& ring, int lane) {
+    if (group_ >= a_.shape.groups) return ring.request_nothing();
+    uint32_t bytes = walk_.bytes(a_.matrix);
+    if constexpr (kPieces == 2) {
+      if (walk_.records(a_.matrix) == 1) {
+        bytes = is_last_ ? kLastPieceBytes : bytes - kLastPieceBytes;
+        is_last_ = !is_last_;
+      }
+    }
+    ring.request(next_, bytes, lane);
+    next_ += bytes;
+    if constexpr (kPieces == 2) {
+      if (is_last_) return;
+    }
+    if (walk_.next(a_.matrix)) return;
+    if (++slot_ == slot_end_) {
+      slot_ = first_slot_;
+      group_ += a_.shape.blocks;
+    }
+    open();
+  }
+
+ private:
+  __device__ __forceinline__ void open() {
+    if (group_ >= a_.shape.groups) return;
+    const StripPlace place = place_strip(a_, group_, slot_);
+    if (place.part < 0) {
+      group_ = a_.shape.groups;
+      return;
+    }
+    walk_.begin(a_.matrix, place.part, first_, end_);
+    next_ = a_.matrix.parts[place.part].strips +
+            static_cast<size_t>(place.strip) * a_.matrix.parts[place.part].strip_bytes +
+            walk_.offset(a_.matrix);
+  }
+
+  const GemmArguments& a_;
+  int group_;
+  int slot_;
+  int first_slot_;
+  int slot_end_;
+  int first_;
+  int end_;
+  const uint8_t* next_ = nullptr;
+  bool is_last_ = false;  // the next piece
+  SegmentWalk walk_;
+};
+
+}  // namespace quire::kernels

@@ -1,0 +1,323 @@
+// What the tiles of the wide kernel travel through: stages in shared memory, each with the activations of one
+// block of 128 rows and the weights of all strips of a thread block for it. Two warps fill them, all others
+// read them.
+#pragma once
+
+#include "kernels/cuda/gemm/gemm_half.cuh"
+
+namespace quire::kernels {
+
+// A thread block's share of the work: a group of strips and a split of the chains.
+struct WideTask {
+  int group;
+  int split;
+};
+
+__device__ __forceinline__ WideTask wide_task(const GemmShape& s, int number) {
+  return {number >> s.split_bits, number & (s.splits - 1)};
+}
+
+// The chain that comes at `number` among those of a task whose first is `first`: c and c + 8 follow each
+// other.
+__device__ __forceinline__ int wide_chain(int first, int number) {
+  return first + (number >> 1) + (number & 1) * (kNumChains / 2);
+}
+
+// The blocks of 128 rows of a thread block's tasks in the order in which they are worked on.
+class BlockWalk {
+ public:
+  __device__ __forceinline__ explicit BlockWalk(const GemmArguments& a)
+      : a_(a), number_(static_cast<int>(blockIdx.y)), chain_(-1) {
+    find();
+  }
+  __device__ __forceinline__ bool valid() const { return number_ < a_.shape.tasks; }
+  __device__ __forceinline__ int block() const { return block_; }
+  __device__ __forceinline__ int group() const { return wide_task(a_.shape, number_).group; }
+  __device__ __forceinline__ void next() {
+    if (++block_ == end_) find();
+  }
+
+ private:
+  // The next chain that is not empty.
+  __device__ __forceinline__ void find() {
+#pragma unroll 1
+    while (valid()) {
+      if (++chain_ == 2 * a_.shape.chains) {
+        chain_ = -1;
+        number_ += static_cast<int>(gridDim.y);
+        continue;
+      }
+      const int chain = wide_chain(wide_task(a_.shape, number_).split * a_.shape.chains, chain_);
+      block_ = chain_block(a_.matrix.num_blocks, chain);
+      end_ = chain_block(a_.matrix.num_blocks, chain + 1);
+      if (block_ < end_) return;
+    }
+  }
+
+  const GemmArguments& a_;
+  int number_;  // of the task
+  int chain_;   // of the task's
+  int block_ = 0;
+  int end_ = 0;
+};
+
+// What the weights of a block of 128 rows look like in a strip: bytes | bits << 16 | records << 24, and
+// whether they look the same in all parts.
+constexpr uint32_t kCommonForm = 1U << 31;
+__device__ __forceinline__ uint32_t form_bytes(uint32_t form) {
+  return form & 0xffff;
+}
+__device__ __forceinline__ int form_bits(uint32_t form) {
+  return form >> 16 & 0xff;
+}
+__device__ __forceinline__ int form_records(uint32_t form) {
+  return form >> 24 & 0x7f;
+}
+__device__ __forceinline__ bool form_is_common(uint32_t form) {
+  return (form & kCommonForm) != 0;
+}
+
+// Where the weights of each block of 128 rows lie in a strip of each part, and their form, in shared memory.
+template <TileKind kKind>
+class FormTable {
+ public:
+  __device__ __forceinline__ FormTable(uint32_t address, const Matrix& m)
+      : address_(address), blocks_(m.num_blocks) {}
+  // Called by all threads of the block, which then meet.
+  __device__ __forceinline__ void fill(const Matrix& m) const {
+    if constexpr (kKind != TileKind::dense) {
+#pragma unroll 1
+      for (int block = static_cast<int>(threadIdx.x); block < blocks_;
+           block += static_cast<int>(blockDim.x)) {
+        uint32_t common = kCommonForm, first = 0;
+#pragma unroll 1
+        for (int p = 0; p < m.num_parts; ++p) {
+          const Part& part = m.parts[p];
+          int r = 0;
+#pragma unroll 1
+          while (block >= part.runs[r].end) ++r;
+          const Run& run = part.runs[r];
+          const uint32_t looks = run.bits << 16 | run.records << 24;
+          if (p == 0) first = looks;
+          if (looks != first) common = 0;
+          store_shared_8(place(p, block), make_uint2(run.first_byte + (block - run.first) * run.segment_bytes,
+                                                     run.segment_bytes | looks));
+        }
+#pragma unroll 1
+        for (int p = 0; p < m.num_parts; ++p)
+          store_shared_4(place(p, block) + 4, form(forms(p), block) | common);
+      }
+    }
+  }
+  __device__ __forceinline__ uint32_t offset(int part, int block) const {
+    if constexpr (kKind == TileKind::dense) {
+      return block * kDenseBytes;
+    } else {
+      return load_shared_4(place(part, block));
+    }
+  }
+  // Where the forms of a part lie, for form().
+  __device__ __forceinline__ uint32_t forms(int part) const {
+    return place(part, 0) + 4;
+  }
+  __device__ static __forceinline__ uint32_t form(uint32_t forms, int block) {
+    if constexpr (kKind == TileKind::dense) {
+      return kDenseBytes | 16 << 16;
+    } else {
+      return load_shared_4(forms + kFormBytes * block);
+    }
+  }
+
+ private:
+  static constexpr uint32_t kFormBytes = 8;
+  static constexpr uint32_t kDenseBytes = kBlockRows * kStripColumns * 2;
+
+  __device__ __forceinline__ uint32_t place(int part, int block) const {
+    return address_ + kFormBytes * (part * blocks_ + block);
+  }
+
+  uint32_t address_;
+  int blocks_;
+};
+
+// Arrivals at a stage of those that bring weights.
+__device__ __forceinline__ int weight_arrivals(int strips) {
+#if __CUDA_ARCH__ >= 900
+  return strips;
+#else
+  return 32;
+#endif
+}
+
+// The stage whose turn it is, for those that fill and for those that read.
+class StageRing {
+ public:
+  __device__ __forceinline__ StageRing(const GemmShape& s, uint32_t base)
+      : stages_(base + s.activations_at),
+        barriers_(base + kStageBarriersAt),
+        stage_bytes_(s.stage_bytes),
+        num_stages_(s.stages) {}
+  // By one thread, before all meet.
+  __device__ __forceinline__ void create(int strips) const {
+#pragma unroll 1
+    for (int i = 0; i < num_stages_; ++i) {
+      barrier_init(barriers_ + 16 * i, 32 + weight_arrivals(strips));  // 32: of one warp's activations
+      barrier_init(barriers_ + 16 * i + 8, 64 * strips);
+    }
+    fence_barrier_init();
+  }
+  __device__ __forceinline__ uint32_t address() const {
+    return stages_ + stage_ * stage_bytes_;
+  }
+  __device__ __forceinline__ uint32_t full_barrier() const {
+    return barriers_ + 16 * stage_;
+  }
+  // True where the stage is filled for the first time.
+  __device__ __forceinline__ bool is_new() const {
+    return round_ == 0;
+  }
+  __device__ __forceinline__ void wait_until_free() const {
+    barrier_wait(barriers_ + 16 * stage_ + 8, (round_ & 1) ^ 1);
+  }
+  __device__ __forceinline__ void wait_until_full() const {
+    barrier_wait(full_barrier(), round_ & 1);
+  }
+  // By each lane of the warps that read.
+  __device__ __forceinline__ void release() const {
+    barrier_arrive(barriers_ + 16 * stage_ + 8);
+  }
+  __device__ __forceinline__ void next() {
+    if (++stage_ == num_stages_) {
+      stage_ = 0;
+      ++round_;
+    }
+  }
+
+ private:
+  uint32_t stages_;
+  uint32_t barriers_;
+  uint32_t stage_bytes_;
+  int num_stages_;
+  int stage_ = 0;
+  int round_ = 0;
+};
+
+// All that the warp does that brings weights: one bulk copy for each strip and stage where the card has them,
+// 16-byte copies by all lanes before. It need not wait for the predecessor. `at`: of the weights in a stage.
+template <TileKind kKind>
+__device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormTable<kKind>& table,
+                                             uint32_t base, uint32_t at, int lane) {
+  struct Source {
+    const uint8_t* from;
+    uint32_t bytes;  // 0: no such strip
+  };
+  const auto find = [&](const BlockWalk& walk, int slot) -> Source {
+    const StripPlace place = place_strip(a, walk.group(), slot);
+    if (place.part < 0) return {nullptr, 0};
+    const Part& part = a.matrix.parts[place.part];
+    return {part.strips + static_cast<size_t>(place.strip) * part.strip_bytes +
+                table.offset(place.part, walk.block()),
+            form_bytes(table.form(table.forms(place.part), walk.block()))};
+  };
+  StageRing ring(a.shape, base);
+#pragma unroll 1
+  for (BlockWalk walk(a); walk.valid(); walk.next(), ring.next()) {
+    if (!ring.is_new()) ring.wait_until_free();
+    const uint32_t target = ring.address() + at;
+#if __CUDA_ARCH__ >= 900
+    if (lane < a.shape.strips) {
+      const Source source = find(walk, lane);
+      if (source.bytes == 0) {
+        barrier_arrive(ring.full_barrier());
+      } else {
+        copy_bulk(target + lane * a.shape.slot_bytes, source.from, source.bytes, ring.full_barrier());
+      }
+    }
+#else
+#pragma unroll 1
+    for (int slot = 0; slot < a.shape.strips; ++slot) {
+      const Source source = find(walk, slot);
+      for (uint32_t i = lane * 16; i < source.bytes; i += 512)
+        copy_async_16(target + slot * a.shape.slot_bytes + i, source.from + i);
+    }
+    barrier_arrive_after_copies(ring.full_barrier());
+#endif
+  }
+}
+
+// Activations of one block of 128 rows, on their way through a warp's registers into a stage: there a lane's
+// 16 bytes, eight rows of one token, go to the four pieces that they belong to. Tokens that are not there are
+// left out: what lies in their place reaches no sum but their own.
+template <int kTiles>
+class ActivationFill {
+ public:
+  __device__ __forceinline__ ActivationFill(const GemmArguments& a, int lane) {
+    const int first_token = static_cast<int>(blockIdx.x) * (kTiles * 8), token = lane >> 2;
+    row_ = a.input + static_cast<size_t>(first_token + token) * a.input_stride + (lane & 3) * 8;
+    tile_stride_ = 8 * a.input_stride;
+    place_ = token * 16 + (lane & 3) * 4;
+    tiles_ = (a.rows - first_token - token + 7) >> 3;
+  }
+  __device__ __forceinline__ void load(int block) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      if (n >= tiles_) break;
+      const __half* from = row_ + block * kBlockRows + n * tile_stride_;
+#pragma unroll
+      for (int step = 0; step < kBlockSteps; ++step)
+        pieces_[n][step] = *reinterpret_cast<const uint4*>(from + step * kStepRows);
+    }
+  }
+  __device__ __forceinline__ void store(uint32_t stage) const {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      if (n >= tiles_) break;
+#pragma unroll
+      for (int step = 0; step < kBlockSteps; ++step) {
+        const uint4 v = pieces_[n][step];
+        const uint32_t at = stage + place_ + n * 128 + step * kStepBytes<kTiles>;
+        store_shared_4(at, v.x);
+        store_shared_4(at + kPieceStride<kTiles>, v.y);
+        store_shared_4(at + 2 * kPieceStride<kTiles>, v.z);
+        store_shared_4(at + 3 * kPieceStride<kTiles>, v.w);
+      }
+    }
+    fence_async_proxy();
+  }
+
+ private:
+  const __half* row_;
+  int tile_stride_;
+  uint32_t place_;
+  int tiles_;  // of this lane's token and every eighth from it
+  uint4 pieces_[kTiles][kBlockSteps];
+};
+
+// All that a warp does that brings activations. Each brings the stages of its turn, so that as many blocks of
+// rows are on their way as there are such warps.
+template <int kTiles>
+__device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_t base, int turn, int lane) {
+  StageRing ring(a.shape, base);
+  BlockWalk walk(a);
+  const auto skip = [&](int stages) {
+#pragma unroll 1
+    for (int i = 0; i < stages && walk.valid(); ++i) {
+      walk.next();
+      ring.next();
+    }
+  };
+  skip(turn);
+  ActivationFill<kTiles> activations(a, lane);
+  wait_for_predecessor();
+  if (walk.valid()) activations.load(walk.block());
+#pragma unroll 1
+  while (walk.valid()) {
+    if (!ring.is_new()) ring.wait_until_free();
+    activations.store(ring.address());
+    barrier_arrive(ring.full_barrier());
+    skip(kFillWarps);
+    if (walk.valid()) activations.load(walk.block());
+  }
+}
+
+}  // namespace quire::kernels

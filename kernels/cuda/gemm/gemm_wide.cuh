@@ -1,0 +1,448 @@
+// Tiles of 16, 32 and 64 tokens. See GemmShape.
+//
+// Two warps share a strip, one for each half of its columns, two strips a warpgroup; all go along K together,
+// behind warps that fill stages ahead of them. Where a matrix has too few columns to fill the card its chains
+// are split over blocks: sums meet in memory, and the warps that arrive last at a half strip add them in
+// order.
+//
+// Bytes: the weights once per tile of tokens, activations once per group of strips from L2. Per 1,024 weights
+// of 4 bits: 4 products of a warpgroup's share (or 16 of a warp for 32 tokens), 36 instructions to make the
+// weights, 2 loads. A tile of 64 tokens makes them once for twice the products; a lane's sums of them are 96
+// registers, so that a block has half the warps.
+#pragma once
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/gemm/gemm_output.cuh"
+#include "kernels/cuda/gemm/gemm_stages.cuh"
+
+namespace quire::kernels {
+
+// What a warp reads of a stage: its half strip's weights and the activations.
+struct StageView {
+  uint32_t weights;
+  uint32_t activations;  // in 16 bytes
+  int lane;
+  int half;
+};
+
+// totals += a block of 128 rows of a half strip, where all of a warpgroup's strips have the same form, and
+// one record of scales. Weights are made while the products of the step before run.
+template <TileKind kKind, int kBits, int kTiles>
+__device__ __forceinline__ void multiply_block(const StageView& view, HalfSums<kTiles>& totals) {
+  constexpr bool kDense = kKind == TileKind::dense;
+  const uint32_t tiles = view.weights + kRecordBytes<kKind>;
+  HalfScales<kKind> group;
+  HalfTile<kKind, kBits> tile;
+  if constexpr (!kDense) group.read(view.weights, view.lane >> 2, view.half);
+  HalfSums<kTiles> group_sums;
+  HalfSums<kTiles>& sums = kDense ? totals : group_sums;
+  __half2 w[2][8];
+#pragma unroll
+  for (int i = 0; i < kBlockSteps; ++i) {
+    tile.fetch(tiles + i * (kBits * 128), view.lane, view.half);
+    if (i >= 2) wait_for_products<1>();
+    tile.decode(group, w[i & 1]);
+    start_products<kTiles>(sums, w[i & 1], view.activations + i * (kStepBytes<kTiles> >> 4), kDense || i > 0,
+                           view.lane);
+  }
+  wait_for_products<0>();
+  if constexpr (!kDense) group.template add<kTiles>(sums, totals);
+}
+
+// The same with a record of scales for each step. Sums of two steps on their way at a time are more registers
+// than there are.
+template <TileKind kKind, int kBits, int kTiles>
+__device__ __forceinline__ void multiply_finely_scaled_block(const StageView& view,
+                                                             HalfSums<kTiles>& totals) {
+  const uint32_t tiles = view.weights + kBlockSteps * kRecordBytes<kKind>;
+  HalfTile<kKind, kBits> tile;
+  tile.fetch(tiles, view.lane, view.half);
+#pragma unroll 1
+  for (int i = 0; i < kBlockSteps; ++i) {
+    HalfScales<kKind> group;
+    HalfSums<kTiles> sums;
+    __half2 w[8];
+    group.read(view.weights + i * kRecordBytes<kKind>, view.lane >> 2, view.half);
+    tile.decode(group, w);
+    if (i + 1 < kBlockSteps) tile.fetch(tiles + (i + 1) * (kBits * 128), view.lane, view.half);
+    start_products<kTiles>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4), false, view.lane);
+    wait_for_products<0>();
+    group.template add<kTiles>(sums, totals);
+  }
+}
+
+// Calls with the width of an exl2 segment as a constant. The same for all lanes of a warp.
+template <typename Call>
+__device__ __forceinline__ void with_width(int bits, Call call) {
+  if (bits == 4) {
+    call(std::integral_constant<int, 4>{});
+  } else if (bits == 3) {
+    call(std::integral_constant<int, 3>{});
+  } else if (bits == 5) {
+    call(std::integral_constant<int, 5>{});
+  } else if (bits == 6) {
+    call(std::integral_constant<int, 6>{});
+  } else if (bits == 2) {
+    call(std::integral_constant<int, 2>{});
+  } else if (bits == 8) {
+    call(std::integral_constant<int, 8>{});
+  }
+}
+
+// The same where the strips of a warpgroup may differ: their warps go apart to make weights, and meet to
+// multiply.
+template <int kTiles>
+__device__ __forceinline__ void multiply_mixed_block(const StageView& view, int bits, int records,
+                                                     HalfSums<kTiles>& totals) {
+  constexpr TileKind kKind = TileKind::exl2;
+  uint32_t tiles = view.weights + records * kRecordBytes<kKind>;
+  HalfScales<kKind> group;
+  HalfSums<kTiles> sums;
+  __half2 w[8];
+#pragma unroll 1
+  for (int i = 0; i < kBlockSteps; ++i, tiles += bits * 128) {
+    if (i == 0 || records > 1) {
+      group.read(view.weights + i * kRecordBytes<kKind>, view.lane >> 2, view.half);
+      fill_half<kTiles>(sums, 0.0f);
+    }
+    with_width(bits, [&]<int kBits>(std::integral_constant<int, kBits>) {
+      HalfTile<kKind, kBits> tile;
+      tile.fetch(tiles, view.lane, view.half);
+      tile.decode(group, w);
+    });
+    __syncwarp();
+    start_products<kTiles>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4), true, view.lane);
+    wait_for_products<0>();
+    if (i + 1 == kBlockSteps || records > 1) group.template add<kTiles>(sums, totals);
+  }
+}
+
+template <TileKind kKind, int kTiles>
+__device__ __forceinline__ void multiply_any_block(const StageView& view, uint32_t form,
+                                                   HalfSums<kTiles>& totals) {
+  const auto multiply = [&]<int kBits>(std::integral_constant<int, kBits>) {
+    if constexpr (kKind == TileKind::dense) {
+      multiply_block<kKind, kBits, kTiles>(view, totals);
+    } else if (form_records(form) == 1) {
+      multiply_block<kKind, kBits, kTiles>(view, totals);
+    } else {
+      multiply_finely_scaled_block<kKind, kBits, kTiles>(view, totals);
+    }
+  };
+  if constexpr (kKind == TileKind::dense) {
+    multiply(std::integral_constant<int, 16>{});
+  } else if constexpr (kKind == TileKind::gptq) {
+    multiply(std::integral_constant<int, 4>{});
+  } else if constexpr (kKind == TileKind::fp8) {
+    multiply(std::integral_constant<int, 8>{});
+  } else if (form_is_common(form)) {
+    with_width(form_bits(form), multiply);
+  } else {
+    multiply_mixed_block<kTiles>(view, form_bits(form), form_records(form), totals);
+  }
+}
+
+// A lane's sums in shared memory.
+template <int kTiles>
+__device__ __forceinline__ void park(uint32_t place, const HalfSums<kTiles>& sums) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+    store_shared_16(place + n * 512, make_uint4(__float_as_uint(sums[n][0]), __float_as_uint(sums[n][1]),
+                                                __float_as_uint(sums[n][2]), __float_as_uint(sums[n][3])));
+}
+
+template <int kTiles>
+__device__ __forceinline__ void load_parked(uint32_t place, HalfSums<kTiles>& sums) {
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    const uint4 v = load_shared_16(place + n * 512);
+    sums[n][0] = __uint_as_float(v.x);
+    sums[n][1] = __uint_as_float(v.y);
+    sums[n][2] = __uint_as_float(v.z);
+    sums[n][3] = __uint_as_float(v.w);
+  }
+}
+
+// Where a lane's sums belong: columns `column` and column + 8 of the output, as far as they are there, by
+// tokens as HalfSums has them.
+struct HalfPlace {
+  int column;
+  int first_token;
+  bool there[2];
+};
+
+template <int kTiles>
+__device__ __forceinline__ HalfPlace half_place(const Part& part, int strip, int half, int lane,
+                                                int first_tile) {
+  const int local = strip * kStripColumns + 16 * half + (lane >> 2);
+  const int token = static_cast<int>(blockIdx.x) * (kTiles * 8) + first_tile * 8 + 2 * (lane & 3);
+  return {part.first_column + local, token, {local < part.num_columns, local + 8 < part.num_columns}};
+}
+
+template <int kTiles>
+__device__ __forceinline__ void add_bias(const float* bias, const HalfPlace& place, HalfSums<kTiles>& sums) {
+  if (bias == nullptr) return;
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    const float b = place.there[c] ? bias[place.column + 8 * c] : 0.0f;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      sums[n][2 * c] += b;
+      sums[n][2 * c + 1] += b;
+    }
+  }
+}
+
+// Straight from registers: for each token eight lanes write eight columns side by side.
+template <int kTiles>
+__device__ __forceinline__ void store_half(const GemmArguments& a, const HalfPlace& place,
+                                           const HalfSums<kTiles>& sums) {
+  with_store(a.epilogue, [&](auto store) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) {
+        const int token = place.first_token + 8 * n + (x & 1);
+        if (token < a.rows && place.there[x >> 1])
+          store(static_cast<size_t>(token) * a.epilogue.stride + place.column + 8 * (x >> 1), sums[n][x]);
+      }
+    }
+  });
+}
+
+template <int kTiles>
+__device__ __forceinline__ void finish_half(const GemmArguments& a, StripPlace strip, int half, int lane,
+                                            HalfSums<kTiles>& sums) {
+  const HalfPlace place = half_place<kTiles>(a.matrix.parts[strip.part], strip.strip, half, lane, 0);
+  add_bias<kTiles>(a.matrix.bias, place, sums);
+  store_half<kTiles>(a, place, sums);
+}
+
+// Where the warps of a half strip meet, one for each split: in the upper bits how many have ever arrived,
+// which is a multiple of kMostSplits before and after a launch; below, of the tiles of 8 tokens, those whose
+// warp has gone.
+constexpr uint32_t kArrival = 1U << 8;
+static_assert(kMostWideTiles <= 8 && kMostWideTiles <= kMostSplits);
+__device__ __forceinline__ int arrivals_before(uint32_t state) {
+  return static_cast<int>(state / kArrival % kMostSplits);
+}
+__device__ __forceinline__ bool all_arrived_since(uint32_t before, uint32_t state) {
+  return state / (kArrival * kMostSplits) != before / (kArrival * kMostSplits);
+}
+
+// A warp's results of kCount tiles of 8 tokens: adds up what all splits have left, in order. `partials`: of
+// this lane, split 0 and the first of these tiles.
+template <int kTiles, int kCount>
+__device__ __forceinline__ void finish_left_sums(const GemmArguments& a, const HalfPlace& place,
+                                                 const float4* partials) {
+  constexpr int kAtOnce = kCount < 2 ? kCount : 2;
+  HalfSums<kCount> sums;
+#pragma unroll
+  for (int first = 0; first < kCount; first += kAtOnce) {
+    float4 v[kAtOnce][kMostSplits];
+#pragma unroll
+    for (int n = 0; n < kAtOnce; ++n) {
+#pragma unroll
+      for (int s = 0; s < kMostSplits; ++s) v[n][s] = __ldcg(partials + (s * kTiles + first + n) * 32);
+    }
+#pragma unroll
+    for (int n = 0; n < kAtOnce; ++n) {
+      float4 sum = v[n][0];
+#pragma unroll
+      for (int s = 1; s < kMostSplits; ++s)
+        sum = make_float4(sum.x + v[n][s].x, sum.y + v[n][s].y, sum.z + v[n][s].z, sum.w + v[n][s].w);
+      sums[first + n][0] = sum.x;
+      sums[first + n][1] = sum.y;
+      sums[first + n][2] = sum.z;
+      sums[first + n][3] = sum.w;
+    }
+  }
+  add_bias<kCount>(a.matrix.bias, place, sums);
+  store_half<kCount>(a, place, sums);
+}
+
+// Leaves a warp's sums of one split in memory. The last to arrive at a half strip adds up all splits. Where
+// none of them has other tasks, blocks arrive nearly together and one alone would read what eight have left:
+// so the last kTiles to arrive take a tile of 8 tokens each and wait for the very last, but not for long,
+// since nothing says that its block is on the card; whoever goes before leaves its tile to it. `partials`: of
+// this lane and split 0.
+template <int kTiles>
+__device__ __forceinline__ void meet_and_finish(const GemmArguments& a, StripPlace strip, int half, int lane,
+                                                float4* partials, uint32_t* state, int split, bool deals_out,
+                                                const HalfSums<kTiles>& sums) {
+  constexpr int kMostLooks = 16;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n)
+    __stcg(partials + (split * kTiles + n) * 32, make_float4(sums[n][0], sums[n][1], sums[n][2], sums[n][3]));
+  __syncwarp();
+  const auto add = [&](uint32_t value) { return uniform(lane == 0 ? add_acquire_release(state, value) : 0); };
+  const auto finish = [&]<int kCount>(std::integral_constant<int, kCount>, int tile) {
+    __syncwarp();
+    finish_left_sums<kTiles, kCount>(
+        a, half_place<kTiles>(a.matrix.parts[strip.part], strip.strip, half, lane, tile),
+        partials + tile * 32);
+  };
+  const uint32_t before = add(kArrival);
+  const int number = arrivals_before(before);
+  const bool last = number == kMostSplits - 1;
+  if (!deals_out) {
+    if (last) finish(std::integral_constant<int, kTiles>{}, 0);
+    return;
+  }
+  const int own = number - (kMostSplits - kTiles);
+  if (own < 0) return;
+  uint32_t tiles = 1U << own;
+  if (last) {
+    const uint32_t gone = before & (kArrival - 1);
+    tiles |= gone;
+    if (gone != 0) add(0 - gone);
+  } else {
+    bool met = false;
+#pragma unroll 1
+    for (int looks = 0; looks < kMostLooks && !met; ++looks)
+      met = all_arrived_since(before, uniform(lane == 0 ? load_acquire(state) : 0));
+    if (!met) {
+      if (!all_arrived_since(before, add(tiles))) return;
+      add(0 - tiles);  // too late: the last has not seen it
+    }
+  }
+#pragma unroll 1
+  for (; tiles != 0; tiles &= tiles - 1)
+    finish(std::integral_constant<int, 1>{}, __ffs(static_cast<int>(tiles)) - 1);
+}
+
+// gate = act(gate) * up.
+template <int kTiles>
+__device__ __forceinline__ void apply_gate(int32_t kind, HalfSums<kTiles>& gate, const HalfSums<kTiles>& up) {
+  const auto each = [&](auto function) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int x = 0; x < 4; ++x) gate[n][x] = function(gate[n][x]) * up[n][x];
+    }
+  };
+  if (kind == 0) {
+    each([](float v) { return activate(0, v); });
+  } else {
+    each([&](float v) { return activate_seldom(kind, v); });
+  }
+}
+
+// The same for the warps of a gate and its up, whose lanes have the same columns and tokens: all park their
+// sums, `mine` and `other` are the places, and each finishes half of the tokens.
+template <int kTiles>
+__device__ __forceinline__ void finish_paired_half(const GemmArguments& a, StripPlace strip, int slot,
+                                                   int half, int lane, uint32_t mine, uint32_t other,
+                                                   const HalfSums<kTiles>& sums) {
+  constexpr int kShare = kTiles / 2;
+  const bool is_up = (slot & 1) != 0;
+  const int first_tile = is_up ? kShare : 0;
+  park<kTiles>(mine, sums);
+  named_barrier(1 + slot / 2, 128);
+  HalfSums<kShare> gate, up;
+  load_parked<kShare>((is_up ? other : mine) + first_tile * 512, gate);
+  load_parked<kShare>((is_up ? mine : other) + first_tile * 512, up);
+  named_barrier(1 + slot / 2, 128);  // the next sums take the place
+  if (strip.part < 0) return;
+  const auto place_in = [&](int part) {
+    return half_place<kTiles>(a.matrix.parts[part], strip.strip, half, lane, first_tile);
+  };
+  HalfPlace place = place_in(0);
+  const HalfPlace up_place = place_in(1);
+  add_bias<kShare>(a.matrix.bias, place, gate);
+  add_bias<kShare>(a.matrix.bias, up_place, up);
+  if (a.epilogue.activation < 0) {
+    store_half<kShare>(a, up_place, up);
+  } else {
+    apply_gate<kShare>(a.epilogue.activation, gate, up);
+    place.column -= a.matrix.parts[0].first_column;
+  }
+  store_half<kShare>(a, place, gate);
+}
+
+// All that a warp does that reads stages: the half strip `warp & 1` of slot `warp / 2`. What the loops use is
+// in registers of the warp: what the compiler fetches from the arguments again is waited for each time.
+template <TileKind kKind, int kTiles>
+__device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTable<kKind>& table,
+                                            uint32_t base, int warp, int lane) {
+  const Matrix& m = a.matrix;
+  const GemmShape& shape = a.shape;
+  const int slot = warp >> 1, half = warp & 1;
+  const auto parked_by = [&](int w) { return base + shape.sums_at + w * (kTiles * 512) + lane * 16; };
+  const uint32_t parked = parked_by(warp);
+  const uint32_t weights_at = uniform(kBlockSteps * kStepBytes<kTiles> + slot * shape.slot_bytes);
+  const int num_chains = uniform(2 * shape.chains), num_blocks = uniform(m.num_blocks);
+  StageRing ring(shape, base);
+  wait_for_predecessor();
+#pragma unroll 1
+  for (int number = static_cast<int>(blockIdx.y); number < shape.tasks;
+       number += static_cast<int>(gridDim.y)) {
+    const WideTask task = wide_task(shape, number);
+    const StripPlace place = place_strip(a, task.group, slot);
+    const uint32_t forms = uniform(table.forms(max(place.part, 0)));
+    HalfSums<kTiles> sums;
+    fill_half<kTiles>(sums, -0.0f);  // adds nothing, not even a sign
+#pragma unroll 1
+    for (int i = 0; i < num_chains; ++i) {
+      const int chain = wide_chain(task.split * (num_chains >> 1), i);
+      const int end = chain_block(num_blocks, chain + 1);
+      HalfSums<kTiles> totals;
+      fill_half<kTiles>(totals, 0.0f);
+#pragma unroll 1
+      for (int block = chain_block(num_blocks, chain); block < end; ++block) {
+        const uint32_t form = uniform(FormTable<kKind>::form(forms, block));
+        ring.wait_until_full();
+        multiply_any_block<kKind, kTiles>({ring.address() + weights_at, ring.address() >> 4, lane, half},
+                                          form, totals);
+        ring.release();
+        ring.next();
+      }
+      if ((i & 1) == 0) {
+        park<kTiles>(parked, totals);
+        continue;
+      }
+      HalfSums<kTiles> first;
+      load_parked<kTiles>(parked, first);
+      add_half<kTiles>(first, totals);
+      add_half<kTiles>(totals, sums);
+    }
+    if (shape.splits > 1) {
+      if (place.part < 0) continue;
+      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + task.group * shape.strips + slot;
+      const size_t half_strip = strip * 2 + half;
+      auto* partials =
+          reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane;
+      const bool deals_out = (task.group << shape.split_bits) + static_cast<int>(gridDim.y) >= shape.tasks;
+      meet_and_finish<kTiles>(a, place, half, lane, partials, a.counters + half_strip, task.split, deals_out,
+                              sums);
+    } else if (m.paired) {
+      finish_paired_half<kTiles>(a, place, slot, half, lane, parked, parked_by(warp ^ 2), sums);
+    } else if (place.part >= 0) {
+      finish_half<kTiles>(a, place, half, lane, sums);
+    }
+  }
+}
+
+// kTiles: tiles of 8 tokens.
+template <TileKind kKind, int kTiles>
+__global__ void __launch_bounds__(wide_threads(wide_strips(kTiles)), 1)
+    gemm_wide_kernel(const __grid_constant__ GemmArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = kept(threadIdx.x & 31);
+  const uint32_t base = shared_address(shared);
+  const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
+  table.fill(a.matrix);
+  if (threadIdx.x == 0) StageRing(a.shape, base).create(a.shape.strips);
+  __syncthreads();
+  const int helper = warp - 2 * a.shape.strips;
+  if (helper < 0) {
+    read_stages<kKind, kTiles>(a, table, base, warp, lane);
+  } else if (helper == 0) {
+    fill_weights<kKind>(a, table, base, kBlockSteps * kStepBytes<kTiles>, lane);
+  } else {
+    fill_activations<kTiles>(a, base, helper - 1, lane);
+  }
+}
+
+}  // namespace quire::kernels

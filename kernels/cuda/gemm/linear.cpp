@@ -1,0 +1,214 @@
+// Which kernel multiplies: the streaming kernel for tiles of up to 64 tokens, or slabs of expanded weights
+// and cuBLASLt for many, where results may depend on the number of tokens.
+#include <algorithm>
+
+#include "kernels/cuda/gemm/matrix_library.h"
+#include "kernels/cuda/step/context.h"
+#include "kernels/cuda/weights/weight_repack.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int32_t kLibraryRows =
+    96;  // from here on expanding the weights once beats streaming them per 64 tokens
+
+// Rows of f16, or the norm of one row of f32.
+struct StreamedInput {
+  const __half* rows = nullptr;
+  int32_t stride = 0;
+  const NormParams* norm = nullptr;
+  const int32_t* norm_place = nullptr;
+};
+
+Epilogue epilogue_of(const LinearParams& p, int32_t columns, int32_t activation) {
+  Epilogue e;
+  e.output = static_cast<__half*>(p.output);
+  e.residual = p.residual;
+  e.output_f32 = p.output_f32;
+  e.activation = activation;
+  e.stride = activation >= 0 ? columns / 2 : columns;
+  return e;
+}
+
+Epilogue advanced(Epilogue e, int32_t rows) {
+  const size_t at = static_cast<size_t>(rows) * static_cast<size_t>(e.stride);
+  if (e.output != nullptr) e.output += at;
+  if (e.residual != nullptr) e.residual += at;
+  if (e.output_f32 != nullptr) e.output_f32 += at;
+  return e;
+}
+
+cudaError_t launch_streaming(const GemmArguments& arguments, Launch l) {
+  switch (arguments.matrix.kind) {
+    case TileKind::gptq:
+      return launch_gemm_gptq(arguments, l.stream, l.dependent);
+    case TileKind::fp8:
+      return launch_gemm_fp8(arguments, l.stream, l.dependent);
+    case TileKind::dense:
+      return launch_gemm_dense(arguments, l.stream, l.dependent);
+    default:
+      return launch_gemm_exl2(arguments, l.stream, l.dependent);
+  }
+}
+
+// Tokens that one launch may take: where splits meet in memory, as many as there is memory for.
+int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t rows) {
+  if (s.splits == 1) return rows;
+  const auto tokens = static_cast<size_t>(s.tiles) * 8;
+  const size_t tiles = std::min(c.partial_floats / partial_floats(m, s.tiles),
+                                static_cast<size_t>(c.num_counters / (2 * m.num_strips)));
+  return static_cast<int32_t>(std::min(tiles * tokens, static_cast<size_t>(rows)));
+}
+
+Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, int32_t rows,
+                      const Epilogue& epilogue) {
+  const bool with_norm = input.norm != nullptr;
+  GemmShape shape = gemm_shape(*c.device, m, rows);
+  int32_t most = most_rows(c, m, shape, rows);
+  if (most < rows) {
+    shape = gemm_shape(*c.device, m, most);  // dealt out for what one launch takes
+    most = most_rows(c, m, shape, most);
+  }
+  if (shape.shared_bytes == 0)
+    return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");
+  for (int32_t first = 0; first < rows; first += most) {
+    GemmArguments a;
+    a.matrix = m;
+    a.shape = shape;
+    a.input = input.rows + static_cast<size_t>(first) * static_cast<size_t>(input.stride);
+    a.input_stride = input.stride;
+    a.rows = std::min(most, rows - first);
+    if (with_norm) {
+      a.norm = *input.norm;
+      a.norm_place = input.norm_place;
+    }
+    a.epilogue = advanced(epilogue, first);
+    a.partials = c.partials;
+    a.counters = c.counters;
+    if (const Status s = c.device->check(launch_streaming(a, c.launch()), "multiplying by weights");
+        s != Status::ok)
+      return s;
+  }
+  return Status::ok;
+}
+
+// One slab of a part: expands it and multiplies. unsupported where the library refuses.
+Status multiply_slab(Context& c, const Matrix& m, int32_t part_index, int32_t strip, int32_t strips,
+                     const __half* input, int32_t stride, int32_t rows, const Epilogue& e) {
+  const Part& part = m.parts[part_index];
+  const int32_t depth = (m.num_rows + 7) / 8 * 8;
+  Device& device = *c.device;
+  if (const Status s = device.check(expand_columns(m, part_index, strip, strips, c.slab, depth, c.stream),
+                                    "expanding weights");
+      s != Status::ok)
+    return s;
+  const int32_t first = strip * kStripColumns;
+  const int32_t column = part.first_column + first;
+  Product product;
+  product.weights = c.slab;
+  product.weight_stride = depth;
+  product.input = input;
+  product.input_stride = stride;
+  product.rows = rows;
+  product.columns = std::min(strips * kStripColumns, part.num_columns - first);
+  product.depth = m.num_rows;
+  const bool direct = m.bias == nullptr;
+  product.output_stride = direct ? e.stride : product.columns;
+  product.output_f32 = !direct || e.output == nullptr;
+  product.accumulate = direct && e.residual != nullptr;
+  if (!direct) {
+    product.output = c.product;
+  } else if (e.output != nullptr) {
+    product.output = e.output + column;
+  } else {
+    product.output = (e.residual != nullptr ? e.residual : e.output_f32) + column;
+  }
+  if (!device.library->multiply(product, c.library_workspace, c.stream))
+    return device.fail(Status::unsupported, "cuBLASLt refuses a product of " + std::to_string(rows) +
+                                                " tokens; deterministic mode needs none of its");
+  if (direct) return Status::ok;
+  return device.check(
+      launch_finish_rows(c.product, product.columns, m.bias + column, rows, product.columns,
+                         e.output != nullptr ? e.output + column : nullptr,
+                         e.residual != nullptr ? e.residual + column : nullptr,
+                         e.output_f32 != nullptr ? e.output_f32 + column : nullptr, e.stride, c.launch()),
+      "adding a bias");
+}
+
+Status expand_and_multiply(Context& c, const Matrix& m, const __half* input, int32_t stride, int32_t rows,
+                           const Epilogue& e) {
+  const size_t depth = static_cast<size_t>((m.num_rows + 7) / 8) * 8;
+  int32_t most = static_cast<int32_t>(kSlabBytes / (depth * 2 * kStripColumns));
+  if (m.bias != nullptr)
+    most =
+        std::min(most, static_cast<int32_t>(kProductBytes / (static_cast<size_t>(rows) * 4 * kStripColumns)));
+  most = most >= 4 ? most / 4 * 4 : most;
+  if (most == 0) return stream_weights(c, m, {input, stride}, rows, e);
+  for (int32_t p = 0; p < m.num_parts; ++p) {
+    // Slabs of equal size.
+    const int32_t slabs = (m.parts[p].num_strips + most - 1) / most;
+    const int32_t size = std::min(most, ((m.parts[p].num_strips + slabs - 1) / slabs + 3) / 4 * 4);
+    for (int32_t strip = 0; strip < m.parts[p].num_strips; strip += size) {
+      const int32_t strips = std::min(size, m.parts[p].num_strips - strip);
+      const Status s = multiply_slab(c, m, p, strip, strips, input, stride, rows, e);
+      // A card without memory for the library's kernels, say.
+      if (s == Status::unsupported && p == 0 && strip == 0)
+        return stream_weights(c, m, {input, stride}, rows, e);
+      if (s != Status::ok) return s;
+    }
+  }
+  return Status::ok;
+}
+
+}  // namespace
+
+bool takes_row_order(const Weight& weight) {
+  return weight.groups.size() == 1 && weight.num_rows % kBlockRows == 0;
+}
+
+const int32_t* row_place(const Weight& weight) {
+  return weight.groups.front().device_row_place;
+}
+
+bool uses_library(const Context& c, int32_t rows) {
+  return !c.device->deterministic && c.device->library != nullptr && rows >= kLibraryRows;
+}
+
+Status multiply(Context& c, const LinearParams& p, bool in_row_order, int32_t activation) {
+  const Weight& weight = *p.weight;
+  if (weight.table != nullptr || weight.groups.empty())
+    return c.device->fail(Status::invalid_argument, "a product with something that is no matrix");
+  const Epilogue epilogue = epilogue_of(p, weight.num_columns, activation);
+  for (const WeightGroup& group : weight.groups) {
+    const Matrix& m = group.matrix;
+    const auto* input = static_cast<const __half*>(p.input);
+    int32_t stride = m.num_rows;
+    if (!in_row_order && (!group.row_order.empty() || stride % kBlockRows != 0)) {
+      stride = m.num_blocks * kBlockRows;
+      if (static_cast<size_t>(p.rows) * static_cast<size_t>(stride) > c.gathered_elements)
+        return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
+      const cudaError_t error = launch_gather(input, m.num_rows, group.device_row_order, p.rows, m.num_rows,
+                                              c.gathered, stride, c.launch());
+      if (const Status s = c.device->check(error, "gathering activations"); s != Status::ok) return s;
+      input = c.gathered;
+    }
+    const bool library = uses_library(c, p.rows) && activation < 0;
+    const Status s = library ? expand_and_multiply(c, m, input, stride, p.rows, epilogue)
+                             : stream_weights(c, m, {input, stride}, p.rows, epilogue);
+    if (s != Status::ok) return s;
+  }
+  return Status::ok;
+}
+
+bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) {
+  return norm.rows == 1 && norm.kind == NormKind::rms && takes_row_order(weight) && !uses_library(c, 1) &&
+         gemm_shape(*c.device, weight.groups.front().matrix, 1).tiles == 1;
+}
+
+Status multiply_normed(Context& c, const NormParams& norm, const LinearParams& p, int32_t activation) {
+  const Matrix& m = p.weight->groups.front().matrix;
+  return stream_weights(c, m, {nullptr, 0, &norm, row_place(*p.weight)}, p.rows,
+                        epilogue_of(p, p.weight->num_columns, activation));
+}
+
+}  // namespace quire::kernels

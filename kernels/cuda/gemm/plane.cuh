@@ -1,0 +1,297 @@
+// From packed planes to f16 weights in registers. See matrix.h for the layout.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/device/ptx.cuh"
+#include "kernels/cuda/plan/matrix.h"
+
+namespace quire::kernels {
+
+constexpr uint32_t kMagic = 0x64006400U;  // two f16 1024.0
+
+// Bit of a 16-bit half where the high-plane field of pair h lies (1-bit planes: of 3 and 5 bit codes).
+__host__ __device__ constexpr int high_bit_of_3(int h) {
+  const int s = h / 4, q = h % 4;
+  return s == 0 ? 2 * q : s == 1 ? 2 * q + 1 : s == 2 ? 8 + 2 * q : 9 + 2 * q;
+}
+__host__ __device__ constexpr int high_bit_of_5(int h) {
+  const int s = h / 2, q = h % 2;
+  return s < 4 ? s + 4 * q : 8 + (s - 4) + 4 * q;
+}
+// 2-bit high plane of 6 bit codes: pair h lies in word h / 8.
+__host__ __device__ constexpr int high_bit_of_6(int h) {
+  const int s = (h % 8) / 2, q = h % 2;
+  return (s < 2 ? 2 * s : 8 + 2 * (s - 2)) + 4 * q;
+}
+
+__device__ __forceinline__ uint32_t shifted(uint32_t v, int left) {
+  return left >= 0 ? v << left : v >> -left;
+}
+
+// raw = 1024 + code * 2^p, zero in units of codes: (raw - 1024) / 2^p - zero, exact.
+__device__ __forceinline__ __half2 centred(uint32_t raw, int p, float zero) {
+  const float inverse = 1.0f / static_cast<float>(1 << p);
+  return __hfma2(half2_of(raw), __float2half2_rn(inverse), __float2half2_rn(-(1024.0f * inverse + zero)));
+}
+
+// A lane's words of a tile, low plane first: kBits words. `At` reads 16, 8 or 4 bytes at an offset into the
+// tile.
+template <int kBits, typename At>
+__device__ __forceinline__ void fetch_words(At at, int lane, uint32_t (&raw)[kBits]) {
+  if constexpr (kBits == 2 || kBits == 3) {
+    const uint2 v = at.two(lane * 8);
+    raw[0] = v.x;
+    raw[1] = v.y;
+    if constexpr (kBits == 3) raw[2] = at.one(256 + lane * 4);
+  } else {
+#pragma unroll
+    for (int plane = 0; plane < kBits / 4; ++plane) {
+      const uint4 v = at.four(plane * 512 + lane * 16);
+      raw[4 * plane] = v.x;
+      raw[4 * plane + 1] = v.y;
+      raw[4 * plane + 2] = v.z;
+      raw[4 * plane + 3] = v.w;
+    }
+    if constexpr (kBits == 5) raw[4] = at.one(512 + lane * 4);
+    if constexpr (kBits == 6) {
+      const uint2 v = at.two(512 + lane * 8);
+      raw[4] = v.x;
+      raw[5] = v.y;
+    }
+  }
+}
+
+struct SharedTile {
+  uint32_t tile;
+  __device__ __forceinline__ uint4 four(int offset) const { return load_shared_16(tile + offset); }
+  __device__ __forceinline__ uint2 two(int offset) const { return load_shared_8(tile + offset); }
+  __device__ __forceinline__ uint32_t one(int offset) const { return load_shared_4(tile + offset); }
+};
+
+// Straight from memory: read once, so not kept in the L1.
+struct GlobalTile {
+  const uint8_t* tile;
+  __device__ __forceinline__ uint4 four(int offset) const {
+    uint4 v;
+    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+        : "l"(tile + offset));
+    return v;
+  }
+  __device__ __forceinline__ uint2 two(int offset) const {
+    uint2 v;
+    asm("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(tile + offset));
+    return v;
+  }
+  __device__ __forceinline__ uint32_t one(int offset) const {
+    uint32_t v;
+    asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(tile + offset));
+    return v;
+  }
+};
+
+// Words of a lane for its 16 columns of a half strip, low plane first; the two codes of a pair lie in one.
+template <int kBits>
+constexpr int kHalfWords = kBits == 2   ? 1
+                           : kBits <= 4 ? 2
+                           : kBits <= 6 ? 3
+                                        : kBits / 2;
+
+// A lane's words of one half of a tile in shared memory. What both halves share is moved to where the first
+// has it.
+template <int kBits>
+__device__ __forceinline__ void fetch_half(uint32_t tile, int lane, int half,
+                                           uint32_t (&raw)[kHalfWords<kBits>]) {
+  if constexpr (kBits == 2 || kBits == 3) {
+    raw[0] = load_shared_4(tile + lane * 8 + half * 4);
+    if constexpr (kBits == 3) raw[1] = load_shared_4(tile + 256 + lane * 4) >> (8 * half);
+  } else if constexpr (kBits <= 6) {
+    const uint2 low = load_shared_8(tile + lane * 16 + half * 8);
+    raw[0] = low.x;
+    raw[1] = low.y;
+    if constexpr (kBits == 5) raw[2] = load_shared_4(tile + 512 + lane * 4) >> (8 * half);
+    if constexpr (kBits == 6) raw[2] = load_shared_4(tile + 512 + lane * 8 + half * 4);
+  } else {
+#pragma unroll
+    for (int plane = 0; plane < kBits / 8; ++plane) {
+      const uint4 v = load_shared_16(tile + half * (kBits * 64) + plane * 512 + lane * 16);
+      raw[4 * plane] = v.x;
+      raw[4 * plane + 1] = v.y;
+      raw[4 * plane + 2] = v.z;
+      raw[4 * plane + 3] = v.w;
+    }
+  }
+}
+
+// The 8 pairs of a half as code - zero, still without scale. Where both halves share a word, kHalf says whose
+// bits of it are meant.
+template <int kBits, int kHalf>
+__device__ __forceinline__ void decode_half(const uint32_t (&raw)[kHalfWords<kBits>], float zero,
+                                            __half2 (&w)[8]) {
+  if constexpr (kBits == 4) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const uint32_t upper = raw[i] >> 8;
+      w[4 * i] = centred(and_or(raw[i], 0x000f000f, kMagic), 0, zero);
+      w[4 * i + 1] = centred(and_or(raw[i], 0x00f000f0, kMagic), 4, zero);
+      w[4 * i + 2] = centred(and_or(upper, 0x000f000f, kMagic), 0, zero);
+      w[4 * i + 3] = centred(and_or(upper, 0x00f000f0, kMagic), 4, zero);
+    }
+  } else if constexpr (kBits == 2 || kBits == 3) {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      const uint32_t low = s == 1 ? raw[0] >> 8 : raw[0];
+      const uint32_t top = kBits == 3 ? shifted(raw[kBits - 2], 2 - s - 8 * kHalf) : 0;
+#pragma unroll
+      for (int q = 0; q < 4; ++q) {
+        uint32_t bits = and_or(low, 0x00030003U << (2 * q), kMagic);
+        if constexpr (kBits == 3) bits = and_or(top, 0x00040004U << (2 * q), bits);
+        w[4 * s + q] = centred(bits, 2 * q, zero);
+      }
+    }
+  } else if constexpr (kBits == 5) {
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const uint32_t low = s == 1 || s == 3 ? raw[s / 2] >> 8 : raw[s / 2];
+      const uint32_t top = shifted(raw[2], kHalf == 0 ? 4 - s : -4 - s);
+      w[2 * s] = centred(and_or(top, 0x00100010, and_or(low, 0x000f000f, kMagic)), 0, zero);
+      w[2 * s + 1] = centred(and_or(top, 0x01000100, and_or(low, 0x00f000f0, kMagic)), 4, zero);
+    }
+  } else if constexpr (kBits == 6) {
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      const uint32_t low = s == 1 || s == 3 ? raw[s / 2] >> 8 : raw[s / 2];
+      const uint32_t top = shifted(raw[2], s == 0 ? 4 : s == 1 ? 2 : s == 2 ? -4 : -6);
+      w[2 * s] = centred(and_or(top, 0x00300030, and_or(low, 0x000f000f, kMagic)), 0, zero);
+      w[2 * s + 1] = centred(and_or(top, 0x03000300, and_or(low, 0x00f000f0, kMagic)), 4, zero);
+    }
+  } else if constexpr (kBits == 8) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      w[2 * i] = centred(and_or(raw[i], 0x00ff00ff, kMagic), 0, zero);
+      w[2 * i + 1] = centred(and_or(raw[i] >> 8, 0x00ff00ff, kMagic), 0, zero);
+    }
+  } else {
+    static_assert(kBits == 16);
+#pragma unroll
+    for (int h = 0; h < 8; ++h) w[h] = half2_of(raw[h]);
+  }
+}
+
+// The 16 pairs of a lane, both halves.
+template <int kBits>
+__device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __half2 (&w)[16], float zero) {
+  constexpr int kLow = kBits == 3 || kBits == 5 || kBits == 6 ? kHalfWords<kBits> - 1 : kHalfWords<kBits>;
+  uint32_t words[kHalfWords<kBits>];
+  __half2 pairs[8];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+#pragma unroll
+    for (int i = 0; i < kLow; ++i) words[i] = raw[half * kLow + i];
+    if constexpr (kBits == 3 || kBits == 5) words[kLow] = raw[kBits - 1];
+    if constexpr (kBits == 6) words[kLow] = raw[4 + half];
+    if (half == 0) {
+      decode_half<kBits, 0>(words, zero, pairs);
+    } else {
+      decode_half<kBits, 1>(words, zero, pairs);
+    }
+#pragma unroll
+    for (int h = 0; h < 8; ++h) w[8 * half + h] = pairs[h];
+  }
+}
+
+// Raw 4-bit codes of a half plus an offset for each of the lane's columns g and g + 8: fields of the first
+// lie at 2^0, of the second at 2^4.
+__device__ __forceinline__ void decode_shifted_half(const uint32_t (&raw)[2], const __half2 (&offset)[2],
+                                                    __half2 (&w)[8]) {
+  const __half2 one = __float2half2_rn(1.0f), sixteenth = __float2half2_rn(0.0625f);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const uint32_t upper = raw[i] >> 8;
+    w[4 * i] = __hfma2(half2_of(and_or(raw[i], 0x000f000f, kMagic)), one, offset[0]);
+    w[4 * i + 1] = __hfma2(half2_of(and_or(raw[i], 0x00f000f0, kMagic)), sixteenth, offset[1]);
+    w[4 * i + 2] = __hfma2(half2_of(and_or(upper, 0x000f000f, kMagic)), one, offset[0]);
+    w[4 * i + 3] = __hfma2(half2_of(and_or(upper, 0x00f000f0, kMagic)), sixteenth, offset[1]);
+  }
+}
+
+// The same for both halves.
+__device__ __forceinline__ void decode_shifted_words(const uint32_t (&raw)[4], const __half2 (&offset)[4],
+                                                     __half2 (&w)[16]) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const uint32_t words[2] = {raw[2 * half], raw[2 * half + 1]};
+    const __half2 offsets[2] = {offset[2 * half], offset[2 * half + 1]};
+    __half2 pairs[8];
+    decode_shifted_half(words, offsets, pairs);
+#pragma unroll
+    for (int h = 0; h < 8; ++h) w[8 * half + h] = pairs[h];
+  }
+}
+
+// E4M3 becomes f16 by moving its bits: the exponent's bias of f16 is larger by 8, so the value is 2^8 times
+// as large. That is exact, f16 subnormals included.
+constexpr float kE4m3Unit = 256.0f;
+
+// Where a code lies in a half word, that of the first or second pair.
+__device__ __forceinline__ uint32_t e4m3_field(uint32_t code, bool second) {
+  return (code & 0x80U) << (second ? 8 : 7) | (code & 0x7fU) << (second ? 7 : 0);
+}
+
+// Masks by and_or even where there is nothing to OR: what is plain C++ the compiler moves behind the fence of
+// the products of a warpgroup, and then puts another one there.
+template <int kWords>
+__device__ __forceinline__ void decode_e4m3(const uint32_t (&raw)[kWords], __half2 (&w)[2 * kWords]) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) {
+    w[2 * i] = half2_of(and_or(raw[i] << 7, 0x3f803f80, raw[i] << 1 & 0x80008000));
+    w[2 * i + 1] = half2_of(and_or(raw[i], 0xbf80bf80, 0));
+  }
+}
+
+// Scales of two columns from their nibbles, which lie at bits 0 and 16: f16(f16((nibble + 1)^2) * group
+// scale), as f32.
+__device__ __forceinline__ void exl2_two_scales(uint32_t nibbles, uint32_t group_scale, float& first,
+                                                float& second) {
+  const __half2 root = centred(and_or(nibbles, 0x000f000f, kMagic), 0, -1.0f);
+  const __half2 scale = __hmul2(__hmul2(root, root), half2_of(group_scale));
+  first = __low2float(scale);
+  second = __high2float(scale);
+}
+
+// Of a lane's columns g + 8q.
+__device__ __forceinline__ void exl2_column_scales(uint32_t nibbles, uint32_t group_scale, float (&s)[4]) {
+  const uint32_t apart = nibbles | nibbles << 12;  // two nibbles in the two halves
+  exl2_two_scales(apart, group_scale, s[0], s[1]);
+  exl2_two_scales(apart >> 8, group_scale, s[2], s[3]);
+}
+
+// Scales of two neighbouring columns, and what is to be added to their raw codes: those of the first lie in
+// the low four bits of a field, those of the second 16 times as high.
+__device__ __forceinline__ void gptq_two_columns(uint32_t scales, uint32_t zeros, float* scale,
+                                                 __half2* offset) {
+  scale[0] = __low2float(half2_of(scales));
+  scale[1] = __high2float(half2_of(scales));
+  offset[0] = __hsub2(__float2half2_rn(-1024.0f), __low2half2(half2_of(zeros)));
+  offset[1] = __hsub2(__float2half2_rn(-64.0f), __high2half2(half2_of(zeros)));
+}
+
+// Multiplies each pair by the scale of its column, an f16 value: column g + 8q of the lane is q = 2i + (r &
+// 1).
+__device__ __forceinline__ void apply_scales(__half2 (&w)[16], const float (&s)[4]) {
+#pragma unroll
+  for (int h = 0; h < 16; ++h) w[h] = __hmul2(w[h], __float2half2_rn(s[2 * (h / 8) + (h & 1)]));
+}
+
+// The same with scales of f32.
+__device__ __forceinline__ void apply_wide_scales(__half2 (&w)[16], const float (&s)[4]) {
+#pragma unroll
+  for (int h = 0; h < 16; ++h) {
+    const float2 pair = __half22float2(w[h]);
+    const float scale = s[2 * (h / 8) + (h & 1)];
+    w[h] = __floats2half2_rn(pair.x * scale, pair.y * scale);
+  }
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,212 @@
+#include <algorithm>
+#include <cuda_bf16.h>
+
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/ptx.cuh"
+#include "kernels/cuda/pointwise/activation.cuh"
+#include "kernels/cuda/pointwise/norm.cuh"
+#include "kernels/cuda/pointwise/pointwise.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kThreads = 256;
+
+unsigned blocks_for(int64_t count, int per_block) {
+  return static_cast<unsigned>(std::max<int64_t>(1, (count + per_block - 1) / per_block));
+}
+
+__device__ __forceinline__ float table_value(const void* table, DType dtype, size_t at) {
+  if (dtype == DType::f16) return __half2float(static_cast<const __half*>(table)[at]);
+  if (dtype == DType::bf16) return __bfloat162float(static_cast<const __nv_bfloat16*>(table)[at]);
+  return static_cast<const float*>(table)[at];
+}
+
+__global__ void embed_kernel(const void* table, DType dtype, const int32_t* ids, int columns, float scale,
+                             float* hidden) {
+  release_successor();
+  wait_for_predecessor();
+  const size_t row = blockIdx.y;
+  const size_t from = static_cast<size_t>(ids[row]) * columns;
+  for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < columns; c += gridDim.x * blockDim.x)
+    hidden[row * columns + c] = table_value(table, dtype, from + c) * scale;
+}
+
+// One block per row. kStaged: f16 by way of shared memory.
+template <bool kLayer, bool kStaged>
+__global__ void __launch_bounds__(kNormThreads)
+    norm_kernel(const __grid_constant__ NormParams p, const int32_t* place) {
+  extern __shared__ __align__(16) __half staged[];
+  __shared__ float sums[2 * kNormThreads / 32];
+  release_successor();
+  RowNorm<kLayer> norm(p, place);
+  wait_for_predecessor();
+  const size_t row = blockIdx.x;
+  const size_t from = p.row_index != nullptr ? p.row_index[row] : row;
+  const size_t to = row * static_cast<size_t>(p.columns);
+  auto* out = static_cast<__half*>(p.output) + to;
+  norm.run(p.input + from * static_cast<size_t>(p.columns), sums, [&](int column, float y) {
+    if constexpr (kStaged) {
+      staged[column] = __float2half_rn(y);
+    } else if (p.residual != nullptr) {
+      p.residual[to + column] += y;
+    } else {
+      out[column] = __float2half_rn(y);
+    }
+  });
+  if constexpr (kStaged) {
+    __syncthreads();
+    copy_normed_row(staged, p.columns, out);
+  }
+}
+
+__global__ void rope_angles_kernel(RopeAnglesParams p) {
+  release_successor();
+  wait_for_predecessor();
+  const int half = p.rotary_dim / 2;
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= p.num_tokens * half) return;
+  const float angle = static_cast<float>(p.positions[i / half]) * p.inv_freq[i % half];
+  float s, c;
+  sincosf(angle, &s, &c);
+  p.cos[i] = c * p.magnitude;
+  p.sin[i] = s * p.magnitude;
+}
+
+__global__ void activation_kernel(ActivationParams p) {
+  release_successor();
+  wait_for_predecessor();
+  const size_t row = blockIdx.y;
+  const auto* in = static_cast<const __half*>(p.input) + row * p.columns * (p.gated ? 2 : 1);
+  auto* out = static_cast<__half*>(p.output) + row * p.columns;
+  for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < p.columns; c += gridDim.x * blockDim.x) {
+    float v = activate(static_cast<int32_t>(p.kind), __half2float(in[c]));
+    if (p.gated) v *= __half2float(in[p.columns + c]);
+    out[c] = __float2half_rn(v);
+  }
+}
+
+__global__ void scale_logits_kernel(float* logits, int64_t count, float scale, float softcap) {
+  release_successor();
+  wait_for_predecessor();
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  float v = logits[i] * scale;
+  if (softcap > 0.0f) v = softcap * tanhf(v / softcap);
+  logits[i] = v;
+}
+
+// A block takes a row, through shared memory where it fits there: single numbers from anywhere cost a sector
+// each.
+constexpr int kGatherThreads = 512;
+constexpr int kMostStaged = 24 << 10;  // columns
+
+__global__ void __launch_bounds__(kGatherThreads)
+    gather_kernel(const __half* source, int source_stride, const int32_t* order, int columns, __half* target,
+                  int target_stride) {
+  extern __shared__ __align__(16) __half staged_row[];
+  release_successor();
+  wait_for_predecessor();
+  const __half* row = source + static_cast<size_t>(blockIdx.x) * source_stride;
+  if (columns <= kMostStaged) {
+    if (columns % 8 == 0 && source_stride % 8 == 0) {
+      for (int c = threadIdx.x * 8; c < columns; c += kGatherThreads * 8)
+        *reinterpret_cast<uint4*>(staged_row + c) = *reinterpret_cast<const uint4*>(row + c);
+    } else {
+      for (int c = threadIdx.x; c < columns; c += kGatherThreads) staged_row[c] = row[c];
+    }
+    __syncthreads();
+    row = staged_row;
+  }
+  __half* to = target + static_cast<size_t>(blockIdx.x) * target_stride;
+  for (int k = threadIdx.x * 8; k < target_stride; k += kGatherThreads * 8) {
+    __half2 pairs[4];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int from = k + i < columns && order != nullptr ? order[k + i] : k + i;
+      const __half v = k + i < columns ? row[from] : __float2half(0.0f);
+      (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
+    }
+    *reinterpret_cast<uint4*>(to + k) =
+        make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3]));
+  }
+}
+
+__global__ void finish_rows_kernel(const float* source, int source_stride, const float* bias, int columns,
+                                   __half* output, float* residual, float* output_f32, int stride) {
+  release_successor();
+  wait_for_predecessor();
+  const size_t row = blockIdx.y;
+  for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < columns; c += gridDim.x * blockDim.x) {
+    float v = source[row * source_stride + c];
+    if (bias != nullptr) v += bias[c];
+    const size_t at = row * stride + c;
+    if (residual != nullptr) {
+      residual[at] += v;
+    } else if (output_f32 != nullptr) {
+      output_f32[at] = v;
+    } else {
+      output[at] = __float2half_rn(v);
+    }
+  }
+}
+
+dim3 row_grid(int columns, int rows) {
+  return dim3(blocks_for(columns, kThreads * 4), static_cast<unsigned>(rows));
+}
+
+}  // namespace
+
+cudaError_t launch_embed(const EmbedParams& p, const void* table, DType dtype, int columns, Launch l) {
+  return launch_kernel(embed_kernel, row_grid(columns, p.num_tokens), dim3(kThreads), 0, l.stream,
+                       l.dependent, table, dtype, p.token_ids, columns, p.scale, p.hidden);
+}
+
+cudaError_t launch_norm(const NormParams& p, const int32_t* place, Launch l) {
+  constexpr size_t kMostStaged = size_t{47} << 10;  // bytes, of what a kernel may have without asking
+  const size_t bytes = static_cast<size_t>(p.columns) * sizeof(__half);
+  const bool staged = p.residual == nullptr && p.columns % 8 == 0 && bytes <= kMostStaged;
+  const bool layer = p.kind == NormKind::layer;
+  const auto kernel = staged ? (layer ? norm_kernel<true, true> : norm_kernel<false, true>)
+                             : (layer ? norm_kernel<true, false> : norm_kernel<false, false>);
+  return launch_kernel(kernel, dim3(static_cast<unsigned>(p.rows)), dim3(kNormThreads), staged ? bytes : 0,
+                       l.stream, l.dependent, p, place);
+}
+
+cudaError_t launch_rope_angles(const RopeAnglesParams& p, Launch l) {
+  return launch_kernel(rope_angles_kernel,
+                       dim3(blocks_for(int64_t{p.num_tokens} * (p.rotary_dim / 2), kThreads)), dim3(kThreads),
+                       0, l.stream, l.dependent, p);
+}
+
+cudaError_t launch_activation(const ActivationParams& p, Launch l) {
+  return launch_kernel(activation_kernel, row_grid(p.columns, p.rows), dim3(kThreads), 0, l.stream,
+                       l.dependent, p);
+}
+
+cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float softcap, Launch l) {
+  return launch_kernel(scale_logits_kernel, dim3(blocks_for(count, kThreads)), dim3(kThreads), 0, l.stream,
+                       l.dependent, logits, count, scale, softcap);
+}
+
+cudaError_t launch_gather(const __half* source, int source_stride, const int32_t* order, int rows,
+                          int columns, __half* target, int target_stride, Launch l) {
+  const size_t staged = columns <= kMostStaged ? static_cast<size_t>(columns) * sizeof(__half) : 0;
+  return launch_kernel(gather_kernel, dim3(static_cast<unsigned>(rows)), dim3(kGatherThreads), staged,
+                       l.stream, l.dependent, source, source_stride, order, columns, target, target_stride);
+}
+
+cudaError_t launch_finish_rows(const float* source, int source_stride, const float* bias, int rows,
+                               int columns, __half* output, float* residual, float* output_f32, int stride,
+                               Launch l) {
+  return launch_kernel(finish_rows_kernel, row_grid(columns, rows), dim3(kThreads), 0, l.stream, l.dependent,
+                       source, source_stride, bias, columns, output, residual, output_f32, stride);
+}
+
+cudaError_t setup_pointwise() {
+  return load_kernels(embed_kernel, norm_kernel<true, true>, norm_kernel<true, false>,
+                      norm_kernel<false, true>, norm_kernel<false, false>, rope_angles_kernel,
+                      activation_kernel, scale_logits_kernel, gather_kernel, finish_rows_kernel);
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,169 @@
+// The composite entries. A norm writes its result in the row order of the matrix that reads it, attention
+// likewise, gate and up meet in the matrix kernel, and steps of single tokens append on their way into
+// attention: a layer of one job is five launches (qkv with its norm, attention, o; gate and up with their
+// norm, down), of more jobs seven.
+#include "kernels/cuda/pointwise/pointwise.h"
+#include "kernels/cuda/step/context.h"
+#include "kernels/interface/composite.h"
+
+namespace quire::kernels {
+namespace {
+
+// Attention writes single numbers where they belong in the order of o's rows, which costs less than a gather
+// of few tokens: 2,048 tokens of 4,096 columns 72 us.
+constexpr int32_t kMostScattered = 256;
+
+#define QUIRE_RETURN_IF_FAILED(expression)                               \
+  do {                                                                   \
+    const Status status_of_expression = (expression);                    \
+    if (status_of_expression != Status::ok) return status_of_expression; \
+  } while (false)
+
+// norm(input) times a matrix. One row is normalised by the matrix kernel itself; more of them by a kernel of
+// their own, which writes its result in the row order of the matrix where it can.
+Status multiply_norm(Context& c, const NormParams& norm, const LinearParams& product, void* normed,
+                     int32_t activation) {
+  const Weight& weight = *product.weight;
+  if (fuses_norm(c, weight, norm)) return multiply_normed(c, norm, product, activation);
+  NormParams n = norm;
+  n.output = normed;
+  const bool in_row_order = takes_row_order(weight);
+  QUIRE_RETURN_IF_FAILED(
+      c.device->check(launch_norm(n, in_row_order ? row_place(weight) : nullptr, c.launch()), "normalising"));
+  LinearParams p = product;
+  p.input = normed;
+  return multiply(c, p, in_row_order, activation);
+}
+
+NormParams norm_of(const NormParams& norm, const float* input, int32_t rows) {
+  NormParams p = norm;
+  p.input = input;
+  p.rows = rows;
+  return p;
+}
+
+// hidden += post_norm(input W), or hidden += input W.
+Status add_product(Context& c, const Weight& weight, const void* input, bool in_row_order, int32_t rows,
+                   const NormParams* post_norm, const Workspace& space) {
+  LinearParams p;
+  p.weight = &weight;
+  p.input = input;
+  p.rows = rows;
+  if (post_norm == nullptr) {
+    p.residual = space.hidden;
+    return multiply(c, p, in_row_order, -1);
+  }
+  if (space.projected == nullptr)
+    return c.device->fail(Status::invalid_argument, "a norm after a block without a place for its result");
+  p.output_f32 = space.projected;
+  QUIRE_RETURN_IF_FAILED(multiply(c, p, in_row_order, -1));
+  NormParams n = norm_of(*post_norm, space.projected, rows);
+  n.residual = space.hidden;
+  return c.device->check(launch_norm(n, nullptr, c.launch()), "normalising");
+}
+
+AppendKvParams append_params(const AttentionBlockParams& p) {
+  AppendKvParams out;
+  out.heads = p.heads;
+  out.qkv = p.workspace.qkv;
+  out.q_norm = p.q_norm;
+  out.k_norm = p.k_norm;
+  out.norm_epsilon = p.qk_norm_epsilon;
+  out.rope = p.rope;
+  out.rotary_dim = p.rotary_dim;
+  out.cos = p.workspace.rope_cos;
+  out.sin = p.workspace.rope_sin;
+  out.batch = p.batch;
+  out.kv_shape = p.kv_shape;
+  out.kv = p.kv;
+  return out;
+}
+
+AttentionParams attention_params(const AttentionBlockParams& p) {
+  AttentionParams out;
+  out.heads = p.heads;
+  out.qkv = p.workspace.qkv;
+  out.scale = p.scale;
+  out.softcap = p.softcap;
+  out.sliding_window = p.sliding_window;
+  out.batch = p.batch;
+  out.kv_shape = p.kv_shape;
+  out.kv = p.kv;
+  out.output = p.workspace.attention;
+  return out;
+}
+
+}  // namespace
+
+Status attention_block(Context* context, const AttentionBlockParams* params) {
+  Context& c = *context;
+  const Workspace& space = params->workspace;
+  const int32_t tokens = params->batch.num_tokens;
+  if (tokens <= 0) return Status::ok;
+  LinearParams qkv;
+  qkv.weight = params->qkv;
+  qkv.rows = tokens;
+  qkv.output = space.qkv;
+  QUIRE_RETURN_IF_FAILED(
+      multiply_norm(c, norm_of(params->norm, space.hidden, tokens), qkv, space.normed, -1));
+  const AppendKvParams append = append_params(*params);
+  const AttentionParams attention = attention_params(*params);
+  const bool fused = fuses_append(c, attention);
+  if (!fused) QUIRE_RETURN_IF_FAILED(append_kv(context, &append));
+  const bool ordered = takes_row_order(*params->output) && tokens <= kMostScattered;
+  QUIRE_RETURN_IF_FAILED(
+      attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
+  return add_product(c, *params->output, space.attention, ordered, tokens, params->post_norm, space);
+}
+
+Status mlp_block(Context* context, const MlpBlockParams* params) {
+  Context& c = *context;
+  const Workspace& space = params->workspace;
+  const int32_t tokens = params->num_tokens;
+  if (tokens <= 0) return Status::ok;
+  LinearParams gate_up;
+  gate_up.weight = params->gate_up;
+  gate_up.rows = tokens;
+  const NormParams norm = norm_of(params->norm, space.hidden, tokens);
+  const Weight& weight = *params->gate_up;
+  const bool fused = params->gated && weight.groups.size() == 1 && weight.groups.front().matrix.paired != 0 &&
+                     !uses_library(c, tokens);
+  if (fused) {
+    gate_up.output = space.activated;
+    QUIRE_RETURN_IF_FAILED(
+        multiply_norm(c, norm, gate_up, space.normed, static_cast<int32_t>(params->activation)));
+  } else {
+    gate_up.output = space.gate_up;
+    QUIRE_RETURN_IF_FAILED(multiply_norm(c, norm, gate_up, space.normed, -1));
+    ActivationParams act;
+    act.kind = params->activation;
+    act.gated = params->gated;
+    act.input = space.gate_up;
+    act.rows = tokens;
+    act.columns = params->intermediate;
+    act.output = space.activated;
+    QUIRE_RETURN_IF_FAILED(activation(context, &act));
+  }
+  // The loader lays the columns of gate and up in down's row order where it can; what is left is gathered.
+  const bool ordered = takes_row_order(*params->down) && params->down->groups.front().row_order.empty();
+  return add_product(c, *params->down, space.activated, ordered, tokens, params->post_norm, space);
+}
+
+Status head(Context* context, const HeadParams* params) {
+  Context& c = *context;
+  const Workspace& space = params->workspace;
+  const int32_t rows = params->batch.num_logit_rows;
+  if (rows <= 0) return Status::ok;
+  LinearParams p;
+  p.weight = params->head;
+  p.rows = rows;
+  p.output_f32 = space.logits;
+  NormParams norm = norm_of(params->norm, space.hidden, rows);
+  norm.row_index = params->batch.logit_rows;
+  QUIRE_RETURN_IF_FAILED(multiply_norm(c, norm, p, space.normed, -1));
+  if (params->logit_scale == 1.0f && params->softcap == 0.0f) return Status::ok;
+  return scale_logits(context, space.logits, int64_t{rows} * params->vocab_size, params->logit_scale,
+                      params->softcap);
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,420 @@
+#include "kernels/cuda/step/context.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "kernels/cuda/gemm/matrix_library.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int32_t kPageTokens = 256;  // what limits count pages in
+constexpr size_t kAttentionPartialBytes = size_t{256} << 20;
+constexpr int32_t kCounters = 1 << 15;
+// Of logits on their way to the host. What is drawn here does not travel, and a job that scores can wait.
+constexpr size_t kHostRowBytes = size_t{32} << 20;
+constexpr int32_t kMostRecordedTokens = 64;  // steps of more tokens are worth their launches
+
+// Takes the memory of a context, or counts alone what that would be.
+class Builder {
+ public:
+  enum class Mode { take, count };
+  Builder(Device& device, Context& context, Mode mode) : device_(device), context_(context), mode_(mode) {}
+
+  template <typename T>
+  void take(T*& target, size_t count, const char* what) {
+    if (status_ != Status::ok) return;
+    use_.held_bytes += taken_bytes(count * sizeof(T));
+    if (mode_ == Mode::count) return;
+    void* memory = nullptr;
+    status_ = device_.allocate(count * sizeof(T), &memory, what);
+    if (status_ != Status::ok) return;
+    context_.device_memory.push_back(memory);
+    target = static_cast<T*>(memory);
+  }
+  template <typename T>
+  void pin(T*& target, size_t count, const char* what) {
+    if (status_ != Status::ok) return;
+    use_.pinned_bytes += count * sizeof(T);
+    if (mode_ == Mode::count) return;
+    void* memory = nullptr;
+    status_ = device_.pin(count * sizeof(T), &memory, what);
+    if (status_ != Status::ok) return;
+    context_.pinned_memory.push_back(memory);
+    target = static_cast<T*>(memory);
+  }
+  void check(cudaError_t error, const char* what) {
+    if (status_ == Status::ok) status_ = device_.check(error, what);
+  }
+  Status status() const { return status_; }
+  bool counts() const { return mode_ == Mode::count; }
+  const MemoryUse& use() const { return use_; }
+
+ private:
+  Device& device_;
+  Context& context_;
+  Mode mode_;
+  MemoryUse use_;
+  Status status_ = Status::ok;
+};
+
+size_t padded_dim(int32_t head_dim) {
+  return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256;
+}
+
+// Results per (head of a sequence, chunk): a bound that few models reach; beyond it attention does not split.
+size_t attention_partial_floats(const ContextLimits& limits) {
+  const size_t chunks = static_cast<size_t>(limits.max_pages_per_sequence) * kPageTokens / kChunkTokens;
+  const size_t floats = static_cast<size_t>(limits.max_sequences) * static_cast<size_t>(limits.num_heads) *
+                        chunks * 5 / 4 * (padded_dim(limits.head_dim) + 2);
+  return std::min(std::max<size_t>(floats, 1 << 20), kAttentionPartialBytes / sizeof(float));
+}
+
+void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
+  const auto tokens = static_cast<size_t>(l.max_tokens), sequences = static_cast<size_t>(l.max_sequences);
+  const auto rows = static_cast<size_t>(l.max_logit_rows), vocabulary = static_cast<size_t>(l.vocab_size);
+  c.batch_ints =
+      3 * tokens + 2 * sequences + 1 + rows + sequences * static_cast<size_t>(l.max_pages_per_sequence) + 64;
+  build.take(c.batch, c.batch_ints, "taking memory for batches");
+  for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "taking pinned memory for batches");
+  c.partial_floats = kPartialFloats;
+  build.take(c.partials, c.partial_floats, "taking memory for partial sums");
+  c.num_counters = kCounters;
+  build.take(c.counters, static_cast<size_t>(kCounters) * 2, "taking memory for counters");
+  c.attention.partial_floats = attention_partial_floats(l);
+  build.take(c.attention.partials, c.attention.partial_floats, "taking memory for attention");
+  c.attention.num_counters = kCounters;
+  c.gathered_elements = std::max(tokens, rows) * (static_cast<size_t>(l.max_columns) + kBlockRows);
+  build.take(c.gathered, c.gathered_elements, "taking memory for gathered activations");
+  if (c.device->library != nullptr && !c.device->deterministic) {
+    build.take(c.slab, kSlabBytes / sizeof(__half), "taking memory for expanded weights");
+    build.take(c.product, kProductBytes / sizeof(float), "taking memory for products");
+    uint8_t* workspace = nullptr;
+    build.take(workspace, MatrixLibrary::kWorkspaceBytes, "taking memory for cuBLASLt");
+    c.library_workspace = workspace;
+  }
+  c.handed_floats = tokens * static_cast<size_t>(l.handed_columns);
+  build.pin(c.handed_rows, c.handed_floats, "taking pinned memory for rows");
+  c.host_row_floats = std::min(rows * vocabulary, kHostRowBytes / sizeof(float)) + c.handed_floats;
+  build.pin(c.host_rows, c.host_row_floats, "taking pinned memory for logits");
+  for (DrawSlot& slot : c.draws) {
+    build.pin(slot.rows, rows, "taking pinned memory for sampling");
+    build.pin(slot.edits, static_cast<size_t>(l.max_sample_edits), "taking pinned memory for sampling");
+    build.pin(slot.results, rows, "taking pinned memory for sampling");
+  }
+  build.take(c.sample_scans, rows, "taking memory for sampling");
+  const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
+  build.take(c.sample_adjusted, blocks * (vocabulary + 3), "taking memory for sampling");
+  if (build.status() != Status::ok || build.counts()) return;
+  c.attention.counters = c.counters + kCounters;
+  build.check(cudaMemsetAsync(c.counters, 0, static_cast<size_t>(kCounters) * 2 * sizeof(uint32_t), c.stream),
+              "clearing counters");
+  // cuBLASLt writes its results in ways that initcheck does not see.
+  if (c.product != nullptr)
+    build.check(cudaMemsetAsync(c.product, 0, kProductBytes, c.stream), "clearing products");
+  build.check(cudaMemsetAsync(c.sample_scans, 0, rows * sizeof(RowScan), c.stream), "clearing counters");
+  build.check(cudaStreamSynchronize(c.stream), "clearing counters");
+}
+
+bool batch_is_sound(const ContextLimits& l, const BatchView& b) {
+  return b.num_tokens > 0 && b.num_tokens <= l.max_tokens && b.num_sequences > 0 &&
+         b.num_sequences <= l.max_sequences && b.num_logit_rows >= 0 &&
+         b.num_logit_rows <= l.max_logit_rows && b.page_table_stride >= 0 &&
+         b.page_table_stride <= l.max_pages_per_sequence;
+}
+
+// Waits with a deadline, cheaply first.
+Status wait_until(Context& c, cudaEvent_t event, uint64_t timeout_ns) {
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    const cudaError_t state = cudaEventQuery(event);
+    if (state == cudaSuccess) return Status::ok;
+    if (state != cudaErrorNotReady) return c.device->check(state, "running a step");
+    const auto spent = std::chrono::steady_clock::now() - start;
+    if (spent > std::chrono::nanoseconds(timeout_ns)) {
+      c.timed_out = true;
+      return c.device->fail(Status::timeout, "the device did not finish a step within its deadline");
+    }
+    if (spent > std::chrono::milliseconds(2)) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+Status wait_for(Context& c, cudaEvent_t event) {
+  return c.limits.step_timeout_ns > 0 ? wait_until(c, event, c.limits.step_timeout_ns)
+                                      : c.device->check(cudaEventSynchronize(event), "running a step");
+}
+
+void deliver(DrawSlot& slot) {
+  for (int32_t r = 0; r < slot.num_rows; ++r) {
+    const SampleResult& result = slot.results[r];
+    slot.outcomes[r] = {result.token, log_prob_of(result), result.status};
+  }
+  slot.num_rows = 0;
+}
+
+void deliver_all(Context& c) {
+  for (const PendingCopy& copy : c.pending) std::memcpy(copy.to, copy.from, copy.bytes);
+  c.pending.clear();
+  for (DrawSlot& slot : c.draws) deliver(slot);
+}
+
+}  // namespace
+
+int32_t chunk_bucket(int32_t tokens) {
+  const auto chunks = static_cast<uint32_t>(std::max(1, (tokens + kChunkTokens - 1) / kChunkTokens));
+  if (chunks <= 8) return static_cast<int32_t>(std::bit_ceil(chunks));
+  const uint32_t step = 1U << (std::bit_width(chunks - 1) - 3);
+  return static_cast<int32_t>((chunks + step - 1) / step * step);
+}
+
+namespace {
+
+Status check_limits(Device& device, const ContextLimits& limits) {
+  if (limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_pages_per_sequence > 0)
+    return Status::ok;
+  return device.fail(Status::invalid_argument, "a context without tokens, sequences or pages");
+}
+
+}  // namespace
+
+Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use) {
+  if (const Status s = check_limits(*device, *limits); s != Status::ok) return s;
+  Context unused;
+  unused.device = device;
+  Builder build(*device, unused, Builder::Mode::count);
+  take_buffers(build, unused, *limits);
+  *use = build.use();
+  return build.status();
+}
+
+Status create_context(Device* device, const ContextLimits* limits, Context** context) {
+  *context = nullptr;
+  if (!device->enter()) return Status::device_lost;
+  if (const Status s = check_limits(*device, *limits); s != Status::ok) return s;
+  auto made = std::make_unique<Context>();
+  made->header.table = &device->table;
+  made->device = device;
+  made->limits = *limits;
+  Builder build(*device, *made, Builder::Mode::take);
+  build.check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "making a stream");
+  build.check(cudaEventCreateWithFlags(&made->done, cudaEventDisableTiming), "making an event");
+  for (cudaEvent_t* event : {&made->handed_sent, &made->rows_ready, &made->rows_taken})
+    build.check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event");
+  for (cudaEvent_t& event : made->batch_sent)
+    build.check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+  for (DrawSlot& slot : made->draws)
+    build.check(cudaEventCreateWithFlags(&slot.drawn, cudaEventDisableTiming), "making an event");
+  if (build.status() == Status::ok) take_buffers(build, *made, *limits);
+  if (build.status() != Status::ok) {
+    release_context(made.release());
+    return build.status();
+  }
+  made->pending.reserve(16);
+  *context = made.release();
+  return Status::ok;
+}
+
+void release_context(Context* context) {
+  if (context == nullptr) return;
+  Device& device = *context->device;
+  static_cast<void>(cudaSetDevice(device.ordinal));
+  if (context->stream != nullptr && !context->timed_out)
+    static_cast<void>(cudaStreamSynchronize(context->stream));
+  context->recorded.take_all();
+  for (void* memory : context->device_memory) device.release(memory);
+  for (void* memory : context->pinned_memory) device.unpin(memory);
+  for (cudaEvent_t event : context->batch_sent)
+    if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  for (const DrawSlot& slot : context->draws)
+    if (slot.drawn != nullptr) static_cast<void>(cudaEventDestroy(slot.drawn));
+  for (cudaEvent_t event : {context->done, context->handed_sent, context->rows_ready, context->rows_taken})
+    if (event != nullptr) static_cast<void>(cudaEventDestroy(event));
+  if (context->stream != nullptr) static_cast<void>(cudaStreamDestroy(context->stream));
+  delete context;
+}
+
+Status synchronize(Context* context) {
+  Context& c = *context;
+  if (c.timed_out) return Status::timeout;
+  if (!c.device->enter()) return Status::device_lost;
+  Status status = c.device->check(cudaEventRecord(c.done, c.stream), "waiting for a step");
+  if (status == Status::ok) status = wait_for(c, c.done);
+  if (status == Status::ok) deliver_all(c);
+  return status;
+}
+
+Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
+  Context& c = *context;
+  if (c.timed_out) return Status::timeout;
+  if (!c.device->enter()) return Status::device_lost;
+  if (!batch_is_sound(c.limits, *host))
+    return c.device->fail(Status::invalid_argument, "a batch beyond the limits of its context");
+  const bool takes_drawn = host->token_ids == nullptr;
+  if (takes_drawn && host->num_tokens != c.num_drawn)
+    return c.device->fail(Status::invalid_argument, "a step that follows draws of other rows");
+  c.num_drawn = 0;
+  const size_t slot = c.next_slot++ % Context::kSlots;
+  if (const Status s = c.device->check(cudaEventSynchronize(c.batch_sent[slot]), "placing a batch");
+      s != Status::ok)
+    return s;
+  int32_t* to = c.batch_slots[slot];
+  size_t used = 0;
+  const auto put = [&](const int32_t* values, int32_t count) {
+    const auto size = static_cast<size_t>(count);
+    if (values != nullptr) std::memcpy(to + used, values, size * sizeof(int32_t));
+    const int32_t* at = c.batch + used;
+    used += size;
+    return at;
+  };
+  *device = *host;
+  device->token_ids = put(host->token_ids, host->num_tokens);
+  device->positions = put(host->positions, host->num_tokens);
+  device->sequence_of_token = put(host->sequence_of_token, host->num_tokens);
+  device->sequence_starts = put(host->sequence_starts, host->num_sequences + 1);
+  device->kv_lengths = put(host->kv_lengths, host->num_sequences);
+  device->logit_rows = put(host->logit_rows, host->num_logit_rows);
+  // The stride is the context's, so that a recorded step finds its tables at the same place.
+  device->page_table = c.batch + used;
+  device->page_table_stride = c.limits.max_pages_per_sequence;
+  for (int32_t s = 0; s < host->num_sequences; ++s) {
+    put(host->page_table + static_cast<size_t>(s) * static_cast<size_t>(host->page_table_stride),
+        host->page_table_stride);
+    used += static_cast<size_t>(device->page_table_stride - host->page_table_stride);
+  }
+  device->max_kv_tokens = chunk_bucket(host->max_kv_tokens) * kChunkTokens;
+  const size_t first = takes_drawn ? static_cast<size_t>(host->num_tokens) : 0;
+  cudaError_t error = cudaMemcpyAsync(c.batch + first, to + first, (used - first) * sizeof(int32_t),
+                                      cudaMemcpyHostToDevice, c.stream);
+  if (error == cudaSuccess) error = cudaEventRecord(c.batch_sent[slot], c.stream);
+  return c.device->check(error, "placing a batch");
+}
+
+Status begin_step(Context* context, const BatchView* batch, StepAction* action) {
+  Context& c = *context;
+  *action = StepAction::run;
+  c.recording.reset();
+  if (!c.device->enter()) return Status::device_lost;
+  if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
+  const StepKey key{batch->num_tokens, batch->num_sequences, batch->num_logit_rows, batch->max_query_tokens,
+                    batch->max_kv_tokens};
+  if (const StepGraph* recorded = c.recorded.find(key); recorded != nullptr) {
+    *action = StepAction::replayed;
+    return c.device->check(cudaGraphLaunch(recorded->get(), c.stream), "replaying a step");
+  }
+  if (!c.recorded.is_due(key)) return Status::ok;
+  c.recording = key;
+  return c.device->check(cudaStreamBeginCapture(c.stream, cudaStreamCaptureModeThreadLocal),
+                         "recording a step");
+}
+
+namespace {
+
+// Keeps what was recorded and starts it; `run` where there is no memory for it.
+Status replay_recorded(Context& c, const StepKey& key, cudaGraph_t recorded, StepAction* action) {
+  Device& device = *c.device;
+  size_t num_kernels = 0;
+  if (const Status s = device.check(cudaGraphGetNodes(recorded, nullptr, &num_kernels), "recording a step");
+      s != Status::ok)
+    return s;
+  c.recorded.make_room(num_kernels);
+  cudaGraphExec_t executable = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&executable, recorded, 0);
+  if (error == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    c.recorded.settle(key);
+    *action = StepAction::run;
+    return Status::ok;
+  }
+  if (const Status s = device.check(error, "recording a step"); s != Status::ok) return s;
+  const StepGraph& kept = c.recorded.keep(key, StepGraph(executable), num_kernels);
+  return device.check(cudaGraphLaunch(kept.get(), c.stream), "replaying a step");
+}
+
+}  // namespace
+
+Status end_step(Context* context, StepAction* action) {
+  Context& c = *context;
+  *action = StepAction::replayed;
+  if (!c.recording) return c.device->check_launch("running a step");
+  const StepKey key = *std::exchange(c.recording, std::nullopt);
+  cudaGraph_t recorded = nullptr;
+  Status status = c.device->check(cudaStreamEndCapture(c.stream, &recorded), "recording a step");
+  if (status == Status::ok) status = replay_recorded(c, key, recorded, action);
+  if (recorded != nullptr) static_cast<void>(cudaGraphDestroy(recorded));
+  return status;
+}
+
+void discard_recording(Context& c) {
+  if (!c.recording) return;
+  c.recording.reset();
+  cudaGraph_t recorded = nullptr;
+  static_cast<void>(cudaStreamEndCapture(c.stream, &recorded));
+  if (recorded != nullptr) static_cast<void>(cudaGraphDestroy(recorded));
+  static_cast<void>(cudaGetLastError());  // of a recording that the failure has made invalid
+}
+
+Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host) {
+  Context& c = *context;
+  const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
+  size_t used = 0;
+  for (const PendingCopy& copy : c.pending) used += copy.bytes / sizeof(float);
+  if (used + count > c.host_row_floats)
+    return c.device->check(
+        cudaMemcpyAsync(host, device_rows, count * sizeof(float), cudaMemcpyDeviceToHost, c.stream),
+        "reading rows");
+  float* pinned = c.host_rows + used;
+  c.pending.push_back({pinned, host, count * sizeof(float)});
+  return c.device->check(
+      cudaMemcpyAsync(pinned, device_rows, count * sizeof(float), cudaMemcpyDeviceToHost, c.stream),
+      "reading rows");
+}
+
+Status sample(Context* context, const SampleParams* params) {
+  Context& c = *context;
+  if (!c.device->enter()) return Status::device_lost;
+  if (params->num_rows <= 0) return Status::ok;
+  if (params->num_rows > c.limits.max_logit_rows || params->vocab_size > c.limits.vocab_size ||
+      params->vocab_size > params->stride || params->num_edits > c.limits.max_sample_edits)
+    return c.device->fail(Status::invalid_argument, "more to sample than the context has room for");
+  DrawSlot& slot = c.draws[c.next_draw++ % Context::kDrawSlots];
+  // Of a step that nobody waits for any more.
+  if (const Status s = c.device->check(cudaEventSynchronize(slot.drawn), "sampling"); s != Status::ok)
+    return s;
+  std::copy_n(params->rows, params->num_rows, slot.rows);
+  std::copy_n(params->edits, params->num_edits, slot.edits);
+  slot.outcomes = params->outcomes;
+  slot.num_rows = c.num_drawn = params->num_rows;
+  SampleArguments arguments;
+  arguments.logits = params->logits;
+  arguments.stride = params->stride;
+  arguments.vocab_size = params->vocab_size;
+  arguments.num_rows = params->num_rows;
+  arguments.rows = slot.rows;
+  arguments.edits = slot.edits;
+  arguments.results = slot.results;
+  arguments.tokens = c.batch;
+  arguments.scans = c.sample_scans;
+  arguments.adjusted = c.sample_adjusted;
+  const bool largest_only = takes_largest_only(params->rows, params->num_rows);
+  cudaError_t error = launch_sample(arguments, largest_only, c.launch());
+  if (error == cudaSuccess) error = cudaEventRecord(slot.drawn, c.stream);
+  return c.device->check(error, "sampling");
+}
+
+Status wait_for_draws(Context* context, const SampleOutcome* outcomes) {
+  Context& c = *context;
+  if (c.timed_out) return Status::timeout;
+  if (!c.device->enter()) return Status::device_lost;
+  const auto slot = std::find_if(c.draws.begin(), c.draws.end(),
+                                 [&](const DrawSlot& s) { return s.num_rows > 0 && s.outcomes == outcomes; });
+  if (slot == c.draws.end()) return c.device->fail(Status::invalid_argument, "draws that nobody asked for");
+  const Status status = wait_for(c, slot->drawn);
+  if (status == Status::ok) deliver(*slot);
+  return status;
+}
+
+}  // namespace quire::kernels

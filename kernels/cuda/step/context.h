@@ -1,0 +1,154 @@
+// One stream of work with everything it needs taken in advance, at fixed addresses.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cuda_runtime.h>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/plan/recorded_steps.h"
+#include "kernels/cuda/sample/sample.h"
+#include "kernels/interface/kernel_table.h"
+
+namespace quire::kernels {
+
+// A recorded step. One that is under way when it goes ends first.
+struct GraphDeleter {
+  void operator()(CUgraphExec_st* graph) const { static_cast<void>(cudaGraphExecDestroy(graph)); }
+};
+using StepGraph = std::unique_ptr<CUgraphExec_st, GraphDeleter>;
+
+// A copy to the caller's memory that completes in synchronize.
+struct PendingCopy {
+  const void* from = nullptr;  // pinned
+  void* to = nullptr;
+  size_t bytes = 0;
+};
+
+// A call to sample on its way: pinned memory, and whom to tell.
+struct DrawSlot {
+  SampleRow* rows = nullptr;
+  LogitEdit* edits = nullptr;
+  SampleResult* results = nullptr;
+  cudaEvent_t drawn = nullptr;
+  SampleOutcome* outcomes = nullptr;  // the caller's
+  int32_t num_rows = 0;               // 0 once delivered
+};
+
+struct Context {
+  ContextHeader header;
+  Device* device = nullptr;
+  ContextLimits limits;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t done = nullptr;
+  bool timed_out = false;
+
+  // Batches travel through a ring of pinned slots into one device buffer.
+  static constexpr size_t kSlots = 4;
+  std::array<int32_t*, kSlots> batch_slots{};
+  std::array<cudaEvent_t, kSlots> batch_sent{};
+  size_t next_slot = 0;
+  int32_t* batch = nullptr;
+  size_t batch_ints = 0;
+
+  float* partials = nullptr;
+  size_t partial_floats = 0;
+  uint32_t* counters = nullptr;
+  int32_t num_counters = 0;
+  AttentionScratch attention;
+  __half* gathered = nullptr;  // [max_tokens, max_columns + kBlockRows]
+  size_t gathered_elements = 0;
+  __half* slab = nullptr;    // expanded weights on their way to a large product
+  float* product = nullptr;  // f32 results of a large product that still need a bias
+  void* library_workspace = nullptr;
+
+  float* host_rows = nullptr;  // pinned
+  size_t host_row_floats = 0;
+  float* handed_rows = nullptr;  // pinned, [max_tokens, handed_columns]
+  size_t handed_floats = 0;
+  cudaEvent_t handed_sent = nullptr;  // from handed_rows
+  cudaEvent_t rows_ready = nullptr;   // for another context to take
+  cudaEvent_t rows_taken = nullptr;   // from another context
+  const Device* connected = nullptr;  // whose memory this card has asked to reach
+  RowScan* sample_scans = nullptr;
+  float* sample_adjusted = nullptr;
+  static constexpr size_t kDrawSlots = 2;  // of a step, and of the one that follows it
+  std::array<DrawSlot, kDrawSlots> draws{};
+  size_t next_draw = 0;
+  int32_t num_drawn = 0;  // rows of the last call to sample, whose tokens lie at the start of `batch`
+  std::vector<PendingCopy> pending;
+
+  // Of all recorded steps. For each the driver takes 3 to 4 KB of the card and 8 to 11 KB of the host (H200,
+  // 8B).
+  static constexpr size_t kMostRecordedKernels = 16384;
+  RecordedSteps<StepGraph> recorded{kMostRecordedKernels};
+  std::optional<StepKey> recording;  // the step that is being recorded
+
+  std::vector<void*> device_memory;
+  std::vector<void*> pinned_memory;
+
+  Launch launch() const { return {stream, device->is_hopper}; }
+};
+
+constexpr size_t kSlabBytes = size_t{48} << 20;
+constexpr size_t kProductBytes = size_t{32} << 20;
+
+// Chunks of keys that grids are sized for when the longest sequence has `tokens`: few distinct numbers, each
+// at most a quarter too large.
+int32_t chunk_bucket(int32_t tokens);
+
+// Table entries (context.cpp).
+Status create_context(Device* device, const ContextLimits* limits, Context** context);
+void release_context(Context* context);
+Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use);
+Status synchronize(Context* context);
+Status bind_batch(Context* context, const BatchView* host, BatchView* device);
+Status begin_step(Context* context, const BatchView* batch, StepAction* action);
+Status end_step(Context* context, StepAction* action);
+// Ends the recording of a step and throws it away: the stream takes work again. What has failed keeps its
+// words.
+void discard_recording(Context& context);
+Status read_rows(Context* context, const float* device_rows, int32_t rows, int32_t columns, float* host);
+Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows);
+Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
+                    int32_t columns);
+Status sample(Context* context, const SampleParams* params);
+Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
+
+// `in_row_order`: the input's columns are already in the stored row order of the weight's only group.
+// `activation`: an Activation for a paired weight (gate, up) whose output is act(gate) * up, or -1.
+Status multiply(Context& context, const LinearParams& params, bool in_row_order, int32_t activation);
+// One row, its norm taken on the way in; only where fuses_norm says so.
+Status multiply_normed(Context& context, const NormParams& norm, const LinearParams& params,
+                       int32_t activation);
+bool fuses_norm(const Context& context, const Weight& weight, const NormParams& norm);
+// Whether a producer may write the input of this weight in its row order, and where to.
+bool takes_row_order(const Weight& weight);
+const int32_t* row_place(const Weight& weight);
+bool uses_library(const Context& context, int32_t rows);
+
+// `append`, only where fuses_append says so: the step's tokens are also written to the cache.
+Status attend(Context& context, const AttentionParams& params, const AppendKvParams* append,
+              const int32_t* place);
+bool fuses_append(const Context& context, const AttentionParams& params);
+
+// Table entries (operations.cpp, blocks.cpp).
+Status embed(Context* context, const EmbedParams* params);
+Status norm(Context* context, const NormParams* params);
+Status linear(Context* context, const LinearParams* params);
+Status rope_angles(Context* context, const RopeAnglesParams* params);
+Status append_kv(Context* context, const AppendKvParams* params);
+Status attention(Context* context, const AttentionParams* params);
+Status activation(Context* context, const ActivationParams* params);
+Status scale_logits(Context* context, float* logits, int64_t count, float scale, float softcap);
+Status copy_page(Context* context, const CopyPageParams* params);
+Status attention_block(Context* context, const AttentionBlockParams* params);
+Status mlp_block(Context* context, const MlpBlockParams* params);
+Status head(Context* context, const HeadParams* params);
+
+}  // namespace quire::kernels

@@ -1,0 +1,61 @@
+// Rows on their way between the devices of one model: from host memory, and from card to card.
+#include <cstring>
+
+#include "kernels/cuda/step/context.h"
+
+namespace quire::kernels {
+namespace {
+
+// Lets the cards of two contexts reach each other's memory where the machine can; copies take a way through
+// the host where it cannot, so a refusal is no failure.
+void connect(Context& to, const Context& from) {
+  if (to.connected == from.device) return;
+  to.connected = from.device;
+  int can = 0;
+  if (to.device->ordinal == from.device->ordinal ||
+      cudaDeviceCanAccessPeer(&can, to.device->ordinal, from.device->ordinal) != cudaSuccess || can == 0 ||
+      cudaDeviceEnablePeerAccess(from.device->ordinal, 0) != cudaSuccess)
+    static_cast<void>(cudaGetLastError());
+}
+
+}  // namespace
+
+Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows) {
+  Context& c = *context;
+  if (!c.device->enter()) return Status::device_lost;
+  const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
+  if (count > c.handed_floats)
+    return c.device->fail(Status::invalid_argument, "more rows handed over than the context has room for");
+  cudaError_t error = cudaEventSynchronize(c.handed_sent);
+  if (error != cudaSuccess) return c.device->check(error, "handing rows over");
+  if (count > 0) std::memcpy(c.handed_rows, host, count * sizeof(float));
+  error =
+      cudaMemcpyAsync(device_rows, c.handed_rows, count * sizeof(float), cudaMemcpyHostToDevice, c.stream);
+  if (error == cudaSuccess) error = cudaEventRecord(c.handed_sent, c.stream);
+  return c.device->check(error, "handing rows over");
+}
+
+// The copy runs on the stream of the taker, behind what the giver has queued; what the giver queues next
+// waits for it.
+Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
+                    int32_t columns) {
+  Context& to = *context;
+  Context& giver = *from;
+  const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
+  if (!giver.device->enter())
+    return to.device->fail(Status::device_lost,
+                           "the card " + giver.device->name + " is lost, which has the layers before");
+  cudaError_t error = cudaEventRecord(giver.rows_ready, giver.stream);
+  if (error != cudaSuccess) return to.device->check(error, "handing rows over");
+  if (!to.device->enter()) return Status::device_lost;
+  connect(to, giver);
+  error = cudaStreamWaitEvent(to.stream, giver.rows_ready, 0);
+  if (error == cudaSuccess)
+    error = cudaMemcpyPeerAsync(device_rows, to.device->ordinal, from_rows, giver.device->ordinal, bytes,
+                                to.stream);
+  if (error == cudaSuccess) error = cudaEventRecord(to.rows_taken, to.stream);
+  if (error == cudaSuccess) error = cudaStreamWaitEvent(giver.stream, to.rows_taken, 0);
+  return to.device->check(error, "handing rows over");
+}
+
+}  // namespace quire::kernels

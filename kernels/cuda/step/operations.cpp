@@ -1,0 +1,114 @@
+// The primitive entries of the table: shapes are checked, kernels issued.
+#include <algorithm>
+
+#include "kernels/cuda/pointwise/pointwise.h"
+#include "kernels/cuda/step/context.h"
+
+namespace quire::kernels {
+namespace {
+
+Status check(Context& c, cudaError_t error, const char* doing) {
+  return c.device->check(error, doing);
+}
+
+// What the cache kernels can work on.
+bool heads_fit(const HeadShape& heads, const KvShape& kv) {
+  const bool quantized = kv.key_format >= KvFormat::q8 || kv.value_format >= KvFormat::q8;
+  return heads.head_dim > 0 && heads.head_dim <= 256 && heads.num_kv_heads > 0 &&
+         heads.num_heads % heads.num_kv_heads == 0 && kv.page_tokens > 0 &&
+         (!quantized || heads.head_dim % 64 == 0);
+}
+
+}  // namespace
+
+Status embed(Context* context, const EmbedParams* params) {
+  Context& c = *context;
+  if (params->num_tokens <= 0) return Status::ok;
+  const Weight& table = *params->table;
+  if (table.table == nullptr)
+    return c.device->fail(Status::invalid_argument, "an embedding from something that is no table");
+  return check(c, launch_embed(*params, table.table, table.table_dtype, table.num_columns, c.launch()),
+               "embedding");
+}
+
+Status norm(Context* context, const NormParams* params) {
+  if (params->rows <= 0) return Status::ok;
+  return check(*context, launch_norm(*params, nullptr, context->launch()), "normalising");
+}
+
+Status linear(Context* context, const LinearParams* params) {
+  if (params->rows <= 0) return Status::ok;
+  return multiply(*context, *params, false, -1);
+}
+
+Status rope_angles(Context* context, const RopeAnglesParams* params) {
+  if (params->num_tokens <= 0 || params->rotary_dim <= 0) return Status::ok;
+  return check(*context, launch_rope_angles(*params, context->launch()), "computing rotary angles");
+}
+
+Status append_kv(Context* context, const AppendKvParams* params) {
+  if (params->batch.num_tokens <= 0) return Status::ok;
+  if (!heads_fit(params->heads, params->kv_shape))
+    return context->device->fail(Status::unsupported, "heads of this size in a cache of this format");
+  return check(*context, launch_append(*params, context->launch()), "appending to the cache");
+}
+
+namespace {
+
+int32_t most_chunks(const AttentionParams& p) {
+  const int32_t chunks = (p.batch.max_kv_tokens + kChunkTokens - 1) / kChunkTokens;
+  if (p.sliding_window <= 0) return chunks;
+  return std::min(chunks,
+                  (p.sliding_window + p.batch.max_query_tokens + kChunkTokens - 1) / kChunkTokens + 1);
+}
+
+}  // namespace
+
+bool fuses_append(const Context& c, const AttentionParams& p) {
+  return p.batch.num_tokens > 0 && heads_fit(p.heads, p.kv_shape) &&
+         single_fits(p, most_chunks(p), c.attention);
+}
+
+Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append, const int32_t* place) {
+  if (p.batch.num_tokens <= 0) return Status::ok;
+  if (!heads_fit(p.heads, p.kv_shape))
+    return c.device->fail(Status::unsupported, "heads of this size in a cache of this format");
+  const int32_t max_chunks = most_chunks(p);
+  if (single_fits(p, max_chunks, c.attention))
+    return check(c, launch_attention_single(p, append, place, max_chunks, c.attention, *c.device, c.launch()),
+                 "attending");
+  const int32_t group = p.heads.num_heads / p.heads.num_kv_heads;
+  const int32_t decode_rows = std::max(kTileRows, (group + kTileRows - 1) / kTileRows * kTileRows);
+  const bool splits = decode_fits(p, max_chunks, c.attention);
+  const bool long_rows = p.batch.max_query_tokens * group > decode_rows;
+  // Every sequence of a step has at least one token: with one sequence its rows decide.
+  if (splits && (!long_rows || p.batch.num_sequences > 1)) {
+    const Status s =
+        check(c, launch_attention_decode(p, place, max_chunks, c.attention, c.launch()), "attending");
+    if (s != Status::ok || !long_rows) return s;
+  }
+  const auto launch_rows = c.device->has_warpgroup_attention && warpgroup_fits(p) ? launch_attention_warpgroup
+                                                                                  : launch_attention_prefill;
+  return check(c, launch_rows(p, place, !splits, c.launch()), "attending");
+}
+
+Status attention(Context* context, const AttentionParams* params) {
+  return attend(*context, *params, nullptr, nullptr);
+}
+
+Status activation(Context* context, const ActivationParams* params) {
+  if (params->rows <= 0) return Status::ok;
+  return check(*context, launch_activation(*params, context->launch()), "applying an activation");
+}
+
+Status scale_logits(Context* context, float* logits, int64_t count, float scale, float softcap) {
+  if (count <= 0) return Status::ok;
+  return check(*context, launch_scale_logits(logits, count, scale, softcap, context->launch()),
+               "scaling logits");
+}
+
+Status copy_page(Context* context, const CopyPageParams* params) {
+  return check(*context, launch_copy_page(*params, context->launch()), "copying a page");
+}
+
+}  // namespace quire::kernels

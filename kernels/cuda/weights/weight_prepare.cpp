@@ -1,0 +1,434 @@
+// From stored matrices to tiles on the card: raw bytes travel through pinned staging, kernels repack them.
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/plan/weight_plan.h"
+#include "kernels/cuda/weights/weight_repack.h"
+#include "kernels/interface/half.h"
+
+namespace quire::kernels {
+namespace {
+
+size_t padded_bytes(size_t bytes) {
+  return (bytes + 255) / 256 * 256;
+}
+
+// A bump allocator over a stage's scratch: first sizes are counted, then bytes are sent.
+class RawBytes {
+ public:
+  size_t add(size_t bytes) {
+    const size_t at = size_;
+    size_ += padded_bytes(bytes);
+    return at;
+  }
+  size_t size() const { return size_; }
+
+ private:
+  size_t size_ = 0;
+};
+
+struct Piece {
+  const void* host = nullptr;
+  size_t bytes = 0;
+  size_t offset = 0;
+};
+
+template <typename T>
+Piece piece_of(const std::vector<T>& values) {
+  return {values.data(), values.size() * sizeof(T), 0};
+}
+
+// Of f8_e4m3.
+size_t num_scales(const WeightSource& source) {
+  const DenseSource& dense = source.dense;
+  if (dense.dtype != DType::f8_e4m3) return 0;
+  return static_cast<size_t>((source.num_out - 1) / dense.scale_out + 1) *
+         static_cast<size_t>((source.num_in - 1) / dense.scale_in + 1);
+}
+
+// About what of it is on its way at a time.
+size_t stored_bytes(const WeightSource& source) {
+  const auto rows = static_cast<size_t>(source.num_in), padded = static_cast<size_t>(source.padded_out);
+  if (source.format == WeightFormat::exl2) return static_cast<size_t>(source.exl2.packed_rows) * padded * 4;
+  if (source.format == WeightFormat::gptq) return rows / 8 * padded * 4;
+  return rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype);
+}
+
+class Preparer {
+ public:
+  // Into `memory`, of the size of the weight's layout.
+  Preparer(Device& device, Weight& weight, StageLease& stage, uint8_t* memory)
+      : device_(device), weight_(weight), stage_(stage), next_(memory), left_(weight.bytes) {}
+
+  Status part(const PartPlan& plan, Part& part);
+  Status group_rows(WeightGroup& group);
+  Status bias(const WeightSource* parts, int32_t num_parts);
+
+ private:
+  // The next bytes, in the order of the layout.
+  Status take(size_t bytes, void** memory) {
+    const size_t padded = padded_bytes(bytes);
+    if (padded > left_) return device_.fail(Status::invalid_argument, "a weight larger than its layout");
+    *memory = next_;
+    next_ += padded;
+    left_ -= padded;
+    return Status::ok;
+  }
+  template <typename T>
+  Status keep(const std::vector<T>& values, const T** memory, const char* what) {
+    void* target = nullptr;
+    if (const Status status = take(values.size() * sizeof(T), &target); status != Status::ok) return status;
+    *memory = static_cast<const T*>(target);
+    return device_.check(cudaMemcpyAsync(target, values.data(), values.size() * sizeof(T),
+                                         cudaMemcpyHostToDevice, stage_->stream()),
+                         what);
+  }
+  Status send(const std::vector<Piece*>& pieces);
+  const void* at(const Piece& piece) const {
+    return piece.bytes == 0 ? nullptr : stage_->scratch() + piece.offset;
+  }
+
+  Device& device_;
+  Weight& weight_;
+  StageLease& stage_;
+  uint8_t* next_;
+  size_t left_;
+};
+
+Status Preparer::send(const std::vector<Piece*>& pieces) {
+  RawBytes raw;
+  for (Piece* piece : pieces) piece->offset = raw.add(piece->bytes);
+  if (const Status s = stage_->reserve(raw.size()); s != Status::ok) return s;
+  for (Piece* piece : pieces) {
+    if (piece->bytes == 0) continue;
+    const Status s = device_.check(stage_->send(piece->offset, piece->host, piece->bytes), "copying weights");
+    if (s != Status::ok) return s;
+  }
+  return Status::ok;
+}
+
+Status Preparer::part(const PartPlan& plan, Part& part) {
+  const WeightSource& source = *plan.source;
+  const auto rows = static_cast<size_t>(source.num_in);
+  const auto padded = static_cast<size_t>(source.padded_out);
+
+  Piece codes, scales, group_scale, dense, dense_scales, order, row_group, row_bits, row_packed, row_source,
+      first_rows;
+  Piece steps = piece_of(plan.steps), records = piece_of(plan.records);
+  if (source.column_order != nullptr)
+    order = {source.column_order, static_cast<size_t>(source.num_out) * 4, 0};
+  if (source.format == WeightFormat::exl2) {
+    codes = {source.exl2.q_weight, static_cast<size_t>(source.exl2.packed_rows) * padded * 4, 0};
+    scales = {source.exl2.q_scale, static_cast<size_t>(source.exl2.num_groups) * (padded / 8) * 4, 0};
+    group_scale = piece_of(plan.group_scale);
+    row_bits = piece_of(plan.row_bits);
+    row_packed = piece_of(plan.row_packed);
+  } else if (source.format == WeightFormat::gptq) {
+    codes = {source.gptq.q_weight, rows / 8 * padded * 4, 0};
+    scales = {source.gptq.q_zeros, static_cast<size_t>(source.gptq.num_groups) * (padded / 8) * 4, 0};
+    group_scale = {source.gptq.scales, static_cast<size_t>(source.gptq.num_groups) * padded * 2, 0};
+    row_source = piece_of(plan.row_source);
+    first_rows = piece_of(plan.group_first_row);
+  } else {
+    dense = {source.dense.data, rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype),
+             0};
+    dense_scales = {source.dense.scales, num_scales(source) * sizeof(float), 0};
+  }
+  row_group = piece_of(plan.row_group);
+  Status status = send({&codes, &scales, &group_scale, &dense, &dense_scales, &order, &row_group, &row_bits,
+                        &row_packed, &row_source, &first_rows, &steps, &records});
+  if (status != Status::ok) return status;
+
+  StoredMatrix stored;
+  stored.kind = source.format == WeightFormat::exl2   ? TileKind::exl2
+                : source.format == WeightFormat::gptq ? TileKind::gptq
+                                                      : TileKind::dense;
+  stored.num_rows = source.num_in;
+  stored.num_columns = source.num_out;
+  stored.padded_columns = source.padded_out;
+  stored.column_order = static_cast<const int32_t*>(at(order));
+  stored.codes = static_cast<const uint32_t*>(at(codes));
+  stored.scales = static_cast<const uint32_t*>(at(scales));
+  stored.group_scale = static_cast<const uint16_t*>(at(group_scale));
+  stored.row_group = static_cast<const int32_t*>(at(row_group));
+  stored.row_source = static_cast<const int32_t*>(at(row_source));
+  stored.row_bits = static_cast<const int32_t*>(at(row_bits));
+  stored.row_packed = static_cast<const int32_t*>(at(row_packed));
+  stored.zero_offset = source.gptq.zero_offset;
+  stored.prescale = source.prescale;
+  stored.dense = at(dense);
+  stored.dense_dtype = static_cast<int32_t>(source.dense.dtype);
+  stored.dense_scales = static_cast<const float*>(at(dense_scales));
+  stored.scale_out = source.dense.scale_out;
+  stored.scale_in = source.dense.scale_in;
+
+  part.strip_bytes = plan.strip_bytes;
+  part.num_strips = plan.num_strips;
+  part.num_columns = source.num_out;
+  part.num_runs = static_cast<int32_t>(plan.runs.size());
+  std::copy(plan.runs.begin(), plan.runs.end(), part.runs);
+  void* strips = nullptr;
+  status = take(static_cast<size_t>(plan.num_strips) * plan.strip_bytes, &strips);
+  if (status != Status::ok) return status;
+  part.strips = static_cast<const uint8_t*>(strips);
+
+  RepackTarget target;
+  target.strips = static_cast<uint8_t*>(strips);
+  target.strip_bytes = plan.strip_bytes;
+  target.num_strips = plan.num_strips;
+  target.steps = static_cast<const StepSource*>(at(steps));
+  target.num_steps = static_cast<int32_t>(plan.steps.size());
+  target.scales = static_cast<const ScaleSource*>(at(records));
+  target.num_scales = static_cast<int32_t>(plan.records.size());
+  const cudaError_t error =
+      plan.kind == TileKind::exl2 ? repack_exl2(stored, target, stage_->stream())
+      : plan.kind == TileKind::gptq
+          ? repack_gptq(stored, target, static_cast<const int32_t*>(at(first_rows)), stage_->stream())
+      : plan.kind == TileKind::fp8 ? repack_fp8(stored, target, stage_->stream())
+                                   : repack_dense(stored, target, stage_->stream());
+  status = device_.check(error, "repacking weights");
+  if (status != Status::ok) return status;
+  // The scratch is used again for the next part, and the vectors here end with this call.
+  return device_.check(cudaStreamSynchronize(stage_->stream()), "repacking weights");
+}
+
+Status Preparer::group_rows(WeightGroup& group) {
+  if (group.row_order.empty()) return Status::ok;
+  std::vector<int32_t> place(group.row_order.size());
+  for (size_t i = 0; i < place.size(); ++i) {
+    const int32_t feature = group.row_order[i];
+    if (feature < 0 || static_cast<size_t>(feature) >= place.size()) return Status::invalid_argument;
+    place[static_cast<size_t>(feature)] = static_cast<int32_t>(i);
+  }
+  if (const Status s = keep(group.row_order, &group.device_row_order, "copying a row order"); s != Status::ok)
+    return s;
+  if (const Status s = keep(place, &group.device_row_place, "copying a row order"); s != Status::ok) return s;
+  return device_.check(cudaStreamSynchronize(stage_->stream()), "copying a row order");
+}
+
+Status Preparer::bias(const WeightSource* parts, int32_t num_parts) {
+  if (std::none_of(parts, parts + num_parts, [](const WeightSource& p) { return p.bias != nullptr; }))
+    return Status::ok;
+  std::vector<float> values;
+  for (int32_t p = 0; p < num_parts; ++p)
+    for (int32_t j = 0; j < parts[p].num_out; ++j)
+      values.push_back(parts[p].bias == nullptr
+                           ? 0.0f
+                           : parts[p].bias[parts[p].column_order != nullptr ? parts[p].column_order[j] : j]);
+  const float* memory = nullptr;
+  if (const Status s = keep(values, &memory, "copying a bias"); s != Status::ok) return s;
+  for (WeightGroup& group : weight_.groups) group.matrix.bias = memory;
+  return device_.check(cudaStreamSynchronize(stage_->stream()), "copying a bias");
+}
+
+void finish_matrix(Matrix& m, const PartPlan& plan) {
+  m.kind = plan.kind;
+  m.num_rows = plan.source->num_in;
+  m.num_blocks = (m.num_rows + kBlockRows - 1) / kBlockRows;
+  for (int32_t p = 0; p < m.num_parts; ++p) {
+    m.num_strips += m.parts[p].num_strips;
+    for (int32_t r = 0; r < m.parts[p].num_runs; ++r)
+      m.max_segment_bytes = std::max(m.max_segment_bytes, m.parts[p].runs[r].segment_bytes);
+  }
+}
+
+// What all parts become, before any memory is taken.
+struct WeightLayout {
+  std::vector<PartPlan> plans;
+  std::vector<size_t> group_of_part;
+  std::vector<size_t> first_of_group;  // part
+  bool has_bias = false;
+  int32_t num_columns = 0;
+
+  // In pieces of whole padding, in the order in which they are taken.
+  size_t bytes() const {
+    size_t total = 0;
+    for (const PartPlan& plan : plans)
+      total += padded_bytes(static_cast<size_t>(plan.num_strips) * plan.strip_bytes);
+    for (const size_t part : first_of_group)
+      total += 2 * padded_bytes(plans[part].row_order.size() * sizeof(int32_t));
+    return total + (has_bias ? padded_bytes(static_cast<size_t>(num_columns) * sizeof(float)) : 0);
+  }
+};
+
+Status lay_out(Device& device, const MatrixSource& matrix, WeightLayout& layout) {
+  const WeightSource* parts = matrix.parts;
+  const int32_t num_parts = matrix.num_parts;
+  if (num_parts < 1 || num_parts > kMaxParts)
+    return device.fail(Status::invalid_argument, "a matrix of more than three parts");
+  layout.plans.resize(static_cast<size_t>(num_parts));
+  for (size_t p = 0; p < layout.plans.size(); ++p) {
+    PartPlan& plan = layout.plans[p];
+    if (!plan_part(parts[p], plan) || parts[p].num_in != parts[0].num_in)
+      return device.fail(Status::invalid_argument, "a matrix whose groups or shapes do not fit together");
+    size_t g = 0;
+    while (g < layout.first_of_group.size() && !shares_launch(layout.plans[layout.first_of_group[g]], plan))
+      ++g;
+    if (g == layout.first_of_group.size()) layout.first_of_group.push_back(p);
+    layout.group_of_part.push_back(g);
+    layout.has_bias = layout.has_bias || parts[p].bias != nullptr;
+    layout.num_columns += parts[p].num_out;
+  }
+  return Status::ok;
+}
+
+Status build(Device& device, const MatrixSource& matrix, const WeightLayout& layout, StageLease& stage,
+             uint8_t* memory, Weight& weight) {
+  const WeightSource* parts = matrix.parts;
+  const int32_t num_parts = matrix.num_parts;
+  weight.bytes = layout.bytes();
+  Preparer preparer(device, weight, stage, memory);
+  weight.num_rows = parts[0].num_in;
+  weight.groups.resize(layout.first_of_group.size());
+  for (int32_t p = 0; p < num_parts; ++p) {
+    Matrix& m = weight.groups[layout.group_of_part[static_cast<size_t>(p)]].matrix;
+    Part& part = m.parts[m.num_parts++];
+    part.first_column = weight.num_columns;
+    if (const Status s = preparer.part(layout.plans[static_cast<size_t>(p)], part); s != Status::ok) return s;
+    weight.part_columns.push_back(parts[p].num_out);
+    weight.column_orders.emplace_back();
+    if (parts[p].column_order != nullptr)
+      weight.column_orders.back().assign(parts[p].column_order, parts[p].column_order + parts[p].num_out);
+    weight.num_columns += parts[p].num_out;
+  }
+  for (size_t g = 0; g < weight.groups.size(); ++g) {
+    Matrix& m = weight.groups[g].matrix;
+    const PartPlan& first = layout.plans[layout.first_of_group[g]];
+    weight.groups[g].row_order = first.row_order;
+    m.paired = num_parts == 2 && m.num_parts == 2 && m.parts[0].num_columns == m.parts[1].num_columns ? 1 : 0;
+    finish_matrix(m, first);
+    m.num_columns = weight.num_columns;
+    if (const Status s = preparer.group_rows(weight.groups[g]); s != Status::ok) return s;
+  }
+  return preparer.bias(parts, num_parts);
+}
+
+}  // namespace
+
+// All matrices in one piece of memory: they cost the rest of one page and not of one each.
+Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights) {
+  std::fill_n(weights, num_matrices, nullptr);
+  if (!device->enter()) return Status::device_lost;
+  std::vector<WeightLayout> layouts(static_cast<size_t>(num_matrices));
+  size_t bytes = 0, largest_part = 0;
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (const Status s = lay_out(*device, matrices[i], layouts[i]); s != Status::ok) return s;
+    bytes += layouts[i].bytes();
+    for (int32_t p = 0; p < matrices[i].num_parts; ++p)
+      largest_part = std::max(largest_part, stored_bytes(matrices[i].parts[p]));
+  }
+  StageLease stage(*device, largest_part);
+  if (stage.status() != Status::ok) return stage.status();
+  const auto memory = std::make_shared<WeightMemory>(*device);
+  if (const Status s = memory->take(bytes, "taking memory for weights"); s != Status::ok) return s;
+  std::vector<std::unique_ptr<Weight>> made;
+  uint8_t* place = memory->data();
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    made.push_back(std::make_unique<Weight>());
+    made.back()->memory = memory;
+    const Status s = build(*device, matrices[i], layouts[i], stage, place, *made.back());
+    if (s != Status::ok) return s;
+    place += layouts[i].bytes();
+  }
+  for (std::unique_ptr<Weight>& weight : made) *weights++ = weight.release();
+  return Status::ok;
+}
+
+Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes) {
+  for (int32_t i = 0; i < num_matrices; ++i) {
+    WeightLayout layout;
+    if (const Status s = lay_out(*device, matrices[i], layout); s != Status::ok) return s;
+    bytes[i] = layout.bytes();
+  }
+  return Status::ok;
+}
+
+Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) {
+  if (rows <= 0 || columns <= 0)
+    return device->fail(Status::invalid_argument, "an embedding table without rows or columns");
+  *bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * dtype_bytes(dtype);
+  return Status::ok;
+}
+
+Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
+                     Weight** weight) {
+  *weight = nullptr;
+  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
+    return device->fail(Status::unsupported, "an embedding table that is neither f16, bf16 nor f32");
+  if (!device->enter()) return Status::device_lost;
+  auto made = std::make_unique<Weight>();
+  const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * dtype_bytes(dtype);
+  made->memory = std::make_shared<WeightMemory>(*device);
+  Status status = made->memory->take(bytes, "taking memory for an embedding table");
+  if (status != Status::ok) return status;
+  made->bytes = bytes;
+  made->table = made->memory->data();
+  made->table_dtype = dtype;
+  made->num_rows = rows;
+  made->num_columns = columns;
+  status = device->table.upload(device, made->memory->data(), data, bytes);
+  if (status == Status::ok) *weight = made.release();
+  return status;
+}
+
+void release_weight(Device*, Weight* weight) {
+  delete weight;
+}
+
+uint64_t weight_bytes(const Weight* weight) {
+  return weight->bytes;
+}
+
+Status dequantize(Device* device, const Weight* weight, float* host) {
+  if (weight->table != nullptr)
+    return device->fail(Status::invalid_argument, "an embedding table is not a matrix");
+  if (!device->enter()) return Status::device_lost;
+  const int32_t stride = (weight->num_rows + 7) / 8 * 8;
+  constexpr int32_t kStripsAtOnce = 32;
+  const size_t bytes = static_cast<size_t>(kStripsAtOnce) * kStripColumns * static_cast<size_t>(stride) * 2;
+  void* memory = nullptr;
+  if (const Status s = device->allocate(bytes, &memory, "taking memory to expand a matrix"); s != Status::ok)
+    return s;
+  std::vector<__half_raw> slab(bytes / 2);
+  Status status = Status::ok;
+  for (const WeightGroup& group : weight->groups) {
+    for (int32_t p = 0; p < group.matrix.num_parts && status == Status::ok; ++p) {
+      const Part& part = group.matrix.parts[p];
+      // The stored part this one came from, told by its first column.
+      size_t source = 0;
+      for (int32_t column = 0; column != part.first_column; ++source) column += weight->part_columns[source];
+      const std::vector<int32_t>& order = weight->column_orders[source];
+      for (int32_t strip = 0; strip < part.num_strips && status == Status::ok; strip += kStripsAtOnce) {
+        const int32_t strips = std::min(kStripsAtOnce, part.num_strips - strip);
+        status = device->check(
+            expand_columns(group.matrix, p, strip, strips, static_cast<__half*>(memory), stride, nullptr),
+            "expanding a matrix");
+        if (status == Status::ok)
+          status = device->check(
+              cudaMemcpy(slab.data(), memory,
+                         static_cast<size_t>(strips) * kStripColumns * static_cast<size_t>(stride) * 2,
+                         cudaMemcpyDeviceToHost),
+              "reading a matrix");
+        if (status != Status::ok) break;
+        for (int32_t c = 0; c < strips * kStripColumns; ++c) {
+          const int32_t column = strip * kStripColumns + c;
+          if (column >= part.num_columns) break;
+          const int32_t stored = order.empty() ? column : order[static_cast<size_t>(column)];
+          for (int32_t k = 0; k < weight->num_rows; ++k) {
+            const int32_t feature = group.row_order.empty() ? k : group.row_order[static_cast<size_t>(k)];
+            host[static_cast<size_t>(feature) * static_cast<size_t>(weight->num_columns) +
+                 static_cast<size_t>(part.first_column + stored)] =
+                half_to_float(
+                    slab[static_cast<size_t>(c) * static_cast<size_t>(stride) + static_cast<size_t>(k)].x);
+          }
+        }
+      }
+    }
+  }
+  device->release(memory);
+  return status;
+}
+
+}  // namespace quire::kernels

@@ -1,0 +1,408 @@
+#include <cuda_bf16.h>
+
+#include "kernels/cuda/gemm/plane.cuh"
+#include "kernels/cuda/weights/weight_repack.h"
+#include "kernels/interface/types.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kRepackWarps = 4;
+
+__device__ __forceinline__ int stored_column(const StoredMatrix& m, int column) {
+  return m.column_order != nullptr ? m.column_order[column] : column;
+}
+
+// Element `e` (0..31) of a lane: pair h = e / 2, first or second code of it.
+__device__ __forceinline__ int lane_row(int lane, int h, int x) {
+  return 8 * (lane & 3) + 4 * ((h / 4) & 1) + 2 * ((h & 3) >> 1) + x;
+}
+__device__ __forceinline__ int lane_column(int lane, int h) {
+  return 16 * (h / 8) + (lane >> 2) + 8 * (h & 1);
+}
+
+__device__ __forceinline__ void put(uint32_t* words, int word, int bit, uint32_t value) {
+  words[word] |= value << bit;
+}
+
+template <int kBits, typename Code>
+__device__ __forceinline__ void pack_tile(uint8_t* tile, int lane, Code code_of) {
+  constexpr int kLow = kBits == 3 ? 2 : kBits == 5 || kBits == 6 ? 4 : kBits;  // bits of the low plane
+  constexpr int kLowWords = kLow;
+  uint32_t low[kLowWords] = {};
+  uint32_t high[2] = {};
+#pragma unroll
+  for (int h = 0; h < 16; ++h) {
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      const uint32_t code = code_of(lane_row(lane, h, x), lane_column(lane, h));
+      const uint32_t low_code = code & ((1U << kLow) - 1);
+      if constexpr (kLow == 2) put(low, h / 8, 2 * (h % 8) + 16 * x, low_code);
+      if constexpr (kLow == 4) put(low, h / 4, 4 * (h % 4) + 16 * x, low_code);
+      if constexpr (kLow == 8) put(low, h / 2, 8 * (h % 2) + 16 * x, low_code);
+      if constexpr (kBits == 3) put(high, 0, high_bit_of_3(h) + 16 * x, code >> 2);
+      if constexpr (kBits == 5) put(high, 0, high_bit_of_5(h) + 16 * x, code >> 4);
+      if constexpr (kBits == 6) put(high, h / 8, high_bit_of_6(h) + 16 * x, code >> 4);
+    }
+  }
+  auto* words = reinterpret_cast<uint32_t*>(tile);
+  if constexpr (kLow == 8) {
+#pragma unroll
+    for (int w = 0; w < 8; ++w) words[(w / 4) * 128 + lane * 4 + w % 4] = low[w];
+  } else {
+#pragma unroll
+    for (int w = 0; w < kLowWords; ++w) words[lane * kLowWords + w] = low[w];
+  }
+  if constexpr (kBits == 3) words[64 + lane] = high[0];
+  if constexpr (kBits == 5) words[128 + lane] = high[0];
+  if constexpr (kBits == 6) {
+    words[128 + lane * 2] = high[0];
+    words[128 + lane * 2 + 1] = high[1];
+  }
+}
+
+// A stored code of fewer bits keeps its distance from the middle.
+template <int kBits>
+__device__ __forceinline__ void pack_exl2_tile(const StoredMatrix& m, const StepSource& s, int strip,
+                                               uint8_t* tile, int lane) {
+  pack_tile<kBits>(tile, lane, [&](int row, int local) -> uint32_t {
+    const int column = strip * kStripColumns + local;
+    if (column >= m.num_columns || s.stored_bits == 0) return 1U << (kBits - 1);
+    const uint32_t* words =
+        m.codes + static_cast<size_t>(s.packed_row) * m.padded_columns + stored_column(m, column);
+    const int bit = row * s.stored_bits, word = bit / 32, shift = bit % 32;
+    uint64_t two = __ldg(words + static_cast<size_t>(word) * m.padded_columns);
+    if (shift + s.stored_bits > 32)
+      two |= static_cast<uint64_t>(__ldg(words + static_cast<size_t>(word + 1) * m.padded_columns)) << 32;
+    const uint32_t code = static_cast<uint32_t>(two >> shift) & ((1U << s.stored_bits) - 1);
+    return code + (1U << (kBits - 1)) - (1U << (s.stored_bits - 1));
+  });
+}
+
+// This warp's step and the place of its tile; false behind the last step.
+__device__ __forceinline__ bool take_step(const RepackTarget& target, StepSource& step, uint8_t*& tile) {
+  const int index = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
+  if (index >= target.num_steps) return false;
+  step = target.steps[index];
+  tile = target.strips + static_cast<size_t>(blockIdx.y) * target.strip_bytes + step.byte;
+  return true;
+}
+
+__global__ void repack_exl2_kernel(StoredMatrix m, RepackTarget target) {
+  const int lane = threadIdx.x & 31, strip = blockIdx.y;
+  StepSource s;
+  uint8_t* tile;
+  if (!take_step(target, s, tile)) return;
+  switch (s.bits) {
+    case 2:
+      return pack_exl2_tile<2>(m, s, strip, tile, lane);
+    case 3:
+      return pack_exl2_tile<3>(m, s, strip, tile, lane);
+    case 4:
+      return pack_exl2_tile<4>(m, s, strip, tile, lane);
+    case 5:
+      return pack_exl2_tile<5>(m, s, strip, tile, lane);
+    case 6:
+      return pack_exl2_tile<6>(m, s, strip, tile, lane);
+    default:
+      return pack_exl2_tile<8>(m, s, strip, tile, lane);
+  }
+}
+
+// One record of scales: eight words of nibbles, the group's scale twice, and nothing.
+__global__ void repack_exl2_scales_kernel(StoredMatrix m, RepackTarget target) {
+  const int index = blockIdx.x * blockDim.y + threadIdx.y;
+  const int strip = blockIdx.y, entry = threadIdx.x;  // of 16 u16
+  if (index >= target.num_scales) return;
+  const ScaleSource s = target.scales[index];
+  uint32_t value = 0;
+  for (int q = 0; q < 4 && entry < 8; ++q) {
+    const int column = strip * kStripColumns + entry + 8 * q;
+    if (column >= m.num_columns) continue;
+    const int stored = stored_column(m, column);
+    const uint32_t word = m.scales[static_cast<size_t>(s.group) * (m.padded_columns / 8) + stored / 8];
+    value |= ((word >> (4 * (stored % 8))) & 15U) << (4 * q);
+  }
+  if (entry == 8 || entry == 9) value = m.group_scale[s.group];
+  auto* record = target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte;
+  reinterpret_cast<uint16_t*>(record)[entry] = static_cast<uint16_t>(value);
+}
+
+__device__ __forceinline__ uint32_t gptq_code(const StoredMatrix& m, int row, int stored) {
+  const int source = m.row_source != nullptr ? m.row_source[row] : row;
+  return (__ldg(m.codes + static_cast<size_t>(source / 8) * m.padded_columns + stored) >>
+          (4 * (source % 8))) &
+         15U;
+}
+__device__ __forceinline__ int gptq_zero(const StoredMatrix& m, int group, int stored) {
+  const uint32_t word = m.scales[static_cast<size_t>(group) * (m.padded_columns / 8) + stored / 8];
+  return static_cast<int>((word >> (4 * (stored % 8))) & 15U) + m.zero_offset;
+}
+__device__ __forceinline__ __half gptq_scale(const StoredMatrix& m, int group, int stored) {
+  const __half scale =
+      __ushort_as_half(m.group_scale[static_cast<size_t>(group) * m.padded_columns + stored]);
+  return m.prescale == 1.0f ? scale : __float2half_rn(__half2float(scale) * m.prescale);
+}
+
+__global__ void repack_gptq_kernel(StoredMatrix m, RepackTarget target) {
+  const int lane = threadIdx.x & 31, strip = blockIdx.y;
+  const int step = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
+  StepSource s;
+  uint8_t* tile;
+  if (!take_step(target, s, tile)) return;
+  pack_tile<4>(tile, lane, [&](int row, int local) -> uint32_t {
+    const int column = strip * kStripColumns + local;
+    const int source = step * kStepRows + row;
+    return column < m.num_columns && source < m.num_rows ? gptq_code(m, source, stored_column(m, column)) : 0;
+  });
+}
+
+__global__ void repack_gptq_scales_kernel(StoredMatrix m, RepackTarget target,
+                                          const int32_t* group_first_row) {
+  const ScaleSource s = target.scales[blockIdx.x];
+  const int strip = blockIdx.y, local = threadIdx.x;
+  const int column = strip * kStripColumns + local;
+  auto* record =
+      reinterpret_cast<__half*>(target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte);
+  const int at = (local & 7) * 4 + (local >> 3);
+  __half scale = __float2half(0.0f), zero = scale;
+  if (column < m.num_columns) {
+    const int group = m.row_group[group_first_row[s.group]];
+    scale = gptq_scale(m, group, stored_column(m, column));
+    zero = __int2half_rn(gptq_zero(m, group, stored_column(m, column)));
+  }
+  record[at] = scale;
+  record[32 + at] = zero;
+}
+
+__global__ void repack_fp8_kernel(StoredMatrix m, RepackTarget target) {
+  const int lane = threadIdx.x & 31, strip = blockIdx.y;
+  const int step = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
+  StepSource s;
+  uint8_t* tile;
+  if (!take_step(target, s, tile)) return;
+  const auto* codes = static_cast<const uint8_t*>(m.dense);
+  uint32_t words[8] = {};
+#pragma unroll
+  for (int h = 0; h < 16; ++h) {
+    const int column = strip * kStripColumns + lane_column(lane, h);
+    if (column >= m.num_columns) continue;
+    const uint8_t* from = codes + static_cast<size_t>(stored_column(m, column)) * m.num_rows;
+#pragma unroll
+    for (int x = 0; x < 2; ++x) {
+      const int row = step * kStepRows + lane_row(lane, h, x);
+      if (row < m.num_rows) put(words, h / 2, 16 * x, e4m3_field(__ldg(from + row), h % 2 == 1));
+    }
+  }
+#pragma unroll
+  for (int w = 0; w < 8; ++w) reinterpret_cast<uint32_t*>(tile)[(w / 4) * 128 + lane * 4 + w % 4] = words[w];
+}
+
+__device__ __forceinline__ float fp8_scale(const StoredMatrix& m, int group, int stored) {
+  const size_t scales_of_column = (m.num_rows - 1) / m.scale_in + 1;
+  return m.dense_scales[static_cast<size_t>(stored / m.scale_out) * scales_of_column + group];
+}
+
+__global__ void repack_fp8_scales_kernel(StoredMatrix m, RepackTarget target) {
+  const ScaleSource s = target.scales[blockIdx.x];
+  const int strip = blockIdx.y, local = threadIdx.x;
+  const int column = strip * kStripColumns + local;
+  auto* record =
+      reinterpret_cast<float*>(target.strips + static_cast<size_t>(strip) * target.strip_bytes + s.byte);
+  record[(local & 7) * 4 + (local >> 3)] =
+      column < m.num_columns ? fp8_scale(m, s.group, stored_column(m, column)) * m.prescale * kE4m3Unit
+                             : 0.0f;
+}
+
+// No code is NaN.
+__device__ __forceinline__ float e4m3_value(uint32_t code) {
+  return __half2float(__ushort_as_half(static_cast<uint16_t>(e4m3_field(code, true)))) * kE4m3Unit;
+}
+
+// One element by its definition; the way of last resort for layouts that tiles do not fit.
+__device__ __half element(const StoredMatrix& m, int row, int column) {
+  if (row >= m.num_rows || column >= m.num_columns) return __float2half(0.0f);
+  const int stored = stored_column(m, column);
+  if (m.kind == TileKind::exl2) {
+    const int group = m.row_group[row];
+    const int bits = m.row_bits[row] & 255, bit = (m.row_bits[row] >> 8) * bits;
+    const uint32_t* words =
+        m.codes + static_cast<size_t>(m.row_packed[row] + bit / 32) * m.padded_columns + stored;
+    uint64_t two = words[0];
+    if (bit % 32 + bits > 32) two |= static_cast<uint64_t>(words[m.padded_columns]) << 32;
+    const int code = static_cast<int>(two >> (bit % 32)) & ((1 << bits) - 1);
+    const uint32_t word = m.scales[static_cast<size_t>(group) * (m.padded_columns / 8) + stored / 8];
+    const int index = static_cast<int>((word >> (4 * (stored % 8))) & 15U) + 1;
+    const __half scale = __hmul(__int2half_rn(index * index), __ushort_as_half(m.group_scale[group]));
+    return __hmul(__int2half_rn(code - (1 << (bits - 1))), scale);
+  }
+  if (m.kind == TileKind::gptq) {
+    const int group = m.row_group[row];
+    const int code = static_cast<int>(gptq_code(m, row, stored)) - gptq_zero(m, group, stored);
+    return __hmul(__int2half_rn(code), gptq_scale(m, group, stored));
+  }
+  const size_t at = static_cast<size_t>(stored) * m.num_rows + row;
+  float value;
+  if (m.dense_dtype == static_cast<int32_t>(DType::f16)) {
+    value = __half2float(static_cast<const __half*>(m.dense)[at]);
+  } else if (m.dense_dtype == static_cast<int32_t>(DType::bf16)) {
+    value = __bfloat162float(static_cast<const __nv_bfloat16*>(m.dense)[at]);
+  } else if (m.dense_dtype == static_cast<int32_t>(DType::f8_e4m3)) {
+    value = e4m3_value(static_cast<const uint8_t*>(m.dense)[at]) * fp8_scale(m, row / m.scale_in, stored);
+  } else {
+    value = static_cast<const float*>(m.dense)[at];
+  }
+  return __float2half_rn(m.prescale == 1.0f ? value : value * m.prescale);
+}
+
+__global__ void repack_dense_kernel(StoredMatrix m, RepackTarget target) {
+  const int lane = threadIdx.x & 31, strip = blockIdx.y;
+  const int step = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
+  StepSource s;
+  uint8_t* tile;
+  if (!take_step(target, s, tile)) return;
+  auto* words = reinterpret_cast<uint32_t*>(tile);
+  for (int h = 0; h < 16; ++h) {
+    const int row = step * kStepRows + lane_row(lane, h, 0);
+    const int column = strip * kStripColumns + lane_column(lane, h);
+    const __half2 pair = __halves2half2(element(m, row, column), element(m, row + 1, column));
+    words[(h / 4) * 128 + lane * 4 + h % 4] = bits_of(pair);
+  }
+}
+
+// A warp per segment.
+template <int kBits>
+__device__ __forceinline__ void expand_tile(const uint8_t* tile, int lane, __half2 (&w)[16]) {
+  uint32_t raw[kBits];
+  fetch_words<kBits>(GlobalTile{tile}, lane, raw);
+  decode_words<kBits>(raw, w, kBits == 16 ? 0.0f : static_cast<float>(1 << (kBits - 1)));
+}
+
+__device__ __forceinline__ void expand_exl2_tile(int bits, const uint8_t* tile, int lane, __half2 (&w)[16]) {
+  switch (bits) {
+    case 2:
+      return expand_tile<2>(tile, lane, w);
+    case 3:
+      return expand_tile<3>(tile, lane, w);
+    case 4:
+      return expand_tile<4>(tile, lane, w);
+    case 5:
+      return expand_tile<5>(tile, lane, w);
+    case 6:
+      return expand_tile<6>(tile, lane, w);
+    default:
+      return expand_tile<8>(tile, lane, w);
+  }
+}
+
+__global__ void __launch_bounds__(32 * kRepackWarps)
+    expand_kernel(const __grid_constant__ Matrix matrix, int part_index, int first_strip, __half* target,
+                  int row_stride) {
+  const Part& part = matrix.parts[part_index];
+  const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+  const int segment = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
+  if (segment >= part.runs[part.num_runs - 1].end) return;
+  int r = 0;
+  while (segment >= part.runs[r].end) ++r;
+  const Run& run = part.runs[r];
+  const int steps = matrix.kind == TileKind::dense ? 1 : kBlockSteps, bits = run.bits;
+  const uint8_t* record = part.strips + static_cast<size_t>(first_strip + blockIdx.y) * part.strip_bytes +
+                          run.first_byte + static_cast<size_t>(segment - run.first) * run.segment_bytes;
+  const uint32_t record_bytes = matrix.kind == TileKind::exl2 ? 32 : matrix.kind == TileKind::dense ? 0 : 128;
+  const uint8_t* tile = record + run.records * record_bytes;
+  float scale[4] = {};
+  __half2 offset[4] = {};
+  for (int i = 0; i < steps; ++i, tile += bits * 128) {
+    if (i == 0 || run.records > 1) {
+      if (matrix.kind == TileKind::exl2) {
+        exl2_column_scales(__ldg(reinterpret_cast<const uint16_t*>(record) + g),
+                           __ldg(reinterpret_cast<const uint32_t*>(record + 16)), scale);
+      } else if (matrix.kind == TileKind::gptq) {
+#pragma unroll
+        for (int q = 0; q < 4; ++q) {
+          const auto* from = reinterpret_cast<const __half*>(record) + g * 4 + q;
+          scale[q] = __half2float(from[0]);
+          offset[q] = __half2half2(__hsub(__float2half(q % 2 == 0 ? -1024.0f : -64.0f), from[32]));
+        }
+      } else if (matrix.kind == TileKind::fp8) {
+#pragma unroll
+        for (int q = 0; q < 4; ++q) scale[q] = __ldg(reinterpret_cast<const float*>(record) + g * 4 + q);
+      }
+      record += record_bytes;
+    }
+    __half2 w[16];
+    if (matrix.kind == TileKind::exl2) {
+      expand_exl2_tile(bits, tile, lane, w);
+      apply_scales(w, scale);
+    } else if (matrix.kind == TileKind::gptq) {
+      uint32_t raw[4];
+      fetch_words<4>(GlobalTile{tile}, lane, raw);
+      decode_shifted_words(raw, offset, w);
+      apply_scales(w, scale);
+    } else if (matrix.kind == TileKind::fp8) {
+      uint32_t raw[8];
+      fetch_words<8>(GlobalTile{tile}, lane, raw);
+      decode_e4m3(raw, w);
+      apply_wide_scales(w, scale);
+    } else {
+      expand_tile<16>(tile, lane, w);
+    }
+    const int row = (segment * steps + i) * kStepRows + 8 * t;
+    if (row >= row_stride) continue;
+#pragma unroll
+    for (int q = 0; q < 4; ++q) {
+      const int h = 8 * (q / 2) + (q & 1);
+      const size_t column = static_cast<size_t>(blockIdx.y) * kStripColumns + g + 8 * q;
+      const uint4 value = make_uint4(bits_of(w[h]), bits_of(w[h + 2]), bits_of(w[h + 4]), bits_of(w[h + 6]));
+      *reinterpret_cast<uint4*>(target + column * row_stride + row) = value;
+    }
+  }
+}
+
+dim3 tile_grid(int num_steps, int num_strips) {
+  return dim3(static_cast<unsigned>((num_steps + kRepackWarps - 1) / kRepackWarps),
+              static_cast<unsigned>(num_strips));
+}
+
+}  // namespace
+
+cudaError_t repack_exl2(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream) {
+  repack_exl2_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
+      source, target);
+  const dim3 grid(static_cast<unsigned>((target.num_scales + 7) / 8),
+                  static_cast<unsigned>(target.num_strips));
+  repack_exl2_scales_kernel<<<grid, dim3(16, 8), 0, stream>>>(source, target);
+  return cudaGetLastError();
+}
+
+cudaError_t repack_gptq(const StoredMatrix& source, const RepackTarget& target,
+                        const int32_t* group_first_row, cudaStream_t stream) {
+  repack_gptq_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
+      source, target);
+  const dim3 grid(static_cast<unsigned>(target.num_scales), static_cast<unsigned>(target.num_strips));
+  repack_gptq_scales_kernel<<<grid, 32, 0, stream>>>(source, target, group_first_row);
+  return cudaGetLastError();
+}
+
+cudaError_t repack_fp8(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream) {
+  repack_fp8_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(source,
+                                                                                                      target);
+  const dim3 grid(static_cast<unsigned>(target.num_scales), static_cast<unsigned>(target.num_strips));
+  repack_fp8_scales_kernel<<<grid, 32, 0, stream>>>(source, target);
+  return cudaGetLastError();
+}
+
+cudaError_t repack_dense(const StoredMatrix& source, const RepackTarget& target, cudaStream_t stream) {
+  repack_dense_kernel<<<tile_grid(target.num_steps, target.num_strips), 32 * kRepackWarps, 0, stream>>>(
+      source, target);
+  return cudaGetLastError();
+}
+
+cudaError_t expand_columns(const Matrix& matrix, int part, int first_strip, int num_strips, __half* target,
+                           int row_stride, cudaStream_t stream) {
+  expand_kernel<<<tile_grid(matrix.parts[part].runs[matrix.parts[part].num_runs - 1].end, num_strips),
+                  32 * kRepackWarps, 0, stream>>>(matrix, part, first_strip, target, row_stride);
+  return cudaGetLastError();
+}
+
+}  // namespace quire::kernels
