@@ -234,7 +234,7 @@ void StepLoop::verify_tokens(JobRecord& job, const ReservedSequence& reserved, c
 void StepLoop::take_token(JobRecord& job, const SampledToken& sampled) {
   JobStep& step = job.step;
   step.new_tokens.push_back(sampled.token);
-  job.sampler.append(sampled.token);
+  job.sampler.accept(sampled.token, sampled.probability);
   if (std::find(job.stop_tokens.begin(), job.stop_tokens.end(), sampled.token) != job.stop_tokens.end()) {
     job.text.push_silent(sampled, job.wants_log_probs());
     job.text.finish();

@@ -44,6 +44,7 @@ bool add_device_draw(const SampleRequest& request, int32_t logit_row, int32_t ma
   if (draws.edits.size() + count_edits(request) > static_cast<size_t>(max_edits)) return false;
   if (!counts_are_exact(history.counts())) return false;
   const SamplingSettings& settings = request.state->settings();
+  if (!settings.is_plain() || settings.has_dry()) return false;
   if (request.num_pending > 0 && settings.has_penalties()) return false;
   SampleRow row;
   row.logit_row = logit_row;

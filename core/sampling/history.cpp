@@ -4,15 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "core/sampling/selection.h"
+
 namespace quire {
 namespace {
-
-// Stays finite where the logit was: an extreme penalty on an extreme logit must not become NaN later.
-float to_logit(double value, float before) {
-  if (std::isinf(before)) return before;
-  constexpr double kMax = std::numeric_limits<float>::max();
-  return static_cast<float>(std::clamp(value, -kMax, kMax));
-}
 
 double repeat(double logit, double penalty) {
   return logit > 0.0 ? logit / penalty : logit * penalty;
@@ -21,7 +16,8 @@ double repeat(double logit, double penalty) {
 }  // namespace
 
 TokenHistory::TokenHistory(const SamplingSettings& settings)
-    : enabled_(settings.has_penalties()),
+    : keeps_tokens_(settings.has_penalties() || settings.has_dry()),
+      counts_tokens_(settings.has_penalties()),
       repetition_(settings.repetition_penalty),
       frequency_(settings.frequency_penalty),
       presence_(settings.presence_penalty),
@@ -30,35 +26,39 @@ TokenHistory::TokenHistory(const SamplingSettings& settings)
       decay_(static_cast<size_t>(settings.penalty_decay)) {}
 
 void TokenHistory::reserve(size_t num_tokens) {
-  if (!enabled_) return;
+  if (!keeps_tokens_) return;
   tokens_.reserve(num_tokens);
+  if (!counts_tokens_) return;
   // One token more is counted for as long as it takes to drop the oldest.
   if (range_ > 0) counts_.reserve(range_ < num_tokens ? range_ + 1 : num_tokens);
 }
 
 void TokenHistory::append(TokenId token) {
-  if (!enabled_) return;
+  if (!keeps_tokens_) return;
   tokens_.push_back(token);
+  if (!counts_tokens_) return;
   if (range_ > 0) counts_.add(token);
   const size_t num_tokens = tokens_.size();
   if (range_ > 0 && num_tokens > range_) counts_.remove(tokens_[num_tokens - 1 - range_]);
 }
 
 void TokenHistory::pop() {
-  if (!enabled_) return;
+  if (!keeps_tokens_) return;
   Expects(!tokens_.empty());
   const size_t num_tokens = tokens_.size();
-  if (range_ > 0 && num_tokens > range_) counts_.add(tokens_[num_tokens - 1 - range_]);
-  if (range_ > 0) counts_.remove(tokens_.back());
+  if (counts_tokens_ && range_ > 0) {
+    if (num_tokens > range_) counts_.add(tokens_[num_tokens - 1 - range_]);
+    counts_.remove(tokens_.back());
+  }
   tokens_.pop_back();
 }
 
 void TokenHistory::penalise(gsl::span<float> logits, std::vector<bool>& seen) const {
-  if (!enabled_) return;
+  if (!counts_tokens_) return;
   for (const auto& [token, count] : counts_.entries()) {
     float& logit = logits[static_cast<size_t>(token)];
     const double penalised = repeat(logit, repetition_) - presence_ - static_cast<double>(frequency_) * count;
-    logit = to_logit(penalised, logit);
+    logit = changed_logit(penalised, logit);
   }
   if (fades()) penalise_faded(logits, seen);
 }
@@ -75,7 +75,7 @@ void TokenHistory::penalise_faded(gsl::span<float> logits, std::vector<bool>& se
       penalised = repeat(penalised, 1.0 + (repetition_ - 1.0) * strength) - presence_ * strength;
     }
     seen[static_cast<size_t>(token)] = true;
-    logit = to_logit(penalised - frequency_ * strength, logit);
+    logit = changed_logit(penalised - frequency_ * strength, logit);
   }
   for (size_t age = range_; age < end_age; ++age) seen[static_cast<size_t>(token_of_age(age))] = false;
 }

@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// One thread at a time; a copy is independent. Keeps nothing where the settings have no penalties.
+// One thread at a time; a copy is independent. Keeps nothing where the settings look back on nothing.
 class TokenHistory {
  public:
   explicit TokenHistory(const SamplingSettings& settings);
@@ -27,15 +27,18 @@ class TokenHistory {
   // scratch of the vocabulary's size, all false on entry and on return.
   void penalise(gsl::span<float> logits, std::vector<bool>& seen) const;
 
+  // Every token, oldest first, where the settings look back on any.
+  gsl::span<const TokenId> tokens() const { return tokens_; }
   // The tokens within reach; all that penalise goes by unless the history fades.
   gsl::span<const TokenCounts::Entry> counts() const { return counts_.entries(); }
   // Whether tokens beyond the range still count for a share.
-  bool fades() const { return enabled_ && decay_ > 0 && tokens_.size() > range_; }
+  bool fades() const { return counts_tokens_ && decay_ > 0 && tokens_.size() > range_; }
 
  private:
   void penalise_faded(gsl::span<float> logits, std::vector<bool>& seen) const;
 
-  bool enabled_;
+  bool keeps_tokens_;   // penalties or DRY
+  bool counts_tokens_;  // penalties
   float repetition_;
   float frequency_;
   float presence_;

@@ -12,7 +12,7 @@ std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 // What a random number is for. Numbers of different purposes are independent. Values are part of the result
 // of a seed and never change.
-enum class RandomPurpose : uint32_t { draw = 0, accept = 1 };
+enum class RandomPurpose : uint32_t { draw = 0, accept = 1, exclude = 2 };
 
 // 64 uniform bits.
 uint64_t random_bits(uint64_t seed, uint64_t position, RandomPurpose purpose = RandomPurpose::draw);

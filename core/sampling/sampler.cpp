@@ -20,9 +20,7 @@ Weight pick_point(const SamplerState& state, Weight total) {
 void add_bias(const SamplingSettings& settings, gsl::span<float> logits) {
   for (const LogitBias& entry : settings.logit_bias) {
     float& logit = logits[static_cast<size_t>(entry.token)];
-    if (std::isinf(logit)) continue;
-    constexpr double kMax = std::numeric_limits<float>::max();
-    logit = static_cast<float>(std::clamp(double{logit} + double{entry.bias}, -kMax, kMax));
+    logit = changed_logit(double{logit} + double{entry.bias}, logit);
   }
 }
 
@@ -40,8 +38,8 @@ void apply_mask(const TokenMask& mask, gsl::span<float> logits) {
 
 bool changes_nothing(const SampleRequest& request) {
   const SamplingSettings& settings = request.state->settings();
-  return !settings.has_penalties() && settings.logit_bias.empty() && settings.banned_tokens.empty() &&
-         request.banned.empty() && request.mask.allows_all();
+  return !settings.has_penalties() && !settings.has_dry() && settings.logit_bias.empty() &&
+         settings.banned_tokens.empty() && request.banned.empty() && request.mask.allows_all();
 }
 
 // The share of `total` that the front of the order must reach.
@@ -58,10 +56,43 @@ float ratio(Weight part, Weight whole) {
   return static_cast<float>(static_cast<double>(part) / static_cast<double>(whole));
 }
 
+int32_t require_vocab_size(int32_t vocab_size) {
+  if (vocab_size < 1 || vocab_size > Sampler::kMaxVocabSize) {
+    throw Error(ErrorCode::unsupported, "a vocabulary of {} tokens cannot be sampled; the limit is {}",
+                vocab_size, Sampler::kMaxVocabSize);
+  }
+  return vocab_size;
+}
+
+// The point of a uniform u that skew has bent: u ^ exp(-skew) of the total.
+Weight skewed_point(const SamplerState& state, Weight total) {
+  const double uniform = static_cast<double>(state.next_bits() >> 11) * 0x1p-53;
+  const double bent = std::pow(uniform, std::exp(-static_cast<double>(state.settings().skew)));
+  return std::min(static_cast<Weight>(bent * static_cast<double>(total)), total - 1);
+}
+
+// The candidate at which the running sum of weights first exceeds `point`, which is below their sum.
+const Candidate& candidate_at(gsl::span<const Candidate> candidates, Weight point) {
+  Weight before = 0;
+  for (const Candidate& candidate : candidates) {
+    if (point < before + candidate.weight) return candidate;
+    before += candidate.weight;
+  }
+  Expects(false);  // point < total
+  return candidates.front();
+}
+
 }  // namespace
 
 SamplerState::SamplerState(SamplingSettings settings, int32_t vocab_size)
-    : settings_((settings.validate(vocab_size), std::move(settings))), history_(settings_) {}
+    : settings_((settings.validate(vocab_size), std::move(settings))),
+      history_(settings_),
+      mirostat_(settings_) {}
+
+void SamplerState::reserve(size_t num_tokens) {
+  history_.reserve(num_tokens);
+  mirostat_.reserve(num_tokens);
+}
 
 void SamplerState::append(TokenId token) {
   history_.append(token);
@@ -72,23 +103,26 @@ void SamplerState::append(gsl::span<const TokenId> tokens) {
   for (const TokenId token : tokens) append(token);
 }
 
+void SamplerState::accept(TokenId token, float probability) {
+  mirostat_.observe(num_tokens_, probability);
+  append(token);
+}
+
 void SamplerState::rewind(uint64_t count) {
   Expects(count <= num_tokens_);
   for (uint64_t idx = 0; idx < count; ++idx) history_.pop();
   num_tokens_ -= count;
+  mirostat_.rewind(num_tokens_);
 }
 
-Sampler::Sampler(int32_t vocab_size) : vocab_size_(vocab_size) {
-  if (vocab_size < 1 || vocab_size > kMaxVocabSize) {
-    throw Error(ErrorCode::unsupported, "a vocabulary of {} tokens cannot be sampled; the limit is {}",
-                vocab_size, kMaxVocabSize);
-  }
+Sampler::Sampler(int32_t vocab_size) : vocab_size_(require_vocab_size(vocab_size)), set_(vocab_size) {
   const auto size = static_cast<size_t>(vocab_size);
   adjusted_.resize(size);
   shares_.resize(size);
   seen_.resize(size);
   candidates_.reserve(size);
   order_.reserve(size);
+  lengths_.resize(size);
 }
 
 SampledToken Sampler::sample(const SampleRequest& request) {
@@ -119,6 +153,7 @@ gsl::span<const float> Sampler::adjust(const SampleRequest& request) {
   const gsl::span<float> logits(adjusted_);
   std::copy(request.logits.begin(), request.logits.end(), logits.begin());
   request.state->history().penalise(logits, seen_);
+  subtract_dry(*request.state, logits);
   add_bias(request.state->settings(), logits);
   exclude(request.state->settings().banned_tokens, logits);
   exclude(request.banned, logits);
@@ -126,8 +161,19 @@ gsl::span<const float> Sampler::adjust(const SampleRequest& request) {
   return logits;
 }
 
+void Sampler::subtract_dry(const SamplerState& state, gsl::span<float> logits) {
+  const SamplingSettings& settings = state.settings();
+  if (!settings.has_dry()) return;
+  find_continuations(state.history().tokens(), settings, lengths_, continuations_);
+  for (const Continuation& continuation : continuations_) {
+    float& logit = logits[static_cast<size_t>(continuation.token)];
+    logit = changed_logit(logit - dry_penalty(settings, continuation.length), logit);
+  }
+}
+
 Sampler::Drawn Sampler::draw(gsl::span<const float> logits, float max_logit, const SamplerState& state) {
   const SamplingSettings& settings = state.settings();
+  if (!settings.is_plain()) return draw_by_stages(logits, max_logit, state);
   const bool cut_by_count = settings.top_k > 0 && settings.top_k < vocab_size_;
   const float inverse_temperature = 1.0F / settings.temperature;
   if (!cut_by_count) compute_shares(logits, max_logit, inverse_temperature, shares_);
@@ -141,7 +187,27 @@ Sampler::Drawn Sampler::draw(gsl::span<const float> logits, float max_logit, con
   }
   const Weight least = min_p_weight(settings.min_p);
   std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < least; });
-  return draw_from_candidates(state);
+  Weight left = 0;
+  for (const Candidate& candidate : candidates_) left += candidate.weight;
+  const Candidate& drawn = candidate_at(candidates_, pick_point(state, left));
+  return {drawn.token, ratio(drawn.weight, left)};
+}
+
+Sampler::Drawn Sampler::draw_by_stages(gsl::span<const float> logits, float max_logit,
+                                       const SamplerState& state) {
+  const SamplingSettings& settings = state.settings();
+  const StageInputs inputs{state.mirostat_mu(), state.next_exclude_bits()};
+  set_.fill(logits, max_logit);
+  if (settings.order.empty()) {
+    for (int32_t idx = 0; idx < kNumSamplerStages; ++idx)
+      set_.apply(static_cast<SamplerStage>(idx), settings, inputs);
+  } else {
+    for (const SamplerStage stage : settings.order) set_.apply(stage, settings, inputs);
+  }
+  const Weight total = set_.total();
+  const Candidate drawn = settings.skew == 0.0F ? candidate_at(set_.items(), pick_point(state, total))
+                                                : candidate_at(set_.sorted(), skewed_point(state, total));
+  return {drawn.token, ratio(drawn.weight, total)};
 }
 
 // Gathers the k first of the order, by ascending id, and gives their sum.
@@ -182,19 +248,6 @@ Sampler::Drawn Sampler::draw_from_all(const SamplerState& state) const {
     const Weight weight = weight_of(shares_[idx]);
     if (point < before + weight) return {static_cast<TokenId>(idx), ratio(weight, total)};
     before += weight;
-  }
-  Expects(false);  // point < total
-  return {};
-}
-
-Sampler::Drawn Sampler::draw_from_candidates(const SamplerState& state) const {
-  Weight total = 0;
-  for (const Candidate& candidate : candidates_) total += candidate.weight;
-  const Weight point = pick_point(state, total);
-  Weight before = 0;
-  for (const Candidate& candidate : candidates_) {
-    if (point < before + candidate.weight) return {candidate.token, ratio(candidate.weight, total)};
-    before += candidate.weight;
   }
   Expects(false);  // point < total
   return {};

@@ -1,5 +1,5 @@
 // From one row of logits to one token. The order of operations is fixed:
-//   penalties, bias, bans and mask, temperature, top_k, top_p, min_p, draw.
+//   penalties, DRY, bias, bans and mask, then the stages (temperature, cuts) in the settings' order, draw.
 // Everything that decides is exact or in a fixed order and independent of other rows, so a job's tokens do
 // not depend on its company in a batch.
 #pragma once
@@ -10,7 +10,10 @@
 #include <gsl/gsl>
 
 #include "core/base/ids.h"
+#include "core/sampling/candidate_set.h"
+#include "core/sampling/dry.h"
 #include "core/sampling/history.h"
+#include "core/sampling/mirostat.h"
 #include "core/sampling/random.h"
 #include "core/sampling/selection.h"
 #include "core/sampling/settings.h"
@@ -34,12 +37,20 @@ class SamplerState {
     return random_bits(settings_.seed, num_tokens_ + num_pending);
   }
 
+  // The bits by which the exclusion of top choices is decided for the next token.
+  uint64_t next_exclude_bits() const {
+    return random_bits(settings_.seed, num_tokens_, RandomPurpose::exclude);
+  }
+  double mirostat_mu() const { return mirostat_.mu(); }
+
   // Takes the memory for a history of so many tokens; within that, append and rewind cannot fail. A copy has
   // to be told again.
-  void reserve(size_t num_tokens) { history_.reserve(num_tokens); }
-  // Tokens of the prompt, or accepted ones. Every id must be in the vocabulary.
+  void reserve(size_t num_tokens);
+  // Tokens of the prompt. Every id must be in the vocabulary.
   void append(TokenId token);
   void append(gsl::span<const TokenId> tokens);
+  // A token that was drawn, with SampledToken::probability.
+  void accept(TokenId token, float probability);
   // Takes the newest count tokens back; count <= num_tokens().
   void rewind(uint64_t count);
   // Gives a fork draws of its own.
@@ -48,6 +59,7 @@ class SamplerState {
  private:
   SamplingSettings settings_;
   TokenHistory history_;
+  Mirostat mirostat_;
   uint64_t num_tokens_ = 0;
 };
 
@@ -110,11 +122,12 @@ class Sampler {
   };
 
   gsl::span<const float> adjust(const SampleRequest& request);
+  void subtract_dry(const SamplerState& state, gsl::span<float> logits);
   Drawn draw(gsl::span<const float> logits, float max_logit, const SamplerState& state);
   Weight collect_top_k(gsl::span<const float> logits, float max_logit, float inverse_temperature, int32_t k);
   Weight collect_likely(gsl::span<const float> logits, const SamplingSettings& settings);
+  Drawn draw_by_stages(gsl::span<const float> logits, float max_logit, const SamplerState& state);
   Drawn draw_from_all(const SamplerState& state) const;
-  Drawn draw_from_candidates(const SamplerState& state) const;
   void add_log_probs(const SampleRequest& request, float max_logit, SampledToken& result);
 
   int32_t vocab_size_;
@@ -123,6 +136,9 @@ class Sampler {
   std::vector<bool> seen_;             // scratch of TokenHistory
   std::vector<Candidate> candidates_;  // what the cuts left, by ascending id
   std::vector<Candidate> order_;       // scratch of the cuts
+  CandidateSet set_;                   // of draws that are not plain
+  std::vector<int32_t> lengths_;       // scratch of find_continuations
+  std::vector<Continuation> continuations_;
 };
 
 }  // namespace quire

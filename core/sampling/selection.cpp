@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <limits>
 
 namespace quire {
@@ -51,6 +52,12 @@ Weight sum_of(const std::vector<Candidate>& items, size_t begin, size_t end) {
 
 bool comes_before(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+}
+
+float changed_logit(double value, float before) {
+  if (std::isinf(before)) return before;
+  constexpr double kMax = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(value, -kMax, kMax));
 }
 
 RowScan scan_row(gsl::span<const float> logits) {

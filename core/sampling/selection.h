@@ -34,6 +34,10 @@ struct Cutoff {
   }
 };
 
+// `value` as the logit that was `before`: finite where that was, so that an extreme penalty or bias on an
+// extreme logit cannot become NaN later; -infinity stays.
+float changed_logit(double value, float before);
+
 struct RowScan {
   float max_logit;
   bool finite;  // no NaN, no +infinity
