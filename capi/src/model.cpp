@@ -60,12 +60,12 @@ bool needs_plan(const quire::Runtime& runtime, const quire::ModelPlanOptions& op
 quire::MemoryLease prepare_load(RuntimeShare& runtime, const ModelSettings& settings,
                                 quire::ModelOptions& options) {
   const auto& engine = runtime.runtime();
-  const quire::ModelPlanOptions wanted = plan_options(runtime, settings);
+  const quire::ModelPlanOptions wanted = plan_options(runtime, settings, options.source);
   for (const quire::ModelDevice& device : wanted.devices) options.devices.push_back(device.device);
   options.threads = &engine->threads();
   options.num_helpers = num_load_helpers(wanted.devices);
   if (!needs_plan(*engine, wanted)) return {};
-  const quire::ModelPlan plan = plan_model(engine->files(), wanted);
+  const quire::ModelPlan plan = plan_model(wanted);
   quire::MemoryLease lease =
       engine->lease_memory(plan.memory.total().weights(), "the weights of " + settings.path);
   require_room(plan, wanted);
@@ -80,7 +80,7 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
     throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
   }
   quire::ModelOptions options;
-  options.path = settings.path;
+  options.source = open_model_source(runtime->runtime()->files(), settings.path);
   options.scope = static_cast<quire::ModelScope>(settings.scope);
   options.monitor = make_monitor(settings);
 
@@ -88,7 +88,7 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
   share->runtime = runtime;
   share->device = settings.device;
   if (options.scope == quire::ModelScope::full) share->lease = prepare_load(*runtime, settings, options);
-  share->model = Model::load(runtime->runtime()->files(), options);
+  share->model = Model::load(options);
   return share;
 }
 

@@ -6,7 +6,9 @@
 
 namespace quire::capi {
 
-// Opens the devices. Throws where a device cannot be had or the reserve does not go with them.
-ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settings);
+// Opens the devices; the model is the caller's. Throws where a device cannot be had or the reserve does not
+// go with them.
+ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settings,
+                              std::shared_ptr<ModelSource> source);
 
 }  // namespace quire::capi

@@ -46,9 +46,10 @@ std::string plan_as_json(const ModelPlan& plan, const ModelPlanOptions& options)
 
 }  // namespace
 
-ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settings) {
+ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settings,
+                              std::shared_ptr<ModelSource> source) {
   ModelPlanOptions options;
-  options.path = settings.path;
+  options.source = std::move(source);
   options.devices = runtime.open_devices(settings.device);
   if (settings.reserve.size() > 1 && settings.reserve.size() != options.devices.size()) {
     throw Error(ErrorCode::invalid_argument, "reserve: {} numbers for {} devices", settings.reserve.size(),
@@ -82,9 +83,10 @@ int64_t quire_plan(quire_runtime* runtime, quire_model_options* model, quire_cac
     const CacheSettings planned = cache == nullptr ? CacheSettings{} : Pinned(cache, "cache")->read();
     refuse_in_callback("quire_plan");
     if (settings.path.empty()) throw quire::Error(quire::ErrorCode::invalid_argument, "path: not set");
-    quire::ModelPlanOptions options = plan_options(*share, settings);
+    quire::ModelPlanOptions options =
+        plan_options(*share, settings, open_model_source(share->runtime()->files(), settings.path));
     options.cache = engine_options(planned);
-    const std::string text = plan_as_json(plan_model(share->runtime()->files(), options), options);
+    const std::string text = plan_as_json(plan_model(options), options);
     return out.write({text.data(), text.size()});
   });
 }

@@ -49,7 +49,8 @@ ModelCacheOptions cache_of(const ModelPlanOptions& options) {
 }
 
 // Devices of one backend lay matrices out alike: one outline for each backend.
-std::vector<DeviceRoom> rooms_for(const FileSystem& files, const ModelPlanOptions& options) {
+std::vector<DeviceRoom> rooms_for(const ModelPlanOptions& options) {
+  const ModelConfig& config = options.source->config();
   const Device& first = *options.devices.front().device;
   const bool crosses = std::any_of(options.devices.begin(), options.devices.end(),
                                    [&](const ModelDevice& d) { return !d.device->shares_backend(first); });
@@ -63,16 +64,17 @@ std::vector<DeviceRoom> rooms_for(const FileSystem& files, const ModelPlanOption
     if (twin_idx < rooms.size()) {
       room.demand = rooms[twin_idx].demand;
     } else {
-      const OutlinedModel outline = outline_model(files, options.path, {device.device}, {});
-      room.demand = demand_of(*outline.transformer, crosses, transformer_shape(*outline.config),
-                              executor_options(*outline.config, cache_of(options)));
+      const auto outline = outline_model(*options.source, {device.device}, {});
+      room.demand = demand_of(*outline, crosses, transformer_shape(config),
+                              executor_options(config, cache_of(options)));
     }
     rooms.push_back(std::move(room));
   }
   return rooms;
 }
 
-Placement choose_placement(const FileSystem& files, const ModelPlanOptions& options, int32_t num_layers) {
+Placement choose_placement(const ModelPlanOptions& options) {
+  const int32_t num_layers = options.source->config().num_layers;
   if (!options.split.empty()) {
     if (options.split.size() != options.devices.size()) {
       throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices", options.split.size(),
@@ -84,19 +86,19 @@ Placement choose_placement(const FileSystem& files, const ModelPlanOptions& opti
     if (options.devices.size() == 1) return place_on_one_device(num_layers);
     refuse_twins(options);
   }
-  return split_automatically(rooms_for(files, options));
+  return split_automatically(rooms_for(options));
 }
 
 }  // namespace
 
-ModelPlan plan_model(const FileSystem& files, const ModelPlanOptions& options) {
+ModelPlan plan_model(const ModelPlanOptions& options) {
   if (options.devices.empty()) throw Error(ErrorCode::invalid_argument, "device: there is none");
-  const Placement placement = choose_placement(files, options, read_config(files, options.path)->num_layers);
-  const OutlinedModel outline = outline_model(files, options.path, devices_of(options), placement);
+  const ModelConfig& config = options.source->config();
+  const Placement placement = choose_placement(options);
+  const auto outline = outline_model(*options.source, devices_of(options), placement);
   ModelPlan plan;
-  plan.memory =
-      plan_memory(*outline.transformer, placement, options.devices.size(), transformer_shape(*outline.config),
-                  executor_options(*outline.config, cache_of(options)));
+  plan.memory = plan_memory(*outline, placement, options.devices.size(), transformer_shape(config),
+                            executor_options(config, cache_of(options)));
   for (const ModelDevice& device : options.devices)
     plan.usable_bytes.push_back(room_of(device).usable_bytes());
   return plan;
@@ -110,8 +112,9 @@ void require_room(const ModelPlan& plan, const ModelPlanOptions& options) {
     if (is_believed || needed <= plan.usable_bytes[i]) continue;
     throw Error(ErrorCode::out_of_memory,
                 "{}{} needs {} bytes on {}, which has {} free beside the reserve; name more devices{}",
-                options.path, options.cache ? " with its cache" : "", needed, options.devices[i].name,
-                plan.usable_bytes[i], options.cache ? " or make the cache smaller" : "");
+                options.source->path(), options.cache ? " with its cache" : "", needed,
+                options.devices[i].name, plan.usable_bytes[i],
+                options.cache ? " or make the cache smaller" : "");
   }
 }
 

@@ -22,7 +22,7 @@ struct ModelDevice {
 };
 
 struct ModelPlanOptions {
-  std::string path;                  // as ModelOptions::path
+  std::shared_ptr<ModelSource> source;
   std::vector<ModelDevice> devices;  // layers run in their order; the cpu takes what the others cannot hold
   std::vector<int32_t> split;        // layers of each device; empty: automatically, within the budgets
   std::optional<ModelCacheOptions> cache;  // that room is left for; none: one of kPlannedTokens
@@ -36,7 +36,7 @@ struct ModelPlan {
 // Reads configuration, headers and what decides the layout of matrices. Throws what a load of the metadata
 // throws, ErrorCode::invalid_argument naming the option, ErrorCode::out_of_memory with the bytes needed and
 // free where an automatic split over several devices does not go.
-ModelPlan plan_model(const FileSystem& files, const ModelPlanOptions& options);
+ModelPlan plan_model(const ModelPlanOptions& options);
 
 // Throws ErrorCode::out_of_memory naming the device that cannot hold its share of the weights, and of the
 // cache where one is asked for, with the bytes needed and free. The cpu has swap, and is believed.

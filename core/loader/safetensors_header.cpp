@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "core/base/checked_math.h"
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 
@@ -89,6 +88,9 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
       require(entry_.type != nullptr, "dtype");
       require(entry_.shape.has_value(), "shape");
       require(entry_.offsets && entry_.offsets->size() == 2, "data_offsets of two numbers");
+      if (entries.size() == kMaxTensorsOfFile) {
+        throw Error(ErrorCode::format, "{}: more than {} tensors", source_, kMaxTensorsOfFile);
+      }
       entries.push_back(std::move(entry_));
     }
     place_ = place_ == Place::names ? Place::done : Place::names;
@@ -172,51 +174,58 @@ class HeaderHandler final : public nlohmann::json_sax<nlohmann::json> {
   std::unordered_set<std::string> seen_;   // of the innermost object
 };
 
+// How messages name a tensor. Made only for a message: naming each of many tensors cost most of the time that
+// their header took.
+std::string name_of(const Entry& entry, std::string_view source) {
+  return fmt::format("{}: tensor \"{}\"", source, printable(entry.name));
+}
+
 // shape x type in bytes. Extents of zero are left out of the product, so that it overflows whatever their
 // place.
-uint64_t bytes_of_shape(const Entry& entry, const std::string& where) {
-  uint64_t elements = 1;
+uint64_t bytes_of_shape(const Entry& entry, std::string_view source) {
+  uint64_t bits = entry.type->bits;
   bool empty = false;
   for (const uint64_t extent : *entry.shape) {
-    checked_cast<int64_t>(extent, where);
+    const bool fits = std::in_range<int64_t>(extent);
     if (extent == 0) {
       empty = true;
-    } else {
-      elements = checked_mul(elements, extent, where);
+    } else if (!fits || __builtin_mul_overflow(bits, extent, &bits)) {
+      throw Error(ErrorCode::format, "{}: the product of its extents overflows at {}", name_of(entry, source),
+                  extent);
     }
   }
-  const uint64_t bits = checked_mul<uint64_t>(elements, entry.type->bits, where);
   if (empty) return 0;
   if (bits % 8 != 0) {
-    throw Error(ErrorCode::format, "{}: {} elements of {} do not fill whole bytes", where, elements,
+    throw Error(ErrorCode::format, "{}: {} bits of {} do not fill whole bytes", name_of(entry, source), bits,
                 entry.type->name);
   }
   return bits / 8;
 }
 
-TensorInfo checked_tensor(Entry entry, uint64_t data_offset, uint64_t data_bytes, std::string_view source) {
-  const std::string where = fmt::format("{}: tensor \"{}\"", source, printable(entry.name));
+TensorInfo checked_tensor(Entry entry, uint64_t data_offset, std::string_view source) {
   const uint64_t begin = (*entry.offsets)[0];
   const uint64_t end = (*entry.offsets)[1];
-  if (begin > end || end > data_bytes) {
-    throw Error(ErrorCode::format, "{}: bytes {} to {} are not inside the {} bytes of data", where, begin,
-                end, data_bytes);
+  const uint64_t size = bytes_of_shape(entry, source);
+  uint64_t offset = 0;
+  if (begin > end || __builtin_add_overflow(data_offset, end, &offset)) {
+    throw Error(ErrorCode::format, "{}: its data_offsets {} and {} are no range of bytes",
+                name_of(entry, source), begin, end);
   }
-  const uint64_t size = bytes_of_shape(entry, where);
   TensorInfo tensor;
+  for (const uint64_t extent : *entry.shape) tensor.shape.push_back(static_cast<int64_t>(extent));
+  if (size != end - begin) {
+    throw Error(ErrorCode::format, "{}: its shape {} of {} takes {} bytes, its data_offsets hold {}",
+                name_of(entry, source), shape_text(tensor.shape), entry.type->name, size, end - begin);
+  }
   tensor.name = std::move(entry.name);
   tensor.type = entry.type;
-  for (const uint64_t extent : *entry.shape) tensor.shape.push_back(static_cast<int64_t>(extent));
-  tensor.offset_bytes = checked_add(data_offset, begin, where);
+  tensor.offset_bytes = data_offset + begin;
   tensor.size_bytes = size;
-  if (size != end - begin) {
-    throw Error(ErrorCode::format, "{}: its shape {} of {} takes {} bytes, its data_offsets hold {}", where,
-                shape_text(tensor.shape), entry.type->name, size, end - begin);
-  }
   return tensor;
 }
 
-// Every byte of the data area belongs to exactly one tensor; an empty tensor lies at a border.
+// Every byte of the data area belongs to exactly one tensor; an empty tensor lies at a border. Tensors that
+// cover more than there is were cut off.
 void require_exact_cover(std::vector<TensorInfo>& tensors, uint64_t data_offset, uint64_t data_bytes,
                          std::string_view source) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
@@ -232,9 +241,15 @@ void require_exact_cover(std::vector<TensorInfo>& tensors, uint64_t data_offset,
     }
     covered += tensor.size_bytes;
   }
-  if (covered - data_offset != data_bytes) {
+  const uint64_t needed = covered - data_offset;
+  if (needed > data_bytes) {
+    throw Error(ErrorCode::truncated,
+                "{}: its tensors need {} bytes, it has {}; the file was cut short and must be copied anew",
+                source, needed, data_bytes);
+  }
+  if (needed < data_bytes) {
     throw Error(ErrorCode::format, "{}: {} bytes after the last tensor belong to none", source,
-                data_bytes - (covered - data_offset));
+                data_bytes - needed);
   }
 }
 
@@ -269,7 +284,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_
   header.metadata = std::move(handler.metadata);
   header.tensors.reserve(handler.entries.size());
   for (Entry& entry : handler.entries) {
-    header.tensors.push_back(checked_tensor(std::move(entry), data_offset, data_bytes, source));
+    header.tensors.push_back(checked_tensor(std::move(entry), data_offset, source));
   }
   require_exact_cover(header.tensors, data_offset, data_bytes, source);
   std::sort(header.tensors.begin(), header.tensors.end(),

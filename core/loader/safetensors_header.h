@@ -23,6 +23,8 @@ struct TensorInfo {
 };
 
 constexpr size_t kMaxTensorRank = 8;
+// Of one file: the largest model in use has 220,000 in all its files.
+constexpr size_t kMaxTensorsOfFile = size_t{1} << 18;
 
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;  // sorted by name
@@ -30,8 +32,9 @@ struct SafetensorsHeader {
 };
 
 // Reads the JSON text of a header whose file has `data_bytes` bytes of tensors from `data_offset` on. Every
-// refusal is ErrorCode::format and names `source` (the file), the tensor and the reason. What it takes in
-// memory is bounded by the length of the text.
+// refusal is ErrorCode::format and names `source` (the file), the tensor and the reason; a sound header of
+// tensors that `data_bytes` do not hold is ErrorCode::truncated. What it takes in memory is bounded by the
+// length of the text.
 SafetensorsHeader parse_safetensors_header(std::string_view text, uint64_t data_offset, uint64_t data_bytes,
                                            std::string_view source);
 

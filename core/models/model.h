@@ -5,12 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "core/base/file_system.h"
 #include "core/base/thread.h"
 #include "core/config/model_config.h"
 #include "core/loader/weight_reader.h"
+#include "core/models/model_source.h"
 #include "core/models/placement.h"
-#include "core/models/synthetic_model.h"
 #include "core/models/tensor_description.h"
 #include "core/models/transformer.h"
 #include "core/models/transformer_memory.h"
@@ -21,12 +20,12 @@ namespace quire {
 // How much of a model is loaded.
 enum class ModelScope : int32_t {
   full = 0,
-  tokenizer = 1,  // the tokenizer alone; the path may also be a bare tokenizer.json
+  tokenizer = 1,  // the tokenizer alone; the source may also be a bare tokenizer.json
   metadata = 2,   // configuration, tokenizer and the headers of the weight files, no weights
 };
 
 struct ModelOptions {
-  std::string path;  // a model directory, or "synthetic:..." (synthetic_model.h)
+  std::shared_ptr<ModelSource> source;  // needed during the load only
   ModelScope scope = ModelScope::full;
   std::vector<std::shared_ptr<Device>>
       devices;          // where the weights go; may be empty unless the scope is full
@@ -36,25 +35,19 @@ struct ModelOptions {
   LoadMonitor monitor;
 };
 
-// Of a model directory, or of a synthetic model. Throws what a load of the metadata throws.
-std::unique_ptr<const ModelConfig> read_config(const FileSystem& files, const std::string& path);
-
 // A transformer that says how large it would be on those devices and has no weights: configuration, headers
 // and what decides the layout of matrices are read. Throws what a load throws.
-struct OutlinedModel {
-  std::unique_ptr<const ModelConfig> config;
-  std::shared_ptr<const Transformer> transformer;
-};
-OutlinedModel outline_model(const FileSystem& files, const std::string& path,
-                            const std::vector<std::shared_ptr<Device>>& devices, const Placement& placement);
+std::shared_ptr<const Transformer> outline_model(ModelSource& source,
+                                                 const std::vector<std::shared_ptr<Device>>& devices,
+                                                 const Placement& placement);
 
 // Immutable once loaded; any thread. Caches keep it alive.
 class Model {
  public:
-  // Reads config.json, generation_config.json,
-  // tokenizer.json, tokenizer_config.json and every *.safetensors. Throws not_found, io, format, truncated,
-  // unsupported, out_of_memory or cancelled, naming the file, field or tensor; nothing stays taken then.
-  static std::shared_ptr<const Model> load(const FileSystem& files, const ModelOptions& options);
+  // Reads the configuration, the tokenizer and the weights of its source, as far as the scope goes. Throws
+  // not_found, io, format, truncated, unsupported, out_of_memory or cancelled, naming the file, field or
+  // tensor; nothing stays taken then.
+  static std::shared_ptr<const Model> load(const ModelOptions& options);
 
   const std::string& path() const { return path_; }
   // Throws ErrorCode::unsupported for a bare directory of weights without a tokenizer.json.
@@ -76,16 +69,13 @@ class Model {
 
  private:
   Model() = default;
-  void make_synthetic(const SyntheticSpec& spec, const ModelOptions& options);
-  void load_weights(const FileSystem& files, const ModelOptions& options);
+  void load_weights(const ModelOptions& options);
 
   std::string path_;
   ModelScope scope_ = ModelScope::full;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<const ModelConfig> config_;
-  std::vector<TensorDescription> tensors_;
-  double bits_per_weight_ = 0.0;
-  uint64_t stored_bytes_ = 0;
+  StoredTensors stored_;
   std::shared_ptr<const Transformer> transformer_;
   Placement placement_;
 };

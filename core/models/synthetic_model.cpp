@@ -16,6 +16,8 @@
 namespace quire {
 namespace {
 
+constexpr std::string_view kPrefix = "synthetic:";
+
 struct ShapeRow {
   std::string_view name;
   std::string_view config;  // the fields of config.json in which the shapes differ
@@ -331,10 +333,44 @@ class SyntheticWeights final : public WeightProvider {
   std::vector<int32_t> shared_order_;
 };
 
+// The config.json that such a model would have.
+std::string synthetic_config(const SyntheticSpec& spec) {
+  return fmt::format(R"({{"architectures": ["LlamaForCausalLM"], "model_type": "llama", {},
+    "vocab_size": 128256, "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+    "rope_theta": 500000.0, "tie_word_embeddings": false, "bos_token_id": 128000, "eos_token_id": 128001}})",
+                     find_shape(spec.shape)->config);
+}
+
+class SyntheticSource final : public ModelSource {
+ public:
+  explicit SyntheticSource(const std::string& path) : ModelSource(path), spec_(parse_synthetic_spec(path)) {}
+
+  const std::string& generation_config() override { return none_; }
+  bool has_tokenizer() override { return false; }
+  TokenizerTexts tokenizer() override {
+    throw Error(ErrorCode::unsupported, "{}: a synthetic model has no tokenizer", path());
+  }
+  std::string chat_template() override { return {}; }
+  std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor&) override {
+    return make_synthetic_weights(spec_, scope);
+  }
+  StoredTensors tensors() override { return {}; }
+
+ private:
+  ModelConfig read_config() override { return parse_model_config(synthetic_config(spec_), {}, path()); }
+
+  const SyntheticSpec spec_;
+  const std::string none_;
+};
+
 }  // namespace
 
+bool is_synthetic(std::string_view path) {
+  return path.starts_with(kPrefix);
+}
+
 SyntheticSpec parse_synthetic_spec(std::string_view path) {
-  std::string_view rest = path.substr(kSyntheticPrefix.size());
+  std::string_view rest = path.substr(kPrefix.size());
   SyntheticSpec spec;
   for (bool first = true; first || !rest.empty(); first = false) {
     const size_t comma = rest.find(',');
@@ -350,11 +386,8 @@ SyntheticSpec parse_synthetic_spec(std::string_view path) {
   return spec;
 }
 
-std::string synthetic_config(const SyntheticSpec& spec) {
-  return fmt::format(R"({{"architectures": ["LlamaForCausalLM"], "model_type": "llama", {},
-    "vocab_size": 128256, "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "hidden_act": "silu",
-    "rope_theta": 500000.0, "tie_word_embeddings": false, "bos_token_id": 128000, "eos_token_id": 128001}})",
-                     find_shape(spec.shape)->config);
+std::shared_ptr<ModelSource> open_synthetic_model(const std::string& path) {
+  return std::make_shared<SyntheticSource>(path);
 }
 
 std::unique_ptr<WeightProvider> make_synthetic_weights(const SyntheticSpec& spec, ReadScope scope) {

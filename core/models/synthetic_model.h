@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 
-#include "core/models/weight_provider.h"
+#include "core/models/model_source.h"
 
 namespace quire {
 
-// A path that begins with this names a synthetic model instead of a directory.
-constexpr std::string_view kSyntheticPrefix = "synthetic:";
+// Whether the path names a synthetic model ("synthetic:...") instead of a directory.
+bool is_synthetic(std::string_view path);
 
 enum class SyntheticFormat : uint8_t { exl2, gptq, fp8, f16 };
 
@@ -27,8 +27,8 @@ struct SyntheticSpec {
 // word that is not understood and what there is.
 SyntheticSpec parse_synthetic_spec(std::string_view path);
 
-// The config.json that such a model would have.
-std::string synthetic_config(const SyntheticSpec& spec);
+// Throws what parse_synthetic_spec throws.
+std::shared_ptr<ModelSource> open_synthetic_model(const std::string& path);
 
 // Random weights of unit gain, rows in a random order as EXL2 files have them; matrices that share their
 // input share the order.

@@ -23,12 +23,15 @@ class WeightProvider {
   // A float tensor of the shape [rows, columns], as stored. It and the codes, scales and values of matrices
   // have no data where only the layout is read.
   virtual HostTensor table(const std::string& name, int32_t rows, int32_t columns) = 0;
+  // Tells the progress once more, after everything was asked for.
+  virtual void finish() {}
 };
 
-// The files of a model directory. Borrows the reader.
+// The files of a model directory, which is borrowed.
 class StoredWeights final : public WeightProvider {
  public:
-  explicit StoredWeights(WeightReader& reader) : reader_(reader) {}
+  StoredWeights(const WeightDirectory& directory, const LoadMonitor& monitor, ReadScope scope)
+      : reader_(directory, monitor, scope) {}
 
   bool is_concurrent() const override { return true; }
   bool has_linear(const std::string& key) const override {
@@ -41,9 +44,10 @@ class StoredWeights final : public WeightProvider {
   HostTensor table(const std::string& name, int32_t rows, int32_t columns) override {
     return load_table(reader_, name, rows, columns);
   }
+  void finish() override { reader_.finish(); }
 
  private:
-  WeightReader& reader_;
+  WeightReader reader_;
 };
 
 }  // namespace quire

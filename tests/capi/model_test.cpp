@@ -132,6 +132,8 @@ TEST(ModelLoad, SaysWhatIsMissing) {
   EXPECT_EQ(quire_model_load(runtime.get(), options.get(), report.out()), nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
   EXPECT_NE(report.message().find(path), std::string::npos) << report.message();
+  const std::string there = QUIRE_EMBEDDED_MODEL;
+  quire_model_options_set_path(options.get(), there.data(), there.size(), nullptr);
   quire_model_options_set_device(options.get(), "abacus", 6, nullptr);
   EXPECT_EQ(quire_model_load(runtime.get(), options.get(), report.out()), nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);

@@ -122,9 +122,9 @@ TEST_F(DrawsOfADevice, TheLargestOfEachRowAlone) {
 
 std::shared_ptr<const Model> load_on(std::shared_ptr<Device> device) {
   ModelOptions options;
-  options.path = QUIRE_EMBEDDED_MODEL;
+  options.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
   options.devices = {std::move(device)};
-  return Model::load(posix_file_system(), options);
+  return Model::load(options);
 }
 
 std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model) {

@@ -19,9 +19,9 @@ constexpr int32_t kJobs = 6;
 
 std::shared_ptr<const Model> load_on(std::shared_ptr<Device> device, const std::string& path) {
   ModelOptions options;
-  options.path = path;
+  options.source = open_model_source(posix_file_system(), path);
   options.devices = {std::move(device)};
-  return Model::load(posix_file_system(), options);
+  return Model::load(options);
 }
 
 std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model) {

@@ -148,8 +148,8 @@ void expect_same_logits(const Fp8Pair& pair, const TokenIds& ids, std::vector<fl
 // Headers alone give what is then taken.
 void expect_as_planned(const std::string& path) {
   const auto device = open_test_device();
-  const OutlinedModel outline = outline_model(posix_file_system(), path, {device}, {});
-  EXPECT_EQ(outline.transformer->taken_bytes(), load_model(path)->weight_bytes());
+  const auto source = open_model_source(posix_file_system(), path);
+  EXPECT_EQ(outline_model(*source, {device}, {})->taken_bytes(), load_model(path)->weight_bytes());
 }
 
 class Fp8Architecture : public ::testing::TestWithParam<const char*> {

@@ -62,10 +62,10 @@ class LoadFaults : public ::testing::Test {
   ErrorCode load(const FileSystem& files, int32_t num_helpers = 0) const {
     try {
       ModelOptions options;
-      options.path = std::string(QUIRE_TEST_DATA) + "/architectures/llama3";
+      options.source = open_model_source(files, std::string(QUIRE_TEST_DATA) + "/architectures/llama3");
       options.devices = {device_};
       options.num_helpers = num_helpers;
-      Model::load(files, options);
+      Model::load(options);
     } catch (const Error& error) {
       return error.code();
     } catch (const std::bad_alloc&) {

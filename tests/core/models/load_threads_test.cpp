@@ -18,7 +18,7 @@ TEST(LoadThreads, AnyNumberOfThemMakesTheSameModel) {
   for (const int32_t num_helpers : {1, 3, 20}) {
     SCOPED_TRACE(num_helpers);
     ModelOptions options;
-    options.path = QUIRE_EMBEDDED_MODEL;
+    options.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
     options.devices = {open_test_device(), open_second_test_device()};
     options.placement = {{0, 0, 0, 1, 1, 1, 1, 1}};
     options.num_helpers = num_helpers;
@@ -31,7 +31,7 @@ TEST(LoadThreads, AnyNumberOfThemMakesTheSameModel) {
       last = progress.done_bytes;
       total = progress.total_bytes;
     };
-    const std::vector<float> logits = logits_of(Model::load(posix_file_system(), options));
+    const std::vector<float> logits = logits_of(Model::load(options));
     ASSERT_EQ(logits.size(), alone.size());
     EXPECT_EQ(std::memcmp(logits.data(), alone.data(), alone.size() * sizeof(float)), 0);
     EXPECT_EQ(last, total);

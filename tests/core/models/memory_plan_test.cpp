@@ -22,7 +22,7 @@ std::shared_ptr<Device> device_with_limit(uint64_t limit_bytes) {
 
 ModelPlanOptions plan_options(const std::string& path, std::vector<std::shared_ptr<Device>> devices) {
   ModelPlanOptions options;
-  options.path = path;
+  options.source = open_model_source(posix_file_system(), path);
   for (size_t i = 0; i < devices.size(); ++i) options.devices.push_back({std::to_string(i), devices[i]});
   options.cache.emplace();
   options.cache->max_tokens = 300;
@@ -34,10 +34,10 @@ ModelPlanOptions plan_options(const std::string& path, std::vector<std::shared_p
 
 std::shared_ptr<const Model> load(const ModelPlanOptions& options, const Placement& placement) {
   ModelOptions model;
-  model.path = options.path;
+  model.source = options.source;
   for (const ModelDevice& device : options.devices) model.devices.push_back(device.device);
   model.placement = placement;
-  return Model::load(posix_file_system(), model);
+  return Model::load(model);
 }
 
 std::vector<std::string> small_models() {
@@ -68,7 +68,7 @@ TEST(MemoryPlan, IsWhatIsTakenOfEveryArchitecture) {
   for (const std::string& path : small_models()) {
     SCOPED_TRACE(path);
     const ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
-    expect_as_planned(options, plan_model(posix_file_system(), options));
+    expect_as_planned(options, plan_model(options));
   }
 }
 
@@ -78,7 +78,7 @@ TEST(MemoryPlan, IsWhatIsTakenOfEveryCacheFormat) {
     ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
     options.cache->key_format = format;
     options.cache->value_format = KvFormat::q4;
-    expect_as_planned(options, plan_model(posix_file_system(), options));
+    expect_as_planned(options, plan_model(options));
   }
 }
 
@@ -87,7 +87,7 @@ TEST(MemoryPlan, IsWhatIsTakenOnEachOfSeveralDevices) {
     ModelPlanOptions options = plan_options(
         QUIRE_EMBEDDED_MODEL, {device_with_limit(0), device_with_limit(0), device_with_limit(0)});
     options.split = split;
-    expect_as_planned(options, plan_model(posix_file_system(), options));
+    expect_as_planned(options, plan_model(options));
   }
 }
 
@@ -97,7 +97,7 @@ TEST(MemoryPlan, OfASyntheticModelIsWhatIsTaken) {
     const auto device = device_with_limit(0);
     const ModelPlanOptions options =
         plan_options(std::string("synthetic:llama-3.2-1b,format=") + format, {device});
-    const ModelPlan plan = plan_model(posix_file_system(), options);
+    const ModelPlan plan = plan_model(options);
     EXPECT_EQ(plan.memory.layer_bytes.size(), 16U);
     EXPECT_GT(plan.memory.total().weights(), uint64_t{900} << 20);
     EXPECT_EQ(device->memory_use().held_bytes, 0U);
@@ -106,7 +106,7 @@ TEST(MemoryPlan, OfASyntheticModelIsWhatIsTaken) {
 
 TEST(MemoryPlan, CountsPagesAndWeightsOfLayers) {
   const ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
-  const MemoryPlan memory = plan_model(posix_file_system(), options).memory;
+  const MemoryPlan memory = plan_model(options).memory;
   uint64_t layers = 0;
   for (const uint64_t bytes : memory.layer_bytes) layers += bytes;
   const uint64_t shared_by_layers = memory.total().layers + memory.total().kv - layers;
@@ -116,12 +116,11 @@ TEST(MemoryPlan, CountsPagesAndWeightsOfLayers) {
 // With devices that hold two thirds of the layers each they go to both; what is planned fits.
 TEST(MemoryPlan, AnAutomaticSplitKeepsWithinEachDevice) {
   const MemoryBytes whole =
-      plan_model(posix_file_system(), plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)}))
-          .memory.total();
+      plan_model(plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)})).memory.total();
   const uint64_t limit = whole.workspace + (whole.total() - whole.workspace) * 2 / 3;
   ModelPlanOptions options =
       plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(limit), device_with_limit(limit)});
-  const ModelPlan plan = plan_model(posix_file_system(), options);
+  const ModelPlan plan = plan_model(options);
   EXPECT_EQ(layer_runs(plan.memory.placement).size(), 2U);
   expect_as_planned(options, plan);
 }
@@ -129,12 +128,11 @@ TEST(MemoryPlan, AnAutomaticSplitKeepsWithinEachDevice) {
 // The same with devices that hold more, of which no more is to be used.
 TEST(MemoryPlan, ASplitByBytesKeepsWithinThem) {
   const MemoryBytes whole =
-      plan_model(posix_file_system(), plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)}))
-          .memory.total();
+      plan_model(plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)})).memory.total();
   const uint64_t budget = whole.workspace + (whole.total() - whole.workspace) * 2 / 3;
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0), device_with_limit(0)});
   for (ModelDevice& device : options.devices) device.budget_bytes = budget;
-  const ModelPlan plan = plan_model(posix_file_system(), options);
+  const ModelPlan plan = plan_model(options);
   EXPECT_EQ(layer_runs(plan.memory.placement).size(), 2U);
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(plan.usable_bytes[i], budget);
@@ -147,12 +145,12 @@ TEST(MemoryPlan, ASplitByBytesKeepsWithinThem) {
 // Also the CPU, which is otherwise believed.
 TEST(MemoryPlan, ABudgetOfOneDeviceIsKept) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
-  const uint64_t needed = plan_model(posix_file_system(), options).memory.total().total();
+  const uint64_t needed = plan_model(options).memory.total().total();
   options.devices.front().budget_bytes = needed;
-  EXPECT_NO_THROW(require_room(plan_model(posix_file_system(), options), options));
+  EXPECT_NO_THROW(require_room(plan_model(options), options));
   options.devices.front().budget_bytes = needed - 1;
   try {
-    (void)plan_model(posix_file_system(), options);
+    (void)plan_model(options);
     FAIL() << "a model of " << needed << " bytes in one less";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory);
@@ -162,7 +160,7 @@ TEST(MemoryPlan, ABudgetOfOneDeviceIsKept) {
 
 TEST(MemoryPlan, WhatDoesNotFitIsRefusedAndLessGoesWell) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
-  const MemoryBytes needed = plan_model(posix_file_system(), options).memory.total();
+  const MemoryBytes needed = plan_model(options).memory.total();
   const auto device = device_with_limit(needed.total() - 1);
   options.devices.front().device = device;
   const auto model = load(options, place_on_one_device(8));
@@ -188,12 +186,13 @@ TEST(MemoryPlan, WhatDoesNotFitIsRefusedAndLessGoesWell) {
 
 TEST(MemoryPlan, ALoadThatDoesNotFitGivesEverythingBack) {
   ModelPlanOptions options = plan_options(QUIRE_EMBEDDED_MODEL, {device_with_limit(0)});
-  const uint64_t weights = plan_model(posix_file_system(), options).memory.total().weights();
+  const uint64_t weights = plan_model(options).memory.total().weights();
   const auto device = device_with_limit(weights - 1);
   options.devices.front().device = device;
   EXPECT_THROW((void)load(options, place_on_one_device(8)), Error);
   EXPECT_EQ(device->memory_use().held_bytes, 0U);
-  options.path = std::string(QUIRE_TEST_DATA) + "/architectures/llama3";
+  options.source =
+      open_model_source(posix_file_system(), std::string(QUIRE_TEST_DATA) + "/architectures/llama3");
   EXPECT_NO_THROW((void)load(options, {}));
 }
 

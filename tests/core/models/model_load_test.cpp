@@ -67,9 +67,9 @@ TEST_F(ModelLoad, TellsWhatItIs) {
 
 TEST_F(ModelLoad, MetadataAloneReadsNoWeights) {
   ModelOptions options;
-  options.path = directory_.string();
+  options.source = open_model_source(posix_file_system(), directory_.string());
   options.scope = ModelScope::metadata;
-  const auto model = Model::load(posix_file_system(), options);
+  const auto model = Model::load(options);
   EXPECT_EQ(model->shape().hidden_size, 64);
   EXPECT_THROW((void)model->transformer(), Error);
   EXPECT_THROW((void)model->tokenizer(), Error);
@@ -137,7 +137,7 @@ TEST_F(ModelLoad, CanBeCancelledAndSaysHowFarItIs) {
   std::atomic<bool> cancel{false};
   uint64_t last = 0;
   ModelOptions options;
-  options.path = directory_.string();
+  options.source = open_model_source(posix_file_system(), directory_.string());
   options.devices = {open_test_device()};
   options.monitor.cancel = &cancel;
   options.monitor.progress = [&](const LoadProgress& progress) {
@@ -145,11 +145,11 @@ TEST_F(ModelLoad, CanBeCancelledAndSaysHowFarItIs) {
     EXPECT_LE(progress.done_bytes, progress.total_bytes);
     last = progress.done_bytes;
   };
-  EXPECT_NO_THROW((void)Model::load(posix_file_system(), options));
+  EXPECT_NO_THROW((void)Model::load(options));
   EXPECT_GT(last, 0U);
   cancel = true;
   try {
-    (void)Model::load(posix_file_system(), options);
+    (void)Model::load(options);
     FAIL() << "a cancelled load went through";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::cancelled);

@@ -14,9 +14,9 @@ constexpr int32_t kMaxSeqLen = 160;
 
 std::shared_ptr<const Model> load_on(std::shared_ptr<Device> device) {
   ModelOptions options;
-  options.path = QUIRE_EMBEDDED_MODEL;
+  options.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
   options.devices = {std::move(device)};
-  return Model::load(posix_file_system(), options);
+  return Model::load(options);
 }
 
 std::shared_ptr<const Model> load_with_threads(int32_t num_threads) {

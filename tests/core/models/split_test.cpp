@@ -17,10 +17,10 @@ constexpr int32_t kLayers = 8;  // of the embedded model
 std::shared_ptr<const Model> load_split(const std::vector<std::shared_ptr<Device>>& devices,
                                         const std::vector<int32_t>& device_of_layer) {
   ModelOptions options;
-  options.path = QUIRE_EMBEDDED_MODEL;
+  options.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
   options.devices = devices;
   options.placement = {device_of_layer};
-  return Model::load(posix_file_system(), options);
+  return Model::load(options);
 }
 
 TokenIds some_ids(int32_t count) {

@@ -60,9 +60,9 @@ double tolerance(double of_f32, double of_f16) {
 
 std::shared_ptr<const Model> load_model(const std::string& path) {
   ModelOptions options;
-  options.path = path;
+  options.source = open_model_source(posix_file_system(), path);
   options.devices = {open_test_device()};
-  return Model::load(posix_file_system(), options);
+  return Model::load(options);
 }
 
 TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options)

@@ -1,0 +1,121 @@
+#include "core/models/model_source.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/loader/weight_directory.h"
+#include "core/loader/weight_summary.h"
+#include "core/models/foreign_path.h"
+#include "core/models/synthetic_model.h"
+
+namespace quire {
+namespace {
+
+// Larger than any tokenizer in use; a file beyond it is not one.
+constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
+constexpr uint64_t kMaxTemplateBytes = uint64_t{4} << 20;
+
+class DirectorySource final : public ModelSource {
+ public:
+  DirectorySource(const FileSystem& files, const std::string& path) : ModelSource(path), files_(files) {}
+
+  const std::string& generation_config() override {
+    if (!generation_config_) generation_config_ = read_if_there("generation_config.json", kMaxConfigBytes);
+    return *generation_config_;
+  }
+
+  bool has_tokenizer() override { return holds("tokenizer.json"); }
+
+  TokenizerTexts tokenizer() override {
+    TokenizerTexts texts;
+    texts.tokenizer_json = files_.read_text(path_of("tokenizer.json"), kMaxTokenizerBytes);
+    texts.tokenizer_config_json = read_if_there("tokenizer_config.json", kMaxTokenizerBytes);
+    texts.special_tokens_map_json = read_if_there("special_tokens_map.json", kMaxTokenizerBytes);
+    texts.added_tokens_json = read_if_there("added_tokens.json", kMaxTokenizerBytes);
+    return texts;
+  }
+
+  std::string chat_template() override { return read_if_there("chat_template.jinja", kMaxTemplateBytes); }
+
+  std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) override {
+    return std::make_unique<StoredWeights>(directory(), monitor, scope);
+  }
+
+  StoredTensors tensors() override {
+    const std::string_view layers = config().architecture->keys.layers;
+    StoredTensors out;
+    out.list = describe_tensors(directory(), layers);
+    out.bits_per_weight = summarize_weights(directory(), layers).total.bits_per_weight();
+    out.size_bytes = directory().total_bytes();
+    return out;
+  }
+
+ private:
+  ModelConfig read_config() override {
+    if (!holds("config.json")) refuse_foreign_directory(files_, path());
+    const std::string text = files_.read_text(path_of("config.json"), kMaxConfigBytes);
+    return parse_model_config(text, generation_config(), path());
+  }
+
+  std::string path_of(std::string_view name) const { return path() + "/" + std::string(name); }
+
+  // What is there and no regular file (a FIFO, a directory) is an error of the file system.
+  std::string read_if_there(std::string_view name, uint64_t max_bytes) {
+    return holds(name) ? files_.read_text(path_of(name), max_bytes) : std::string();
+  }
+
+  bool holds(std::string_view name) {
+    if (names_.empty()) names_ = files_.list(path());
+    return std::find(names_.begin(), names_.end(), name) != names_.end();
+  }
+
+  const WeightDirectory& directory() {
+    if (!directory_) directory_.emplace(WeightDirectory::open(files_, path()));
+    return *directory_;
+  }
+
+  const FileSystem& files_;
+  std::vector<std::string> names_;
+  std::optional<std::string> generation_config_;
+  std::optional<WeightDirectory> directory_;
+};
+
+class TokenizerFileSource final : public ModelSource {
+ public:
+  TokenizerFileSource(const FileSystem& files, const std::string& path) : ModelSource(path), files_(files) {}
+
+  const std::string& generation_config() override { return none_; }
+  bool has_tokenizer() override { return true; }
+  TokenizerTexts tokenizer() override {
+    TokenizerTexts texts;
+    texts.tokenizer_json = files_.read_text(path(), kMaxTokenizerBytes);
+    return texts;
+  }
+  std::string chat_template() override { return {}; }
+  std::unique_ptr<WeightProvider> weights(ReadScope, const LoadMonitor&) override { refuse(); }
+  StoredTensors tensors() override { refuse(); }
+
+ private:
+  ModelConfig read_config() override { refuse(); }
+  [[noreturn]] void refuse() const { refuse_foreign_file(files_, path()); }
+
+  const FileSystem& files_;
+  const std::string none_;
+};
+
+}  // namespace
+
+const ModelConfig& ModelSource::config() {
+  if (!config_) config_ = read_config();
+  return *config_;
+}
+
+std::shared_ptr<ModelSource> open_model_source(const FileSystem& files, const std::string& path) {
+  if (is_synthetic(path)) return open_synthetic_model(path);
+  if (files.is_directory(path)) return std::make_shared<DirectorySource>(files, path);
+  if (is_tokenizer_file(files, path)) return std::make_shared<TokenizerFileSource>(files, path);
+  refuse_foreign_file(files, path);
+}
+
+}  // namespace quire
