@@ -10,7 +10,7 @@
 #include "capi/src/stats_object.h"
 #include "core/base/checked_math.h"
 #include "core/base/utf8.h"
-#include "core/engine/model_cache.h"
+#include "core/engine/model/model_cache.h"
 
 using namespace quire::capi;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "capi/src/options_objects.h"
-#include "core/engine/model_cache.h"
+#include "core/engine/model/model_cache.h"
 
 namespace quire::capi {
 

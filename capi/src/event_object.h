@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "capi/src/handle.h"
-#include "core/engine/event.h"
+#include "core/engine/events/event.h"
 
 namespace quire::capi {
 

@@ -5,7 +5,7 @@
 
 #include "capi/src/cache_object.h"
 #include "core/engine/job.h"
-#include "core/engine/job_request.h"
+#include "core/engine/jobs/job_request.h"
 
 namespace quire::capi {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "capi/src/runtime_object.h"
-#include "core/engine/model_plan.h"
+#include "core/engine/model/model_plan.h"
 
 namespace quire::capi {
 

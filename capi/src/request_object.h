@@ -6,8 +6,8 @@
 
 #include "capi/src/options_objects.h"
 #include "capi/src/runtime_object.h"
-#include "core/engine/event_queue.h"
-#include "core/engine/job_request.h"
+#include "core/engine/events/event_queue.h"
+#include "core/engine/jobs/job_request.h"
 
 namespace quire::capi {
 

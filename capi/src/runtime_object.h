@@ -10,8 +10,8 @@
 #include "capi/src/log_gate.h"
 #include "capi/src/options_objects.h"
 #include "core/base/mutex.h"
-#include "core/engine/backends.h"
-#include "core/engine/model_plan.h"
+#include "core/engine/model/backends.h"
+#include "core/engine/model/model_plan.h"
 #include "core/engine/runtime.h"
 
 namespace quire::capi {

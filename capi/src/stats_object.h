@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "capi/src/handle.h"
-#include "core/engine/cache_stats.h"
+#include "core/engine/metrics/cache_stats.h"
 
 namespace quire::capi {
 

@@ -5,10 +5,10 @@
 
 #include "core/base/error.h"
 #include "core/engine/deadline.h"
-#include "core/engine/engine_core.h"
-#include "core/engine/engine_metrics.h"
-#include "core/engine/event_queue.h"
-#include "core/engine/request_check.h"
+#include "core/engine/events/event_queue.h"
+#include "core/engine/jobs/request_check.h"
+#include "core/engine/loop/engine_core.h"
+#include "core/engine/metrics/engine_metrics.h"
 
 namespace quire {
 

@@ -8,12 +8,12 @@
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
-#include "core/engine/cache_stats.h"
-#include "core/engine/executor.h"
+#include "core/engine/events/text_codec.h"
 #include "core/engine/job.h"
-#include "core/engine/job_request.h"
+#include "core/engine/jobs/job_request.h"
+#include "core/engine/metrics/cache_stats.h"
 #include "core/engine/runtime.h"
-#include "core/engine/text_codec.h"
+#include "core/step/executor.h"
 
 namespace quire {
 

@@ -5,10 +5,10 @@
 #include "core/base/error.h"
 #include "core/engine/cache.h"
 #include "core/engine/deadline.h"
-#include "core/engine/engine_core.h"
-#include "core/engine/event_queue.h"
-#include "core/engine/explain.h"
-#include "core/engine/job_channel.h"
+#include "core/engine/events/event_queue.h"
+#include "core/engine/jobs/explain.h"
+#include "core/engine/jobs/job_channel.h"
+#include "core/engine/loop/engine_core.h"
 
 namespace quire {
 

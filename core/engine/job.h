@@ -9,7 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
-#include "core/engine/event.h"
+#include "core/engine/events/event.h"
 
 namespace quire {
 

@@ -27,6 +27,23 @@ bool crosses_backends(const Transformer& transformer) {
                      [&](const TransformerStage& stage) { return !stage.device->shares_backend(first); });
 }
 
+ExecutorLimits limits_of(const Transformer& transformer, const TransformerShape& shape,
+                         const TransformerExecutorOptions& options) {
+  ExecutorLimits limits;
+  limits.max_tokens = options.max_tokens;
+  limits.max_sequences = options.max_sequences;
+  limits.max_logit_rows = options.max_logit_rows;
+  limits.max_pages_per_sequence = options.max_pages_per_sequence;
+  limits.num_pages = options.kv.num_pages;
+  limits.page_tokens = options.kv.page_tokens;
+  limits.vocab_size = shape.vocab_size;
+  limits.hidden_size = shape.hidden_size;
+  if (draws_on_device(transformer)) limits.max_draw_edits = options.max_draw_edits;
+  limits.makes_draws = limits.max_draw_edits > 0;
+  limits.follows = limits.makes_draws && follows_on_device(transformer);
+  return limits;
+}
+
 size_t product(int32_t rows, int32_t columns, std::string_view what) {
   return checked_mul<size_t>(static_cast<size_t>(rows), static_cast<size_t>(columns), what);
 }
@@ -78,6 +95,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
                                          const TransformerExecutorOptions& options)
     : transformer_(std::move(transformer)),
       shape_(shape),
+      limits_(limits_of(*transformer_, shape, options)),
       stages_(take_stages(*transformer_, shape, options)),
       handed_(crosses_backends(*transformer_)
                   ? product(options.max_tokens, shape.hidden_size, "the residual stream")

@@ -1,4 +1,4 @@
-// Runs a transformer for one cache, stage by stage on their devices: the engine's Executor.
+// Runs a transformer for one cache, stage by stage on their devices.
 #pragma once
 
 #include <array>
@@ -7,7 +7,7 @@
 
 #include "core/models/transformer.h"
 #include "core/models/transformer_memory.h"
-#include "core/step/batch.h"
+#include "core/step/executor.h"
 #include "core/step/following_step.h"
 
 namespace quire {
@@ -28,22 +28,17 @@ struct StageSpace {
 };
 
 // One thread at a time.
-class TransformerExecutor {
+class TransformerExecutor final : public Executor {
  public:
   TransformerExecutor(std::shared_ptr<const Transformer> transformer, const TransformerShape& shape,
                       const TransformerExecutorOptions& options);
 
+  const ExecutorLimits& limits() const override { return limits_; }
   // Enqueues the page copies, the whole step and its draws. Waits only where rows go between backends.
-  // Where that has been done ahead, nothing.
-  void forward(const Batch& batch);
-  // Enqueues the step behind the last forward, on the tokens drawn there: Executor::forward_next. Only where
-  // follows_on_device, and where all rows of the last forward were drawn from.
-  bool forward_next(const Batch& next);
-  // Waits, and gives the rows that the last forward asked for.
-  Logits logits();
-  // Rows of the residual stream behind the last norm, [n, hidden] from first_row on, of a last batch that
-  // wanted them. Behind logits().
-  void read_hidden(int32_t first_row, gsl::span<float> out);
+  void forward(const Batch& batch) override;
+  bool forward_next(const Batch& next) override;
+  Logits logits() override;
+  void read_hidden(int32_t first_row, gsl::span<float> out) override;
 
  private:
   // What comes of the draws of a step.
@@ -64,6 +59,7 @@ class TransformerExecutor {
 
   std::shared_ptr<const Transformer> transformer_;
   TransformerShape shape_;
+  ExecutorLimits limits_;
   std::vector<StageSpace> stages_;        // as the transformer's
   std::vector<float> handed_;             // [max_tokens, hidden] between backends; empty where all are of one
   std::unique_ptr<float[]> host_logits_;  // [max_logit_rows, vocab]; untouched where rows are drawn from

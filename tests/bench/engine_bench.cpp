@@ -7,8 +7,8 @@
 #include <benchmark/benchmark.h>
 
 #include "core/base/file_system.h"
-#include "core/engine/engine_core.h"
-#include "core/engine/tokenizer_codec.h"
+#include "core/engine/loop/engine_core.h"
+#include "core/engine/model/tokenizer_codec.h"
 
 namespace quire {
 namespace {

@@ -42,7 +42,7 @@ ALLOWED = {
 }
 
 # The registration of backends is the only place that names them.
-BACKEND_REGISTRATION = {"core/engine/backends.cpp"}
+BACKEND_REGISTRATION = {"core/engine/model/backends.cpp"}
 CONCRETE_BACKENDS = {"kernels/cpu", "kernels/cuda"}
 
 
@@ -85,7 +85,7 @@ SELF_TESTS = [
     ("core sees the C API", {"core/base/error.cpp": "#include <quire/error.h>\n"}, 1),
     ("a kernel sees core", {"kernels/cpu/add.cpp": ' # include "core/base/error.h"\n'}, 1),
     ("engine names a backend", {"core/engine/job.cpp": '#include "kernels/cpu/backend.h"\n'}, 1),
-    ("the registration names a backend", {"core/engine/backends.cpp": '#include "kernels/cpu/backend.h"\n'}, 0),
+    ("the registration names a backend", {"core/engine/model/backends.cpp": '#include "kernels/cpu/backend.h"\n'}, 0),
     ("an include without a folder", {"core/base/error.cpp": '#include "error.h"\n'}, 1),
     ("a folder without a rule", {"core/misc/all.h": ""}, 1),
     ("the command sees core", {"capi/cli/main.cpp": '#include "core/base/json.h"\n'}, 1),

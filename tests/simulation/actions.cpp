@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/engine/scheduler_policy.h"
+#include "core/engine/loop/scheduler_policy.h"
 #include "tests/simulation/simulation.h"
 #include "tests/simulation/world.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/engine/job_request.h"
+#include "core/engine/jobs/job_request.h"
 #include "core/sampling/sampler.h"
 
 namespace quire::testing {

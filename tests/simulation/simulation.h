@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/engine/event_queue.h"
+#include "core/engine/events/event_queue.h"
 #include "tests/simulation/faults.h"
 #include "tests/simulation/oracle.h"
 #include "tests/support/allocation_faults.h"

@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/engine/event_queue.h"
+#include "core/engine/events/event_queue.h"
 #include "tests/support/engine_fakes.h"
 
 namespace quire::testing {

@@ -8,7 +8,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/cache.h"
-#include "core/engine/engine_core.h"
+#include "core/engine/loop/engine_core.h"
 #include "tests/support/fake_executor.h"
 
 namespace quire::testing {

@@ -9,7 +9,7 @@
 
 #include <gsl/gsl>
 
-#include "core/engine/executor.h"
+#include "core/step/executor.h"
 #include "core/step/following_step.h"
 
 namespace quire::testing {

@@ -7,7 +7,7 @@
 
 #include <fmt/core.h>
 
-#include "core/engine/engine_core.h"
+#include "core/engine/loop/engine_core.h"
 
 namespace quire::testing {
 

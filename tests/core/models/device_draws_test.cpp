@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/engine/backends.h"
-#include "core/engine/model_cache.h"
+#include "core/engine/model/backends.h"
+#include "core/engine/model/model_cache.h"
 #include "core/sampling/device_draw.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/drawing_backend.h"

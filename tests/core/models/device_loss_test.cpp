@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/engine/model_cache.h"
+#include "core/engine/model/model_cache.h"
 #include "tests/core/models/transformer_runner.h"
 
 namespace quire::testing {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/engine/model_plan.h"
+#include "core/engine/model/model_plan.h"
 #include "tests/core/models/transformer_runner.h"
 
 namespace quire::testing {

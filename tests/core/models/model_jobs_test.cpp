@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/engine/model_cache.h"
+#include "core/engine/model/model_cache.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
 

@@ -2,7 +2,7 @@
 // cold or a cached prefix, in any chunks, on any page size, for any number of threads.
 #include <gtest/gtest.h>
 
-#include "core/engine/model_cache.h"
+#include "core/engine/model/model_cache.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/support/drawing_backend.h"
 #include "tests/support/random_schedule.h"

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
-#include "core/engine/backends.h"
+#include "core/engine/model/backends.h"
 
 namespace quire::testing {
 namespace {

@@ -1,0 +1,94 @@
+// The only door into the engine's thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/base/mutex.h"
+#include "core/engine/cache.h"
+#include "core/engine/jobs/job_record.h"
+#include "core/engine/loop/engine_signal.h"
+
+namespace quire {
+
+class StepLoop;
+
+// Something for the engine to do between two steps. Exactly one of the two is called.
+class EngineTask {
+ public:
+  virtual ~EngineTask() = default;
+  virtual void run(StepLoop& loop) = 0;
+  virtual void refuse(ErrorCode code, std::string_view message) noexcept = 0;
+};
+
+struct Inbox {
+  std::vector<std::unique_ptr<JobRecord>> jobs;
+  std::vector<std::unique_ptr<EngineTask>> tasks;
+  bool cancels = false;  // some job wants to be cancelled
+};
+
+// Any thread may call anything. Its lock is taken by itself.
+class JobQueue {
+ public:
+  JobQueue(const CacheOptions& options, std::shared_ptr<EngineSignal> signal);
+
+  const std::shared_ptr<EngineSignal>& signal() const { return signal_; }
+  JobId next_id() { return JobId{++last_id_}; }
+
+  // Throws closed, capacity or quota, or the engine's own error; the job is not known then.
+  void push(std::unique_ptr<JobRecord> job);
+  // All or none.
+  void push(std::vector<std::unique_ptr<JobRecord>> jobs);
+  void post(std::unique_ptr<EngineTask> task);
+  // Counts a fork in, whose record the engine makes; throws like push. Its task is to be posted next, or
+  // leave is to be called.
+  void enter(const std::shared_ptr<JobChannel>& channel);
+  void leave(const JobChannel& channel) noexcept;
+  void request_cancel() noexcept;
+
+  // Everything that came since the last call; the vectors of `inbox` are empty and their memory is kept.
+  void take(Inbox& inbox);
+  // A job left the queue for the first time, or ended there.
+  void left_queue(const std::string& name_space) noexcept;
+  void forget(JobId job) noexcept;
+
+  // Everything that comes later fails with this; what is in the inbox is refused. The first call counts.
+  void shut(ErrorCode code, std::string_view message) noexcept;
+  bool shut() const;
+  ErrorCode shut_code() const;
+  std::string shut_message() const noexcept;
+  // Ends every job that is known, from whatever thread; for an engine that does not answer any more.
+  void end_all_jobs(ErrorCode code, std::string_view message) noexcept;
+
+  // The channel of a job that is not over; null where there is none.
+  std::shared_ptr<JobChannel> find_live(JobId job) const;
+  int32_t num_queued() const;
+  size_t num_live() const;
+
+ private:
+  void check_open() const QUIRE_REQUIRES(mutex_);
+  void check_room(const std::string& name_space, size_t num_jobs) const QUIRE_REQUIRES(mutex_);
+  const NamespaceQuota& quota_of(const std::string& name_space) const;
+
+  const CacheOptions options_;
+  const std::shared_ptr<EngineSignal> signal_;
+  std::atomic<uint64_t> last_id_{0};
+  std::atomic<bool> cancels_{false};
+
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<JobRecord>> jobs_ QUIRE_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<EngineTask>> tasks_ QUIRE_GUARDED_BY(mutex_);
+  std::unordered_map<JobId, std::shared_ptr<JobChannel>> live_ QUIRE_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, int32_t> queued_by_name_space_ QUIRE_GUARDED_BY(mutex_);
+  int32_t num_queued_ QUIRE_GUARDED_BY(mutex_) = 0;
+  ErrorCode shut_code_ QUIRE_GUARDED_BY(mutex_) = ErrorCode::ok;
+  std::string shut_message_ QUIRE_GUARDED_BY(mutex_);
+};
+
+}  // namespace quire

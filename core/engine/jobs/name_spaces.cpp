@@ -1,0 +1,72 @@
+#include "core/engine/jobs/name_spaces.h"
+
+#include <algorithm>
+
+namespace quire {
+
+NameSpaces::NameSpaces(const CacheOptions& options)
+    : default_quota_(options.default_quota), configured_(options.namespaces) {}
+
+const NamespaceQuota& NameSpaces::quota_of(const std::string& name) const {
+  for (const NamespaceOptions& entry : configured_) {
+    if (entry.name == name) return entry.quota;
+  }
+  return default_quota_;
+}
+
+// Who comes back after a while starts level with the others, not with a claim on all the time it was away.
+double NameSpaces::least_served() const {
+  double least = 0.0;
+  bool any = false;
+  for (const Entry& entry : entries_) {
+    if (entry.num_jobs == 0) continue;
+    least = any ? std::min(least, entry.view.served) : entry.view.served;
+    any = true;
+  }
+  return least;
+}
+
+int32_t NameSpaces::enter(const std::string& name) {
+  const auto known = index_of_.find(name);
+  if (known != index_of_.end()) {
+    ++at(known->second).num_jobs;
+    return known->second;
+  }
+  const auto vacant =
+      std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.num_jobs == 0; });
+  const auto index = static_cast<int32_t>(vacant - entries_.begin());
+  const NamespaceQuota& quota = quota_of(name);
+  Entry entry{name, {}, quota.weight, 1};
+  entry.view.max_running_jobs = quota.max_running_jobs;
+  entry.view.max_pages = quota.max_pages;
+  entry.view.served = least_served();
+  views_.reserve(entries_.size() + 1);
+  if (at_end(index)) entries_.reserve(entries_.size() + 1);
+  index_of_.emplace(name, index);
+  if (at_end(index)) {
+    entries_.push_back(std::move(entry));
+  } else {
+    at(index) = std::move(entry);
+  }
+  return index;
+}
+
+void NameSpaces::leave(int32_t index) noexcept {
+  if (--at(index).num_jobs == 0) index_of_.erase(at(index).name);
+}
+
+void NameSpaces::add_served(int32_t index, int32_t num_tokens) {
+  at(index).view.served += static_cast<double>(num_tokens) / at(index).weight;
+}
+
+void NameSpaces::clear_held_pages() {
+  for (Entry& entry : entries_) entry.view.held_pages = 0;
+}
+
+gsl::span<const NamespaceView> NameSpaces::views() {
+  views_.clear();
+  for (const Entry& entry : entries_) views_.push_back(entry.view);
+  return views_;
+}
+
+}  // namespace quire

@@ -1,0 +1,51 @@
+// What the scheduler knows of each namespace that has a live job.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/engine/cache.h"
+#include "core/engine/loop/scheduler_policy.h"
+
+namespace quire {
+
+// Entries come with a first job and go with the last. One thread at a time.
+class NameSpaces {
+ public:
+  explicit NameSpaces(const CacheOptions& options);
+
+  // The index of a namespace, which now has one job more.
+  int32_t enter(const std::string& name);
+  void leave(int32_t index) noexcept;
+
+  void change_running(int32_t index, int32_t by) { at(index).view.running_jobs += by; }
+  void set_held_pages(int32_t index, int32_t pages) { at(index).view.held_pages = pages; }
+  void add_held_pages(int32_t index, int32_t pages) { at(index).view.held_pages += pages; }
+  void add_served(int32_t index, int32_t num_tokens);
+  void clear_held_pages();
+
+  gsl::span<const NamespaceView> views();
+  const NamespaceView& view(int32_t index) const { return entries_[static_cast<size_t>(index)].view; }
+  const NamespaceQuota& quota_of(const std::string& name) const;
+
+ private:
+  struct Entry {
+    std::string name;
+    NamespaceView view;
+    double weight = 1.0;
+    int32_t num_jobs = 0;
+  };
+  Entry& at(int32_t index) { return entries_[static_cast<size_t>(index)]; }
+  bool at_end(int32_t index) const { return static_cast<size_t>(index) == entries_.size(); }
+  double least_served() const;
+
+  const NamespaceQuota default_quota_;
+  const std::vector<NamespaceOptions> configured_;
+  std::vector<Entry> entries_;
+  std::vector<NamespaceView> views_;
+  std::unordered_map<std::string, int32_t> index_of_;
+};
+
+}  // namespace quire

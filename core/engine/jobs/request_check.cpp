@@ -1,0 +1,204 @@
+#include "core/engine/jobs/request_check.h"
+
+#include <algorithm>
+
+#include <gsl/gsl>
+
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "core/engine/deadline.h"
+#include "core/engine/loop/scheduler_policy.h"
+
+namespace quire {
+
+namespace {
+
+template <typename T>
+void require_range(std::string_view field, T value, T low, T high) {
+  if (value < low || value > high) {
+    throw Error(ErrorCode::invalid_argument, "{} is {}, must be {} to {}", field, value, low, high);
+  }
+}
+
+void require_tokens(std::string_view field, const std::vector<TokenId>& ids, int32_t num_tokens) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < num_tokens) continue;
+    throw Error(ErrorCode::invalid_argument, "{}[{}] is {}, the vocabulary has {} tokens", field, i, ids[i],
+                num_tokens);
+  }
+}
+
+void require_count(std::string_view field, size_t count, size_t most) {
+  if (count > most)
+    throw Error(ErrorCode::invalid_argument, "{} has {} entries, at most {}", field, count, most);
+}
+
+void check_prompt(const JobRequest& request, const RequestLimits& limits) {
+  if (request.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt is empty");
+  const size_t most = static_cast<size_t>(limits.max_seq_len) - (request.kind == JobKind::generate ? 1 : 0);
+  if (request.prompt.size() > most) {
+    throw Error(ErrorCode::capacity, "prompt has {} tokens, at most {} fit into max_seq_len",
+                request.prompt.size(), most);
+  }
+  require_tokens("prompt", request.prompt, limits.num_tokens);
+}
+
+void check_stops(const JobRequest& request, const RequestLimits& limits) {
+  require_count("stop_tokens", request.stop_tokens.size(), JobRequest::kMaxStopTokens);
+  require_tokens("stop_tokens", request.stop_tokens, limits.num_tokens);
+  require_count("stop_strings", request.stop_strings.size(), JobRequest::kMaxStopStrings);
+  for (const std::string& stop : request.stop_strings) {
+    if (stop.empty()) throw Error(ErrorCode::invalid_argument, "stop_strings has an empty string");
+    if (stop.size() > JobRequest::kMaxStopStringBytes) {
+      throw Error(ErrorCode::invalid_argument, "stop_strings has a string of {} bytes, at most {}",
+                  stop.size(), JobRequest::kMaxStopStringBytes);
+    }
+    require_utf8(stop, "stop_strings");
+  }
+}
+
+void check_generation(const JobRequest& request, const RequestLimits& limits) {
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max() / 2;
+  require_range("max_new_tokens", request.max_new_tokens, 1, kMost);
+  require_range("min_new_tokens", request.min_new_tokens, 0, request.max_new_tokens);
+  require_range("num_top_log_probs", request.num_top_log_probs, 0,
+                std::min(JobRequest::kMaxTopLogProbs, limits.num_tokens));
+  request.sampling.validate(limits.num_tokens);
+  check_stops(request, limits);
+}
+
+void check_raw_logits(const JobRequest& request, const RequestLimits& limits) {
+  const uint64_t bytes =
+      uint64_t{request.prompt.size()} * static_cast<uint64_t>(limits.num_tokens) * sizeof(float);
+  if (request.want_raw_logits && bytes > JobRequest::kMaxRawLogitBytes) {
+    throw Error(ErrorCode::capacity, "want_raw_logits needs {} bytes, at most {}", bytes,
+                JobRequest::kMaxRawLogitBytes);
+  }
+}
+
+void check_scheduling(const JobRequest& request) {
+  require_range("priority", request.priority, -1000, 1000);
+  const auto require_duration = [](std::string_view field, Duration value) {
+    if (value < Duration{0}) throw Error(ErrorCode::invalid_argument, "{} is negative", field);
+  };
+  require_duration("queue_deadline", request.queue_deadline);
+  require_duration("first_token_deadline", request.first_token_deadline);
+  require_duration("total_deadline", request.total_deadline);
+  require_range("max_unread_events", request.max_unread_events, 2, 1 << 20);
+  if (request.name_space.size() > JobRequest::kMaxNameSpaceBytes) {
+    throw Error(ErrorCode::invalid_argument, "name_space has {} bytes, at most {}", request.name_space.size(),
+                JobRequest::kMaxNameSpaceBytes);
+  }
+}
+
+void check_quota(const NamespaceQuota& quota) {
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  require_range("max_running_jobs of a namespace", quota.max_running_jobs, 0, kMost);
+  require_range("max_queued_jobs of a namespace", quota.max_queued_jobs, 0, kMost);
+  require_range("max_pages of a namespace", quota.max_pages, 0, kMost);
+  require_range("max_pinned_pages of a namespace", quota.max_pinned_pages, 0, kMost);
+  if (!(quota.weight > 0.0 && quota.weight <= 1e6)) {
+    throw Error(ErrorCode::invalid_argument, "weight of a namespace is {}, must be above 0 and at most 1e6",
+                quota.weight);
+  }
+}
+
+// Any stop may end a job at once; without one it generates all it may.
+LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
+  LeastWork work;
+  const bool needs_all =
+      request.kind == JobKind::score || (request.kind == JobKind::embed && request.pooling == Pooling::mean);
+  const bool may_find_prompt = request.reuse_prefix && !needs_all;
+  work.prompt_tokens = may_find_prompt ? 1 : static_cast<int32_t>(request.prompt.size());
+  if (request.kind != JobKind::generate) return work;
+  const bool may_stop = !request.stop_tokens.empty() || !request.stop_strings.empty() ||
+                        (limits.has_end_tokens && !request.ignore_end_tokens);
+  const int32_t stops_after = request.stop_strings.empty() ? request.min_new_tokens : 0;
+  const int32_t room = limits.max_seq_len - static_cast<int32_t>(request.prompt.size());
+  work.new_tokens = std::min(room, may_stop ? std::max(1, stops_after) : request.max_new_tokens);
+  return work;
+}
+
+void check_deadlines(const JobRequest& request, const RequestLimits& limits) {
+  const auto require_time = [](std::string_view field, Duration deadline, Duration least) {
+    if (deadline == Duration{0} || deadline >= least) return;
+    throw Error(ErrorCode::deadline,
+                "{} is {:.6f} s; at the best speed there has been the job takes {:.6f} s", field,
+                in_seconds(deadline), in_seconds(least));
+  };
+  const LeastWork work = least_work(request, limits);
+  if (request.kind == JobKind::generate) {
+    require_time("first_token_deadline", request.first_token_deadline,
+                 least_time_to_first_token(limits.fastest_steps, work));
+  }
+  require_time("total_deadline", request.total_deadline, least_time_to_end(limits.fastest_steps, work));
+}
+
+}  // namespace
+
+void check_fit(int64_t num_tokens, const std::string& name_space, const RequestLimits& limits) {
+  const auto longest = static_cast<int32_t>(std::min<int64_t>(num_tokens, limits.max_seq_len));
+  const int32_t needed = pages_of_whole_job(longest, limits.executor.page_tokens);
+  if (needed > limits.executor.num_pages) {
+    throw Error(ErrorCode::capacity, "the job may need {} pages of {} tokens, the cache has {}", needed,
+                limits.executor.page_tokens, limits.executor.num_pages);
+  }
+  NamespaceQuota quota = limits.options.default_quota;
+  for (const NamespaceOptions& entry : limits.options.namespaces) {
+    if (entry.name == name_space) quota = entry.quota;
+  }
+  if (quota.max_pages > 0 && needed > quota.max_pages) {
+    throw Error(ErrorCode::quota, "the job may need {} pages, max_pages of its namespace is {}", needed,
+                quota.max_pages);
+  }
+}
+
+void check_request(const JobRequest& request, const RequestLimits& limits) {
+  require_range("kind", static_cast<int32_t>(request.kind), 0, static_cast<int32_t>(JobKind::embed));
+  require_range("slow_reader", static_cast<int32_t>(request.slow_reader), 0,
+                static_cast<int32_t>(SlowReaderPolicy::end));
+  require_range("pooling", static_cast<int32_t>(request.pooling), 0, static_cast<int32_t>(Pooling::last));
+  if (request.kind == JobKind::embed && limits.executor.hidden_size == 0) {
+    throw Error(ErrorCode::unsupported, "kind: this model gives no embeddings");
+  }
+  check_prompt(request, limits);
+  if (request.kind == JobKind::generate) check_generation(request, limits);
+  if (request.kind == JobKind::score) check_raw_logits(request, limits);
+  check_scheduling(request);
+  const int32_t num_new = request.kind == JobKind::generate ? request.max_new_tokens : 0;
+  check_fit(static_cast<int64_t>(request.prompt.size()) + num_new, request.name_space, limits);
+  check_deadlines(request, limits);
+}
+
+void check_options(const CacheOptions& options, const CacheParts& parts) {
+  if (parts.executor == nullptr) throw Error(ErrorCode::invalid_argument, "executor is missing");
+  if (parts.codec == nullptr) throw Error(ErrorCode::invalid_argument, "codec is missing");
+  const ExecutorLimits& limits = parts.executor->limits();
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  require_range("num_pages", limits.num_pages, 1, kMost);
+  require_range("page_tokens", limits.page_tokens, 1, 1 << 16);
+  require_range("max_tokens", limits.max_tokens, 1, kMost);
+  require_range("max_sequences", limits.max_sequences, 1, 1 << 20);
+  require_range("max_logit_rows", limits.max_logit_rows, 1, kMost);
+  require_range("max_pages_per_sequence", limits.max_pages_per_sequence, 1, kMost);
+  require_range("num_tokens", parts.num_tokens, 1, limits.vocab_size);
+  require_range("max_seq_len of the model", parts.max_seq_len, 2, kMost);
+  require_tokens("end_tokens", parts.end_tokens, parts.num_tokens);
+  require_range("max_running_jobs", options.max_running_jobs, 0, kMost);
+  require_range("max_chunk_tokens", options.max_chunk_tokens, 0, kMost);
+  if (options.max_seq_len != 0) require_range("max_seq_len", options.max_seq_len, 2, parts.max_seq_len);
+  require_range("max_queued_jobs", options.max_queued_jobs, 1, kMost);
+  require_range("max_overtakes", options.max_overtakes, 0, kMost);
+  require_range("max_pinned_pages", options.max_pinned_pages, 0, limits.num_pages);
+  require_range("prefix_hash_bits", options.prefix_hash_bits, 1, 64);
+  if (options.ageing_interval < Duration{0})
+    throw Error(ErrorCode::invalid_argument, "ageing_interval is negative");
+  if (options.watchdog_timeout < Duration{0})
+    throw Error(ErrorCode::invalid_argument, "watchdog_timeout is negative");
+  if (options.close_timeout < Duration{0})
+    throw Error(ErrorCode::invalid_argument, "close_timeout is negative");
+  check_quota(options.default_quota);
+  for (const NamespaceOptions& entry : options.namespaces) check_quota(entry.quota);
+}
+
+}  // namespace quire

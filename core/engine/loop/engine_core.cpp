@@ -1,0 +1,250 @@
+#include "core/engine/loop/engine_core.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace quire {
+
+namespace {
+
+constexpr const char* kClosedMessage = "the cache was closed";
+
+class PostedTask : public EngineTask {
+ public:
+  explicit PostedTask(std::function<void(StepLoop&)> action) : action_(std::move(action)) {}
+  void run(StepLoop& loop) override { action_(loop); }
+  void refuse(ErrorCode, std::string_view) noexcept override {}
+
+ private:
+  std::function<void(StepLoop&)> action_;
+};
+
+class ForkTask : public EngineTask {
+ public:
+  ForkTask(JobQueue& queue, JobId parent, std::shared_ptr<JobChannel> channel, ForkOptions options,
+           int32_t max_seq_len)
+      : queue_(queue),
+        parent_(parent),
+        channel_(std::move(channel)),
+        options_(std::move(options)),
+        max_seq_len_(max_seq_len) {}
+
+  void run(StepLoop& loop) override {
+    const JobRecord* parent = loop.find(parent_);
+    if (parent == nullptr)
+      throw Error(ErrorCode::closed, "job {} was over before it could be forked", parent_.value);
+    loop.fork(*parent, channel_, options_, max_seq_len_);
+  }
+  void refuse(ErrorCode code, std::string_view message) noexcept override {
+    queue_.leave(*channel_);
+    JobResult result;
+    result.reason = FinishReason::failed;
+    result.error = code;
+    set_message(result.message, message);
+    channel_->finish(std::move(result));
+  }
+
+ private:
+  JobQueue& queue_;
+  JobId parent_;
+  std::shared_ptr<JobChannel> channel_;
+  ForkOptions options_;
+  int32_t max_seq_len_;
+};
+
+int32_t resolve_max_seq_len(const CacheParts& parts, const CacheOptions& options,
+                            const ExecutorLimits& limits) {
+  const int64_t table = int64_t{limits.max_pages_per_sequence} * limits.page_tokens;
+  int64_t longest = std::min<int64_t>(parts.max_seq_len, table);
+  if (options.max_seq_len > 0) longest = std::min<int64_t>(longest, options.max_seq_len);
+  return static_cast<int32_t>(longest);
+}
+
+CacheParts without_executor(const CacheParts& parts) {
+  CacheParts rest;
+  rest.codec = parts.codec;
+  rest.end_tokens = parts.end_tokens;
+  rest.num_tokens = parts.num_tokens;
+  rest.max_seq_len = parts.max_seq_len;
+  rest.model = parts.model;
+  return rest;
+}
+
+}  // namespace
+
+EngineCore::EngineCore(std::shared_ptr<Runtime> runtime, CacheParts parts, const CacheOptions& options)
+    : runtime_(std::move(runtime)),
+      options_(options),
+      parts_(without_executor(parts)),
+      limits_(parts.executor->limits()),
+      max_seq_len_(resolve_max_seq_len(parts, options, limits_)),
+      queue_(options, std::make_shared<EngineSignal>()),
+      loop_(*runtime_, std::move(parts), options, queue_) {}
+
+EngineCore::~EngineCore() = default;
+
+void EngineCore::start() {
+  const MutexLock lock(mutex_);
+  // Each thread keeps the engine alive for as long as it runs.
+  if (options_.watchdog_timeout > Duration{0}) {
+    watching_ = true;
+    threads_.watchdog =
+        runtime_->threads().start("quire-watchdog", [self = shared_from_this()] { self->run_watchdog(); });
+  }
+  try {
+    life_ = Life::running;
+    threads_.engine =
+        runtime_->threads().start("quire-engine", [self = shared_from_this()] { self->run_thread(); });
+  } catch (...) {
+    life_ = Life::stopped;
+    watching_ = false;
+    life_condition_.notify_all();
+    throw;
+  }
+}
+
+void EngineCore::run_thread() {
+  while (!stop_requested_) {
+    if (run_once() == StepOutcome::advanced) continue;
+    queue_.signal()->wait(runtime_->clock(), loop_.next_event());
+  }
+  run_once();  // what came before the door was shut ends here
+  const MutexLock lock(mutex_);
+  life_ = Life::stopped;
+  life_condition_.notify_all();
+}
+
+StepOutcome EngineCore::run_once() {
+  try {
+    queue_.take(inbox_);
+    loop_.take_in(inbox_);
+    const ErrorCode shut = queue_.shut_code();
+    if (shut != ErrorCode::ok) {
+      loop_.end_all(shut, queue_.shut_message());
+      return StepOutcome::idle;
+    }
+    return loop_.run_once();
+  } catch (const Error& error) {
+    fault(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    fault(ErrorCode::out_of_memory, "no memory to go on");
+  } catch (const std::exception& error) {
+    fault(ErrorCode::internal, error.what());
+  } catch (...) {
+    fault(ErrorCode::internal, "the engine failed with something that is no exception of ours");
+  }
+  return StepOutcome::idle;
+}
+
+// One transition for all: from here on every call fails with the same code, and every live job ends with it.
+void EngineCore::fault(ErrorCode code, std::string_view message) noexcept {
+  runtime_->log()(LogLevel::error, "the engine has failed ({}): {}", error_code_name(code), message);
+  queue_.shut(code, message);
+  loop_.end_all(code, message);
+}
+
+void EngineCore::run_watchdog() {
+  const Duration period = std::max<Duration>(options_.watchdog_timeout / 4, std::chrono::milliseconds(1));
+  MutexLock lock(mutex_);
+  const auto stops = [this]() QUIRE_NO_THREAD_ANALYSIS { return !watching_; };
+  while (!runtime_->clock().wait_until(life_condition_, lock.native(), runtime_->clock().now() + period,
+                                       stops)) {
+    const int64_t started = loop_.step_started_ns();
+    const int64_t now = runtime_->clock().now().time_since_epoch().count();
+    if (started == 0 || now - started < options_.watchdog_timeout.count()) continue;
+    lock.native().unlock();
+    constexpr std::string_view message = "a step did not end within the watchdog's time";
+    runtime_->log()(LogLevel::error, "{}", message);
+    queue_.shut(ErrorCode::device_lost, message);
+    queue_.end_all_jobs(ErrorCode::device_lost, message);
+    lock.native().lock();
+    return;
+  }
+}
+
+CacheStats EngineCore::stats() const {
+  CacheStats stats = loop_.stats();
+  stats.engine_error = queue_.shut_code();
+  return stats;
+}
+
+CacheMetrics EngineCore::metrics() const {
+  CacheMetrics metrics = loop_.metrics();
+  metrics.stats.engine_error = queue_.shut_code();
+  return metrics;
+}
+
+void EngineCore::post(std::function<void(StepLoop&)> action) {
+  queue_.post(std::make_unique<PostedTask>(std::move(action)));
+}
+
+void EngineCore::post_fork(JobId parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options) {
+  queue_.post(std::make_unique<ForkTask>(queue_, parent, std::move(channel), options, max_seq_len_));
+}
+
+bool EngineCore::wait_stopped() noexcept {
+  MutexLock lock(mutex_);
+  const auto stopped = [this]() QUIRE_NO_THREAD_ANALYSIS { return life_ != Life::running; };
+  return steady_clock().wait_until(life_condition_, lock.native(),
+                                   steady_clock().now() + options_.close_timeout, stopped);
+}
+
+// In this order: the thread's last round, which it starts when it is told to stop, finds the door shut and
+// ends what came before.
+void EngineCore::shut_door() noexcept {
+  queue_.shut(ErrorCode::closed, kClosedMessage);
+  stop_requested_ = true;
+  queue_.signal()->notify();
+}
+
+EngineCore::Threads EngineCore::take_threads() noexcept {
+  watching_ = false;
+  life_condition_.notify_all();
+  return std::exchange(threads_, {});
+}
+
+void EngineCore::close() noexcept {
+  shut_door();
+  Threads threads;
+  {
+    MutexLock lock(mutex_);
+    // From the log sink; the loop ends by itself.
+    if (threads_.engine != nullptr && threads_.engine->is_current()) return;
+    if (std::exchange(closing_, true)) {
+      const auto closed = [this]() QUIRE_NO_THREAD_ANALYSIS { return closed_; };
+      life_condition_.wait(lock.native(), closed);
+      return;
+    }
+    threads = take_threads();
+  }
+  if (threads.engine == nullptr) run_once();
+  const bool stopped = wait_stopped();
+  if (!stopped) {
+    runtime_->log()(LogLevel::error, "the device hangs: its thread is left behind");
+    queue_.end_all_jobs(ErrorCode::closed, kClosedMessage);
+    threads.engine->detach();  // joining would wait for ever; it owns what it uses
+    threads.engine = nullptr;
+  }
+  if (threads.engine != nullptr) threads.engine->join();
+  if (threads.watchdog != nullptr) threads.watchdog->join();
+  const MutexLock lock(mutex_);
+  closed_ = true;
+  life_condition_.notify_all();
+}
+
+// The threads own what they use, so the last of them to end takes the engine down.
+void EngineCore::abandon() noexcept {
+  shut_door();
+  Threads threads;
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(closing_, true)) return;
+    closed_ = true;
+    threads = take_threads();
+  }
+  if (threads.engine == nullptr) run_once();
+  if (threads.engine != nullptr) threads.engine->detach();
+  if (threads.watchdog != nullptr) threads.watchdog->detach();
+}
+
+}  // namespace quire

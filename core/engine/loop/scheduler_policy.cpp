@@ -1,0 +1,410 @@
+#include "core/engine/loop/scheduler_policy.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+namespace quire {
+
+namespace {
+
+// A prompt waits for a page that another computes where at least this many tokens of it can be taken over.
+constexpr int32_t kMinSharedTokens = 8;
+
+constexpr int32_t kNoQuota = std::numeric_limits<int32_t>::max() / 2;
+
+class StepPlanner {
+ public:
+  StepPlanner(const PolicyInput& input, PolicyOutput& output)
+      : input_(input),
+        output_(output),
+        tokens_left_(input.limits.max_step_tokens),
+        rows_left_(input.limits.max_logit_rows),
+        pages_left_(input.available_pages) {
+    for (const NamespaceView& space : input.name_spaces) {
+      quota_left_.push_back(space.max_pages > 0 ? space.max_pages - space.held_pages : kNoQuota);
+    }
+  }
+
+  void run() {
+    if (run_suspect()) return;
+    rank_running();
+    if (!grant_running(/*decoding=*/true)) return;
+    if (!grant_running(/*decoding=*/false)) return;
+    admit();
+  }
+
+ private:
+  // A prompt that is being computed in this step, for others to wait for.
+  struct Leader {
+    ContentId tail;
+    gsl::span<const TokenId> tokens;
+    int32_t page_start;
+    int32_t end;  // of what this step computes
+  };
+
+  // A waiting job that does not fit.
+  struct Passed {
+    int32_t index;
+    int32_t overtaken;
+  };
+
+  // The higher goes first.
+  static auto rank(const RunningView& job) { return std::tuple(-job.priority, job.deadline, job.order); }
+
+  static int32_t remaining(const RunningView& job) {
+    return static_cast<int32_t>(job.tokens.size()) - job.demand.start();
+  }
+  static bool decodes(const RunningView& job) { return remaining(job) <= 1 + job.num_candidates; }
+
+  bool run_suspect() {
+    for (size_t i = 0; i < input_.running.size(); ++i) {
+      const RunningView& job = input_.running[i];
+      if (!job.suspect || !job.runnable) continue;
+      order_.assign(1, static_cast<int32_t>(i));
+      if (grant_running(true)) grant_running(false);
+      return true;
+    }
+    return false;
+  }
+
+  void rank_running() {
+    order_.resize(input_.running.size());
+    for (size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<int32_t>(i);
+    std::sort(order_.begin(), order_.end(),
+              [&](int32_t a, int32_t b) { return rank(running(a)) < rank(running(b)); });
+  }
+
+  const RunningView& running(int32_t index) const { return input_.running[static_cast<size_t>(index)]; }
+  const WaitingView& waiting(int32_t index) const { return input_.waiting[static_cast<size_t>(index)]; }
+
+  // False where a preemption has to come first.
+  bool grant_running(bool decoding) {
+    for (const int32_t index : order_) {
+      const RunningView& job = running(index);
+      if (!job.runnable || decodes(job) != decoding) continue;
+      if (tokens_left_ <= 0 || rows_left_ <= 0) break;
+      if (!decoding && waits_for_leader(job.tokens, job.demand)) continue;
+      if (!grant_one(index, job)) return false;
+    }
+    return true;
+  }
+
+  bool grant_one(int32_t index, const RunningView& job) {
+    const int32_t rows = job.wants_all_rows ? rows_left_ : 1 + job.num_candidates;
+    int32_t num_tokens = std::min(remaining(job), tokens_left_);
+    if (job.wants_all_rows) num_tokens = std::min(num_tokens, rows_left_);
+    num_tokens = fitting_tokens(job, num_tokens);
+    if (num_tokens == 0) {
+      if (gained(job, 1) > quota_left(job.name_space)) return make_room_in_namespace(index);
+      preempt_for(index);
+      return false;
+    }
+    take(num_tokens, std::min(rows, num_tokens), needed(job, num_tokens));
+    quota_left(job.name_space) -= gained(job, num_tokens);
+    output_.grants.push_back({index, false, num_tokens, rows, job.priority});
+    lead(job.tokens, job.demand, num_tokens);
+    return true;
+  }
+
+  int32_t needed(const RunningView& job, int32_t num_tokens) const {
+    return pages_needed(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+  }
+  int32_t gained(const RunningView& job, int32_t num_tokens) const {
+    return pages_gained(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+  }
+  int32_t& quota_left(int32_t name_space) { return quota_left_[static_cast<size_t>(name_space)]; }
+  bool fits(const RunningView& job, int32_t num_tokens) {
+    return needed(job, num_tokens) <= pages_left_ && gained(job, num_tokens) <= quota_left(job.name_space);
+  }
+
+  // The longest piece of it, at most num_tokens, for which pages are left.
+  int32_t fitting_tokens(const RunningView& job, int32_t num_tokens) {
+    if (fits(job, num_tokens)) return num_tokens;
+    int32_t low = 0;
+    int32_t high = num_tokens - 1;
+    while (low < high) {
+      const int32_t middle = low + (high - low + 1) / 2;
+      if (fits(job, middle)) {
+        low = middle;
+      } else {
+        high = middle - 1;
+      }
+    }
+    return low;
+  }
+
+  bool is_granted(int32_t index) const {
+    return std::any_of(output_.grants.begin(), output_.grants.end(),
+                       [&](const Grant& grant) { return grant.index == index; });
+  }
+
+  // False where a preemption has to come first. A namespace whose other jobs are all higher ones is left by
+  // the needy one itself; alone in it, a job always fits, or it was refused.
+  bool make_room_in_namespace(int32_t needy) {
+    const int32_t name_space = running(needy).name_space;
+    if (preempt_resting(name_space)) return false;
+    bool waits = false;
+    for (auto index = order_.rbegin(); *index != needy; ++index) {
+      if (running(*index).name_space != name_space || running(*index).demand.held_pages == 0) continue;
+      if (!is_granted(*index)) return !preempt(*index);
+      waits = true;
+    }
+    return waits || !preempt(needy);
+  }
+
+  // Some job has to go: one that rests, else the lowest that has no part in this step yet and holds pages,
+  // the needy one itself where it is the lowest. One that held none goes back to the queue all the same: its
+  // rules, and not the running jobs', say what is done about pages that nobody is going to release.
+  void preempt_for(int32_t needy) {
+    if (preempt_resting()) return;
+    const auto victim = std::find_if(order_.rbegin(), order_.rend(), [&](int32_t index) {
+      return index == needy || (!is_granted(index) && running(index).demand.held_pages > 0);
+    });
+    preempt(*victim);
+  }
+
+  bool preempt(int32_t index) {
+    output_.clear();
+    output_.preempt = index;
+    return true;
+  }
+
+  void take(int32_t num_tokens, int32_t num_rows, int32_t num_pages) {
+    tokens_left_ -= num_tokens;
+    rows_left_ -= num_rows;
+    pages_left_ -= num_pages;
+  }
+
+  void lead(gsl::span<const TokenId> tokens, const PageDemand& demand, int32_t num_tokens) {
+    if (!demand.publishes || demand.tail.value == 0 || num_tokens <= 1) return;
+    const int32_t page_start = demand.start() / input_.limits.page_tokens * input_.limits.page_tokens;
+    leaders_.push_back({demand.tail, tokens, page_start, demand.start() + num_tokens});
+  }
+
+  // Whether a prompt of this step computes what this one could take over with the next.
+  bool waits_for_leader(gsl::span<const TokenId> tokens, const PageDemand& demand) const {
+    const int32_t page_tokens = input_.limits.page_tokens;
+    if (demand.tail.value == 0 || demand.length % page_tokens != 0) return false;
+    for (const Leader& leader : leaders_) {
+      const int32_t page_start = demand.start() / page_tokens * page_tokens;
+      if (leader.tail != demand.tail || leader.page_start != page_start) continue;
+      const int32_t own_end = static_cast<int32_t>(tokens.size()) - 1;
+      const int32_t end = std::min({leader.end, page_start + page_tokens, own_end});
+      int32_t common = demand.start();
+      while (common < end &&
+             leader.tokens[static_cast<size_t>(common)] == tokens[static_cast<size_t>(common)]) {
+        ++common;
+      }
+      const int32_t gain = common - demand.start();
+      if (gain >= kMinSharedTokens || (gain > 0 && common == std::min(own_end, page_start + page_tokens)))
+        return true;
+    }
+    return false;
+  }
+
+  int32_t aged_priority(const WaitingView& job) const {
+    if (input_.limits.ageing_interval <= Duration{0}) return job.priority;
+    return job.priority +
+           static_cast<int32_t>(std::min<int64_t>(job.waited / input_.limits.ageing_interval, 100000));
+  }
+
+  using WaitingRank = std::tuple<int32_t, TimePoint, double, uint64_t>;
+  WaitingRank waiting_rank(int32_t index) const {
+    const WaitingView& job = waiting(index);
+    const NamespaceView& space = input_.name_spaces[static_cast<size_t>(job.name_space)];
+    return {-aged_priority(job), job.deadline, space.served, job.order};
+  }
+
+  // Pages that running jobs will take before their next token: a new job must not push them out at once.
+  int32_t promised_pages() const {
+    int32_t promised = 0;
+    for (const RunningView& job : input_.running) {
+      promised += pages_needed(job.demand, remaining(job) + 1, job.reserve_tokens, input_.limits.page_tokens);
+    }
+    return promised;
+  }
+
+  // The same of what namespaces may hold: from here on it is what is left for new jobs.
+  void keep_promises() {
+    for (size_t i = 0; i < quota_left_.size(); ++i) {
+      const NamespaceView& space = input_.name_spaces[i];
+      if (space.max_pages > 0) quota_left_[i] = space.max_pages - space.held_pages;
+    }
+    for (const RunningView& job : input_.running)
+      quota_left(job.name_space) -= gained(job, remaining(job) + 1);
+  }
+
+  void admit() {
+    if (input_.waiting.empty() || tokens_left_ <= 0 || rows_left_ <= 0) return;
+    int32_t spare_pages = input_.available_pages - promised_pages();
+    auto num_running = static_cast<int32_t>(input_.running.size());
+    started_jobs_.assign(input_.name_spaces.size(), 0);
+    keep_promises();
+    rank_waiting();
+    for (int32_t index = next_waiting(); index >= 0; index = next_waiting()) {
+      if (tokens_left_ <= 0 || rows_left_ <= 0 || gated()) return;
+      if (over_quota_of_jobs(index)) {
+        if (preempt_resting(waiting(index).name_space)) return;
+        hold_back(index, BlockedJob::Cause::quota_jobs, 0);
+        continue;
+      }
+      if (num_running >= input_.limits.max_running_jobs) {
+        block(index, BlockedJob::Cause::slots, 0);
+        if (!preempt_resting()) preempt_below(index, 1, /*for_slot=*/true);
+        return;
+      }
+      const PageDemand demand = input_.demand_of(index);
+      const int32_t needed = pages_to_hold(index, demand);
+      const int32_t table = pages_of_table(index, demand);
+      if (table > quota_left(waiting(index).name_space)) {
+        if (preempt_resting(waiting(index).name_space)) return;
+        hold_back(index, BlockedJob::Cause::quota_pages, table);
+        continue;
+      }
+      if (waits_for_leader(waiting(index).tokens, demand)) {
+        hold_back(index, BlockedJob::Cause::shared_prefix, needed);
+        continue;
+      }
+      if (needed > spare_pages) {
+        if (preempt_resting() || preempt_below(index, needed - spare_pages, /*for_slot=*/false)) return;
+        if (block(index, BlockedJob::Cause::pages, needed)) return;
+        continue;
+      }
+      spare_pages -= needed;
+      quota_left(waiting(index).name_space) -= table;
+      ++num_running;
+      start(index, demand);
+    }
+  }
+
+  bool gated() const {
+    return std::any_of(passed_.begin(), passed_.end(),
+                       [&](const Passed& passed) { return passed.overtaken >= input_.limits.max_overtakes; });
+  }
+
+  // A heap: of many that wait few are looked at in a step.
+  void rank_waiting() {
+    ranked_.clear();
+    for (int32_t i = 0; i < static_cast<int32_t>(input_.waiting.size()); ++i) {
+      if (waiting(i).runnable) ranked_.push_back({waiting_rank(i), i});
+    }
+    std::make_heap(ranked_.begin(), ranked_.end(), std::greater<>());
+  }
+
+  // The highest that was not looked at; -1 where there is none.
+  int32_t next_waiting() {
+    if (ranked_.empty()) return -1;
+    std::pop_heap(ranked_.begin(), ranked_.end(), std::greater<>());
+    const int32_t index = ranked_.back().second;
+    ranked_.pop_back();
+    return index;
+  }
+
+  int32_t pages_to_hold(int32_t index, const PageDemand& demand) const {
+    const WaitingView& job = waiting(index);
+    const int32_t num_tokens = static_cast<int32_t>(job.tokens.size()) - demand.start();
+    return pages_needed(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+  }
+
+  int32_t pages_of_table(int32_t index, const PageDemand& demand) const {
+    const WaitingView& job = waiting(index);
+    const int32_t num_tokens = static_cast<int32_t>(job.tokens.size()) - demand.start();
+    return pages_gained(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+  }
+
+  bool over_quota_of_jobs(int32_t index) const {
+    const auto space_idx = static_cast<size_t>(waiting(index).name_space);
+    const NamespaceView& space = input_.name_spaces[space_idx];
+    return space.max_running_jobs > 0 &&
+           space.running_jobs + started_jobs_[space_idx] >= space.max_running_jobs;
+  }
+
+  // A job that takes part in no step gives its place and its pages to one that could; where a quota is in the
+  // way, one of that namespace.
+  bool preempt_resting(std::optional<int32_t> name_space = {}) {
+    for (auto index = order_.rbegin(); index != order_.rend(); ++index) {
+      const RunningView& job = running(*index);
+      if (!job.runnable && (!name_space || job.name_space == *name_space)) return preempt(*index);
+    }
+    return false;
+  }
+
+  // Preempts the lowest running job whose priority is below the waiting one's own, where all of those
+  // together can make the room.
+  bool preempt_below(int32_t index, int32_t missing, bool for_slot) {
+    int32_t releasable = 0;
+    int32_t lowest = -1;
+    for (const int32_t candidate : order_) {
+      if (running(candidate).priority >= waiting(index).priority) continue;
+      releasable += for_slot ? 1 : running(candidate).demand.held_pages;
+      lowest = candidate;
+    }
+    return lowest >= 0 && releasable >= missing && preempt(lowest);
+  }
+
+  void hold_back(int32_t index, BlockedJob::Cause cause, int32_t needed, bool gates = false) {
+    output_.held_back.push_back({index, cause, needed, gates});
+  }
+
+  // True where the job that does not fit lets nobody pass.
+  bool block(int32_t index, BlockedJob::Cause cause, int32_t needed) {
+    const bool gates = waiting(index).overtaken >= input_.limits.max_overtakes;
+    hold_back(index, cause, needed, gates);
+    if (!output_.blocked.has_value()) output_.blocked = output_.held_back.back();
+    if (cause == BlockedJob::Cause::pages) passed_.push_back({index, waiting(index).overtaken});
+    return gates;
+  }
+
+  void start(int32_t index, const PageDemand& demand) {
+    const WaitingView& job = waiting(index);
+    int32_t num_tokens = std::min(static_cast<int32_t>(job.tokens.size()) - demand.start(), tokens_left_);
+    if (job.wants_all_rows) num_tokens = std::min(num_tokens, rows_left_);
+    const int32_t rows = job.wants_all_rows ? num_tokens : 1;
+    const int32_t needed = pages_needed(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+    take(num_tokens, rows, needed);
+    output_.grants.push_back({index, true, num_tokens, rows, aged_priority(job)});
+    ++started_jobs_[static_cast<size_t>(job.name_space)];
+    for (Passed& passed : passed_) {
+      output_.overtaken.push_back(passed.index);
+      ++passed.overtaken;
+    }
+    lead(job.tokens, demand, num_tokens);
+  }
+
+  const PolicyInput& input_;
+  PolicyOutput& output_;
+  int32_t tokens_left_;
+  int32_t rows_left_;
+  int32_t pages_left_;
+  std::vector<int32_t> order_;  // of running jobs, the highest rank first
+  std::vector<Leader> leaders_;
+  std::vector<std::pair<WaitingRank, int32_t>> ranked_;  // waiting jobs that were not looked at, a heap
+  std::vector<int32_t> quota_left_;                      // pages by namespace
+  std::vector<int32_t> started_jobs_;                    // by namespace
+  std::vector<Passed> passed_;
+};
+
+}  // namespace
+
+void PolicyOutput::clear() {
+  preempt.reset();
+  grants.clear();
+  overtaken.clear();
+  blocked.reset();
+  held_back.clear();
+}
+
+void plan_step(const PolicyInput& input, PolicyOutput& output) {
+  output.clear();
+  StepPlanner(input, output).run();
+}
+
+int32_t pages_of_whole_job(int32_t num_tokens, int32_t page_tokens) {
+  PageDemand fresh;
+  return pages_needed(fresh, num_tokens, 0, page_tokens);
+}
+
+}  // namespace quire

@@ -1,0 +1,15 @@
+// The figures of a cache as a page for a monitoring system.
+#pragma once
+
+#include <string>
+
+#include "core/engine/metrics/cache_stats.h"
+
+namespace quire {
+
+// One page of Prometheus text. Every sample carries cache="label"; those of a namespace, whose families have
+// names of their own so that a sum counts nothing twice, carry namespace="name" as well. Names and meanings
+// are listed in docs/metrics.md and stay.
+std::string format_metrics(const CacheMetrics& metrics, const std::string& label);
+
+}  // namespace quire

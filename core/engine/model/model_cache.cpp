@@ -1,0 +1,144 @@
+#include "core/engine/model/model_cache.h"
+
+#include <algorithm>
+
+#include "core/base/checked_math.h"
+#include "core/engine/model/tokenizer_codec.h"
+#include "core/models/stage_sizes.h"
+#include "core/models/transformer_executor.h"
+
+namespace quire {
+namespace {
+
+constexpr int64_t kDefaultCacheTokens = 8192;
+// Distinct tokens that the penalties, biases and bans of one step may name and be applied on the device: 32
+// jobs with penalties on 2,000 each.
+constexpr int32_t kMaxDrawEdits = 1 << 16;
+
+// What a cache keeps alive: its model, and its share of the memory budget.
+struct Kept {
+  std::shared_ptr<const Model> model;
+  MemoryLease memory;
+};
+
+int64_t require_range(int64_t value, int64_t min, int64_t max, std::string_view name) {
+  if (value >= min && value <= max) return value;
+  throw Error(ErrorCode::invalid_argument, "{} is {}; it must be from {} to {}", name, value, min, max);
+}
+
+// All sizes settled: defaults filled in, ranges checked.
+struct CacheSizes {
+  int32_t page_tokens = 0;
+  int32_t num_pages = 0;
+  int32_t max_seq_len = 0;
+  int32_t max_sequences = 0;
+  int32_t max_step_tokens = 0;
+};
+
+CacheSizes settle_sizes(const ModelConfig& config, const ModelCacheOptions& options) {
+  const int64_t model_limit = config.max_positions;
+  CacheSizes sizes;
+  sizes.page_tokens = static_cast<int32_t>(require_range(options.page_tokens, 1, 4096, "page_tokens"));
+  sizes.max_sequences =
+      static_cast<int32_t>(require_range(options.max_batch_size, 1, 4096, "max_batch_size"));
+  require_range(options.max_chunk_tokens, 1, 65536, "max_chunk_tokens");
+  require_range(options.max_tokens, 0, int64_t{1} << 31, "max_tokens");
+  require_range(options.max_seq_len, 0, model_limit, "max_seq_len");
+
+  int64_t seq_len = options.max_seq_len != 0 ? options.max_seq_len : model_limit;
+  const int64_t tokens =
+      options.max_tokens != 0 ? options.max_tokens : std::max(seq_len, kDefaultCacheTokens);
+  if (options.max_seq_len == 0) seq_len = std::min(seq_len, tokens);
+  sizes.num_pages =
+      checked_cast<int32_t>(ceil_div(static_cast<uint64_t>(tokens), static_cast<uint64_t>(sizes.page_tokens)),
+                            "max_tokens / page_tokens");
+  sizes.max_seq_len = checked_cast<int32_t>(seq_len, "max_seq_len");
+  // Every running sequence must be able to take its next token in one step.
+  sizes.max_step_tokens = std::max(options.max_chunk_tokens, sizes.max_sequences);
+  return sizes;
+}
+
+TransformerExecutorOptions executor_options(const CacheSizes& sizes, const ModelCacheOptions& options) {
+  TransformerExecutorOptions out;
+  out.max_tokens = sizes.max_step_tokens;
+  out.max_sequences = sizes.max_sequences;
+  // A scoring job wants a row for each token of its chunk.
+  out.max_logit_rows = sizes.max_step_tokens;
+  out.max_draw_edits = kMaxDrawEdits;
+  out.max_pages_per_sequence = static_cast<int32_t>(
+      ceil_div(static_cast<uint64_t>(sizes.max_seq_len), static_cast<uint64_t>(sizes.page_tokens)));
+  out.kv.key_format = options.key_format;
+  out.kv.value_format = options.value_format;
+  out.kv.page_tokens = sizes.page_tokens;
+  out.kv.num_pages = sizes.num_pages;
+  return out;
+}
+
+// Ids that the tokenizer does not know (padding of the vocabulary) are never drawn and never accepted.
+int32_t num_tokens(const Model& model) {
+  const int32_t vocab = model.shape().vocab_size;
+  if (!model.shared_tokenizer()) return vocab;
+  return static_cast<int32_t>(std::min<size_t>(static_cast<size_t>(vocab), model.tokenizer().vocab_size()));
+}
+
+void require_kv_format(const Device& device, kernels::KvFormat format) {
+  using kernels::KvFormat;
+  const bool supported =
+      format == KvFormat::f16 || (format == KvFormat::fp8 ? device.has(kernels::kCapabilityKvFp8)
+                                                          : device.has(kernels::kCapabilityKvQuantized));
+  if (!supported) {
+    throw Error(ErrorCode::unsupported, "the backend {} has no such KV format; use f16", device.table().name);
+  }
+}
+
+}  // namespace
+
+TransformerExecutorOptions executor_options(const ModelConfig& config, const ModelCacheOptions& options) {
+  return executor_options(settle_sizes(config, options), options);
+}
+
+MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device) {
+  const TransformerExecutorOptions sizes = executor_options(model.config(), options);
+  if (!model.is_loaded())
+    return plan_stage(device, stage_sizes({model.shape().num_layers, true, false,
+                                           device.has(kernels::kCapabilityDeviceSampling)},
+                                          model.shape(), sizes));
+  const Transformer& transformer = *model.transformer();
+  MemoryBytes bytes;
+  for (size_t i = 0; i < transformer.stages.size(); ++i) {
+    bytes += plan_stage(*transformer.stages[i].device,
+                        stage_sizes(place_of_stage(transformer, i), model.shape(), sizes));
+  }
+  return bytes;
+}
+
+std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
+                                          const std::shared_ptr<const Model>& model,
+                                          const ModelCacheOptions& options) {
+  const CacheSizes sizes = settle_sizes(model->config(), options);
+  for (const TransformerStage& stage : model->transformer()->stages) {
+    require_kv_format(*stage.device, options.key_format);
+    require_kv_format(*stage.device, options.value_format);
+  }
+  const TransformerExecutorOptions executor = executor_options(sizes, options);
+  const Device& first = *model->transformer()->stages.front().device;
+  const uint64_t bytes = plan_model_cache(*model, options, first).cache();
+
+  CacheParts parts;
+  auto kept =
+      std::make_shared<Kept>(Kept{model, runtime->lease_memory(bytes, "the cache of " + model->path())});
+  parts.executor = std::make_unique<TransformerExecutor>(model->transformer(), model->shape(), executor);
+  parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
+  parts.end_tokens = model->config().eos_ids;
+  parts.num_tokens = num_tokens(*model);
+  parts.max_seq_len = sizes.max_seq_len;
+  parts.model = std::move(kept);
+
+  CacheOptions engine = options.engine;
+  engine.max_running_jobs = sizes.max_sequences;
+  engine.max_chunk_tokens = options.max_chunk_tokens;
+  engine.max_seq_len = sizes.max_seq_len;
+  return Cache::create(std::move(runtime), std::move(parts), engine);
+}
+
+}  // namespace quire

@@ -1,0 +1,121 @@
+#include "core/engine/model/model_plan.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/models/transformer_builder.h"
+
+namespace quire {
+namespace {
+
+// Without what the model would take of it.
+DeviceRoom room_of(const ModelDevice& device) {
+  DeviceRoom room;
+  room.name = device.name;
+  room.free_bytes = device.device->info().free_bytes;
+  room.reserve_bytes = device.reserve_bytes;
+  room.budget_bytes = device.budget_bytes;
+  room.is_host = device.device->is_host();
+  return room;
+}
+
+std::vector<std::shared_ptr<Device>> devices_of(const ModelPlanOptions& options) {
+  std::vector<std::shared_ptr<Device>> devices;
+  for (const ModelDevice& device : options.devices) devices.push_back(device.device);
+  return devices;
+}
+
+void refuse_twins(const ModelPlanOptions& options) {
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (options.devices[i].device != options.devices[j].device) continue;
+      throw Error(ErrorCode::invalid_argument,
+                  "device: {} is named twice; say with split how many layers or bytes go to each",
+                  options.devices[i].name);
+    }
+  }
+}
+
+bool has_budgets(const ModelPlanOptions& options) {
+  return std::any_of(options.devices.begin(), options.devices.end(),
+                     [](const ModelDevice& device) { return device.budget_bytes.has_value(); });
+}
+
+ModelCacheOptions cache_of(const ModelPlanOptions& options) {
+  if (options.cache) return *options.cache;
+  ModelCacheOptions cache;
+  cache.max_tokens = kPlannedTokens;
+  return cache;
+}
+
+// Devices of one backend lay matrices out alike: one outline for each backend.
+std::vector<DeviceRoom> rooms_for(const ModelPlanOptions& options) {
+  const ModelConfig& config = options.source->config();
+  const Device& first = *options.devices.front().device;
+  const bool crosses = std::any_of(options.devices.begin(), options.devices.end(),
+                                   [&](const ModelDevice& d) { return !d.device->shares_backend(first); });
+  std::vector<DeviceRoom> rooms;
+  for (const ModelDevice& device : options.devices) {
+    DeviceRoom room = room_of(device);
+    const auto twin =
+        std::find_if(options.devices.begin(), options.devices.begin() + static_cast<ptrdiff_t>(rooms.size()),
+                     [&](const ModelDevice& other) { return other.device->shares_backend(*device.device); });
+    const auto twin_idx = static_cast<size_t>(twin - options.devices.begin());
+    if (twin_idx < rooms.size()) {
+      room.demand = rooms[twin_idx].demand;
+    } else {
+      const auto outline = outline_model(*options.source, {device.device}, {});
+      room.demand = demand_of(*outline, crosses, transformer_shape(config),
+                              executor_options(config, cache_of(options)));
+    }
+    rooms.push_back(std::move(room));
+  }
+  return rooms;
+}
+
+Placement choose_placement(const ModelPlanOptions& options) {
+  const int32_t num_layers = options.source->config().num_layers;
+  if (!options.split.empty()) {
+    if (options.split.size() != options.devices.size()) {
+      throw Error(ErrorCode::invalid_argument, "split: {} numbers for {} devices", options.split.size(),
+                  options.devices.size());
+    }
+    return place_by_counts(options.split, num_layers);
+  }
+  if (!has_budgets(options)) {
+    if (options.devices.size() == 1) return place_on_one_device(num_layers);
+    refuse_twins(options);
+  }
+  return split_automatically(rooms_for(options));
+}
+
+}  // namespace
+
+ModelPlan plan_model(const ModelPlanOptions& options) {
+  if (options.devices.empty()) throw Error(ErrorCode::invalid_argument, "device: there is none");
+  const ModelConfig& config = options.source->config();
+  const Placement placement = choose_placement(options);
+  const auto outline = outline_model(*options.source, devices_of(options), placement);
+  ModelPlan plan;
+  plan.memory = plan_memory(*outline, placement, options.devices.size(), transformer_shape(config),
+                            executor_options(config, cache_of(options)));
+  for (const ModelDevice& device : options.devices)
+    plan.usable_bytes.push_back(room_of(device).usable_bytes());
+  return plan;
+}
+
+void require_room(const ModelPlan& plan, const ModelPlanOptions& options) {
+  for (size_t i = 0; i < options.devices.size(); ++i) {
+    const MemoryBytes& share = plan.memory.devices[i];
+    const uint64_t needed = options.cache ? share.total() : share.weights();
+    const bool is_believed = options.devices[i].device->is_host() && !options.devices[i].budget_bytes;
+    if (is_believed || needed <= plan.usable_bytes[i]) continue;
+    throw Error(ErrorCode::out_of_memory,
+                "{}{} needs {} bytes on {}, which has {} free beside the reserve; name more devices{}",
+                options.source->path(), options.cache ? " with its cache" : "", needed,
+                options.devices[i].name, plan.usable_bytes[i],
+                options.cache ? " or make the cache smaller" : "");
+  }
+}
+
+}  // namespace quire

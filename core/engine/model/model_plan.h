@@ -1,0 +1,45 @@
+// What a model and a cache on it will take, and how the layers go to devices, before a weight is read.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/engine/model/model_cache.h"
+#include "core/models/memory_plan.h"
+
+namespace quire {
+
+// Tokens of the cache that is planned for where nobody says what cache there will be.
+constexpr int64_t kPlannedTokens = 8192;
+
+struct ModelDevice {
+  std::string name;
+  std::shared_ptr<Device> device;
+  uint64_t reserve_bytes = 0;                           // of its free memory, to be left alone
+  std::optional<uint64_t> budget_bytes = std::nullopt;  // of the rest, at most so many for this model
+};
+
+struct ModelPlanOptions {
+  std::shared_ptr<ModelSource> source;
+  std::vector<ModelDevice> devices;  // layers run in their order; the cpu takes what the others cannot hold
+  std::vector<int32_t> split;        // layers of each device; empty: automatically, within the budgets
+  std::optional<ModelCacheOptions> cache;  // that room is left for; none: one of kPlannedTokens
+};
+
+struct ModelPlan {
+  MemoryPlan memory;
+  std::vector<uint64_t> usable_bytes;  // of each device, at that moment: free and not in reserve
+};
+
+// Reads configuration, headers and what decides the layout of matrices. Throws what a load of the metadata
+// throws, ErrorCode::invalid_argument naming the option, ErrorCode::out_of_memory with the bytes needed and
+// free where an automatic split over several devices does not go.
+ModelPlan plan_model(const ModelPlanOptions& options);
+
+// Throws ErrorCode::out_of_memory naming the device that cannot hold its share of the weights, and of the
+// cache where one is asked for, with the bytes needed and free. The cpu has swap, and is believed.
+void require_room(const ModelPlan& plan, const ModelPlanOptions& options);
+
+}  // namespace quire
