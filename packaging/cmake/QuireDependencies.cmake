@@ -1,24 +1,34 @@
 # Third-party packages, all from Debian. Of them libquire needs none at run time but libc and libstdc++: GSL, the JSON
-# and the command-line library are headers, {fmt} is compiled in core/base, PCRE2 and utf8proc are linked statically.
+# and the command-line library are headers, {fmt} is compiled in core/base, PCRE2 and utf8proc are linked statically
+# where their archives are.
 find_package(Threads REQUIRED)
 find_package(Microsoft.GSL REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(fmt REQUIRED)
 
-# PCRE2 and utf8proc are linked statically, so that the shipped library needs neither at run time.
-find_library(QUIRE_PCRE2_LIBRARY NAMES libpcre2-8.a REQUIRED)
-find_path(QUIRE_PCRE2_INCLUDE_DIR pcre2.h REQUIRED)
-add_library(quire_pcre2 INTERFACE)
-target_include_directories(quire_pcre2 SYSTEM INTERFACE "${QUIRE_PCRE2_INCLUDE_DIR}")
-target_link_libraries(quire_pcre2 INTERFACE "${QUIRE_PCRE2_LIBRARY}")
-target_compile_definitions(quire_pcre2 INTERFACE PCRE2_CODE_UNIT_WIDTH=8 PCRE2_STATIC)
+# quire_find_static_first(TARGET ARCHIVE LIBRARY HEADER STATIC_DEFINITION): PCRE2 and utf8proc are linked statically
+# where there is an archive, so that the shipped library needs neither at run time; else they are shared libraries.
+function(quire_find_static_first target archive library header static_definition)
+  string(TOUPPER "${target}" variable)
+  find_library(${variable}_LIBRARY NAMES ${archive} ${library})
+  find_path(${variable}_INCLUDE_DIR ${header})
+  if(NOT ${variable}_LIBRARY OR NOT ${variable}_INCLUDE_DIR)
+    message(FATAL_ERROR "There is no ${archive} and no shared ${library} with ${header}: install the development "
+            "package (packaging/debian-packages.txt), or set ${variable}_LIBRARY and ${variable}_INCLUDE_DIR")
+  endif()
+  add_library(${target} INTERFACE)
+  target_include_directories(${target} SYSTEM INTERFACE "${${variable}_INCLUDE_DIR}")
+  target_link_libraries(${target} INTERFACE "${${variable}_LIBRARY}")
+  if("${${variable}_LIBRARY}" MATCHES "\\.a$")
+    target_compile_definitions(${target} INTERFACE ${static_definition})
+  else()
+    message(STATUS "${library} is linked as a shared library: what is built here needs it at run time")
+  endif()
+endfunction()
 
-find_library(QUIRE_UTF8PROC_LIBRARY NAMES libutf8proc.a REQUIRED)
-find_path(QUIRE_UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
-add_library(quire_utf8proc INTERFACE)
-target_include_directories(quire_utf8proc SYSTEM INTERFACE "${QUIRE_UTF8PROC_INCLUDE_DIR}")
-target_link_libraries(quire_utf8proc INTERFACE "${QUIRE_UTF8PROC_LIBRARY}")
-target_compile_definitions(quire_utf8proc INTERFACE UTF8PROC_STATIC)
+quire_find_static_first(quire_pcre2 libpcre2-8.a pcre2-8 pcre2.h PCRE2_STATIC)
+target_compile_definitions(quire_pcre2 INTERFACE PCRE2_CODE_UNIT_WIDTH=8)
+quire_find_static_first(quire_utf8proc libutf8proc.a utf8proc utf8proc.h UTF8PROC_STATIC)
 
 if(QUIRE_BUILD_TESTS)
   find_package(GTest REQUIRED)
