@@ -1,6 +1,24 @@
 #include "core/tokenizer/aho_corasick.h"
 
+#include <algorithm>
+
 namespace quire {
+namespace {
+
+// All nodes but the root, ascending by depth, which is written to `depths`.
+std::vector<int32_t> nodes_by_depth(const ByteTrie& trie, std::vector<uint32_t>& depths) {
+  std::vector<int32_t> nodes;
+  for (size_t node = 1; node < trie.num_nodes(); ++node) {
+    nodes.push_back(static_cast<int32_t>(node));
+    depths[node] = depths[static_cast<size_t>(trie.parent(nodes.back()))] + 1;
+  }
+  std::stable_sort(nodes.begin(), nodes.end(), [&depths](int32_t a, int32_t b) {
+    return depths[static_cast<size_t>(a)] < depths[static_cast<size_t>(b)];
+  });
+  return nodes;
+}
+
+}  // namespace
 
 AhoCorasick::AhoCorasick(gsl::span<const std::string> strings) {
   for (size_t i = 0; i < strings.size(); ++i) {
@@ -12,17 +30,13 @@ AhoCorasick::AhoCorasick(gsl::span<const std::string> strings) {
   depths_.assign(trie_.num_nodes(), 0);
   matches_[0] = trie_.value(0);
 
-  std::vector<int32_t> queue = {0};  // breadth first: a fallback is less deep than its node
-  for (size_t next = 0; next < queue.size(); ++next) {
-    const int32_t parent = queue[next];
-    for (const auto& [byte, node] : trie_.children(parent)) {
-      const auto idx = static_cast<size_t>(node);
-      depths_[idx] = depths_[static_cast<size_t>(parent)] + 1;
-      fallbacks_[idx] = parent == 0 ? 0 : step(fallbacks_[static_cast<size_t>(parent)], byte);
-      const int32_t own = trie_.value(node);
-      matches_[idx] = own != ByteTrie::kNone ? own : matches_[static_cast<size_t>(fallbacks_[idx])];
-      queue.push_back(node);
-    }
+  // By depth: a fallback is less deep than its node.
+  for (const int32_t node : nodes_by_depth(trie_, depths_)) {
+    const auto idx = static_cast<size_t>(node);
+    const int32_t parent = trie_.parent(node);
+    if (parent != 0) fallbacks_[idx] = step(fallbacks_[static_cast<size_t>(parent)], trie_.byte(node));
+    const int32_t own = trie_.value(node);
+    matches_[idx] = own != ByteTrie::kNone ? own : matches_[static_cast<size_t>(fallbacks_[idx])];
   }
 }
 

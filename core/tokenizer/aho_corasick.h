@@ -20,8 +20,7 @@ class AhoCorasick {
   // Of equal strings the first counts.
   explicit AhoCorasick(gsl::span<const std::string> strings);
 
-  // The state after one more byte. Amortised constant over a text, but for the search among a node's
-  // children.
+  // The state after one more byte. Amortised constant over a text.
   int32_t step(int32_t state, unsigned char byte) const;
   // The index of the longest string that ends here, or kNone.
   int32_t match(int32_t state) const { return matches_[static_cast<size_t>(state)]; }

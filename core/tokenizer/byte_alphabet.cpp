@@ -38,6 +38,13 @@ uint32_t byte_to_code_point(uint8_t byte) {
   return kAlphabet.code_points[byte];
 }
 
+std::string to_byte_alphabet(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size() * 2);
+  for (const char byte : bytes) append_utf8(text, byte_to_code_point(static_cast<uint8_t>(byte)));
+  return text;
+}
+
 std::optional<std::string> spelled_bytes(std::string_view text) {
   std::string bytes;
   bytes.reserve(text.size());

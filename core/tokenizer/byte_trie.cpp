@@ -1,17 +1,15 @@
 #include "core/tokenizer/byte_trie.h"
 
-#include <algorithm>
+#include "core/base/error.h"
 
 namespace quire {
 namespace {
 
-bool byte_less(const std::pair<unsigned char, int32_t>& edge, unsigned char byte) {
-  return edge.first < byte;
-}
+constexpr int kFirstBits = 6;
 
 }  // namespace
 
-ByteTrie::ByteTrie() : nodes_(1) {
+ByteTrie::ByteTrie() : nodes_(1), edges_(size_t{1} << kFirstBits), shift_(64 - kFirstBits) {
   root_.fill(kNone);
 }
 
@@ -19,15 +17,8 @@ bool ByteTrie::insert(std::string_view key, int32_t value) {
   int32_t node = 0;
   for (const char c : key) {
     const auto byte = static_cast<unsigned char>(c);
-    int32_t next = child(node, byte);
-    if (next == kNone) {
-      next = static_cast<int32_t>(nodes_.size());
-      auto& edges = nodes_[static_cast<size_t>(node)].children;
-      edges.insert(std::lower_bound(edges.begin(), edges.end(), byte, byte_less), {byte, next});
-      if (node == 0) root_[byte] = next;
-      nodes_.emplace_back();
-    }
-    node = next;
+    const int32_t next = child(node, byte);
+    node = next != kNone ? next : add_child(node, byte);
   }
   Node& last = nodes_[static_cast<size_t>(node)];
   if (last.value != kNone) return false;
@@ -35,11 +26,27 @@ bool ByteTrie::insert(std::string_view key, int32_t value) {
   return true;
 }
 
-int32_t ByteTrie::child(int32_t node, unsigned char byte) const {
-  if (node == 0) return root_[byte];
-  const auto& edges = nodes_[static_cast<size_t>(node)].children;
-  const auto it = std::lower_bound(edges.begin(), edges.end(), byte, byte_less);
-  return it != edges.end() && it->first == byte ? it->second : kNone;
+int32_t ByteTrie::add_child(int32_t node, unsigned char byte) {
+  if (nodes_.size() > kNodeMask) throw Error(ErrorCode::unsupported, "a vocabulary of too many bytes");
+  if (nodes_.size() * 2 > edges_.size()) grow();
+  const auto next = static_cast<int32_t>(nodes_.size());
+  nodes_.push_back({kNone, node, byte});
+  if (node == 0) {
+    root_[byte] = next;
+  } else {
+    const uint64_t key = key_of(node, byte);
+    edges_[find_slot(key)] = (key << kNodeBits) | static_cast<uint64_t>(next);
+  }
+  return next;
+}
+
+void ByteTrie::grow() {
+  std::vector<uint64_t> edges(edges_.size() * 2);
+  edges.swap(edges_);
+  --shift_;
+  for (const uint64_t edge : edges) {
+    if (edge != 0) edges_[find_slot(edge >> kNodeBits)] = edge;
+  }
 }
 
 }  // namespace quire

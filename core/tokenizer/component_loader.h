@@ -2,9 +2,7 @@
 // is not known is ErrorCode::unsupported, naming it; a malformed one ErrorCode::format.
 #pragma once
 
-#include <initializer_list>
 #include <memory>
-#include <string_view>
 
 #include "core/base/json.h"
 #include "core/tokenizer/decoder.h"
@@ -15,16 +13,14 @@
 
 namespace quire {
 
-// Throws ErrorCode::unsupported naming the first key of `object` that is not in `known`.
-void refuse_unknown_keys(const JsonView& object, std::initializer_list<std::string_view> known);
-
 std::unique_ptr<Normalizer> load_normalizer(const JsonView& json);
 
 struct LoadedPreTokenizer {
   std::unique_ptr<PreTokenizer> pre_tokenizer;  // null where pieces are whole texts
-  bool byte_level = false;                      // the model sees bytes, not characters
+  bool byte_level = false;  // pieces are bytes that the model is to see in the byte alphabet
 };
-LoadedPreTokenizer load_pre_tokenizer(const JsonView& json);
+// `model_reads_bytes`: a last step of ByteLevel is left to the model.
+LoadedPreTokenizer load_pre_tokenizer(const JsonView& json, bool model_reads_bytes);
 
 // `vocabulary` must outlive the decoder.
 std::unique_ptr<Decoder> load_decoder(const JsonView& json, const Vocabulary& vocabulary);

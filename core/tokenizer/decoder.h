@@ -1,10 +1,13 @@
 // From ids back to text, one token at a time.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/ids.h"
+#include "core/tokenizer/decoder_steps.h"
 #include "core/tokenizer/lossy_utf8.h"
 #include "core/tokenizer/vocabulary.h"
 
@@ -14,6 +17,7 @@ namespace quire {
 struct DecodeState {
   LossyUtf8 utf8;
   bool started = false;
+  std::vector<DecodeStepState> steps;  // of a StepDecoder, from its first token on
 };
 
 // Immutable; any thread, each with its own state. Ids are of the vocabulary.
@@ -22,6 +26,10 @@ class Decoder {
   virtual ~Decoder() = default;
   // Appends the text that `id` completes: whole code points.
   virtual void push(TokenId id, DecodeState& state, std::string& out) const = 0;
+  // Appends what is held: no more tokens come.
+  virtual void finish(DecodeState&, std::string&) const {}
+  // Bytes that wait for more tokens.
+  virtual size_t num_held_bytes(const DecodeState&) const { return 0; }
   // What `id` adds to the bytes of a text, before they are made valid UTF-8.
   virtual std::string_view bytes(TokenId id) const = 0;
 };
@@ -33,6 +41,8 @@ class ByteLevelDecoder final : public Decoder {
   void push(TokenId id, DecodeState& state, std::string& out) const override {
     state.utf8.push(vocabulary_.shown_bytes(id), out);
   }
+  void finish(DecodeState& state, std::string& out) const override { state.utf8.finish(out); }
+  size_t num_held_bytes(const DecodeState& state) const override { return state.utf8.num_held_bytes(); }
   std::string_view bytes(TokenId id) const override { return vocabulary_.shown_bytes(id); }
 
  private:
@@ -52,6 +62,25 @@ class SpacedDecoder final : public Decoder {
 
  private:
   const Vocabulary& vocabulary_;
+};
+
+// Steps one after the other.
+class StepDecoder final : public Decoder {
+ public:
+  using Steps = std::vector<std::unique_ptr<DecoderStep>>;
+  StepDecoder(const Vocabulary& vocabulary, Steps steps);
+  void push(TokenId id, DecodeState& state, std::string& out) const override;
+  void finish(DecodeState& state, std::string& out) const override;
+  size_t num_held_bytes(const DecodeState& state) const override;
+  std::string_view bytes(TokenId id) const override;
+
+ private:
+  class Link;
+
+  const Vocabulary& vocabulary_;
+  Steps steps_;
+  std::string bytes_;           // of all tokens
+  std::vector<size_t> places_;  // where the bytes of each id begin; one more than there are ids
 };
 
 }  // namespace quire

@@ -9,9 +9,14 @@ void Detokenizer::push(TokenId id, std::string& text) {
 }
 
 bool Detokenizer::finish(std::string& text) {
-  const bool incomplete = state_.utf8.finish(text);
+  const size_t num_before = text.size();
+  tokenizer_->decoder().finish(state_, text);
   state_ = DecodeState{};
-  return incomplete;
+  return text.size() > num_before;
+}
+
+size_t Detokenizer::num_held_bytes() const {
+  return tokenizer_->decoder().num_held_bytes(state_);
 }
 
 }  // namespace quire

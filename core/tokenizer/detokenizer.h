@@ -17,13 +17,15 @@ class Detokenizer {
   explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = true)
       : tokenizer_(&tokenizer), skip_special_(skip_special) {}
 
-  // Appends the whole code points that `id` completes; at most 3 bytes of an unfinished one are held back.
-  // Bytes that cannot become UTF-8 are U+FFFD at once. Ids without a token add nothing.
+  // Appends the whole code points that `id` completes. Held back are at most 3 bytes of an unfinished one,
+  // and what the decoder cannot decide yet: the text of one token, or of one pattern. Bytes that cannot
+  // become UTF-8 are U+FFFD at once. Ids without a token add nothing.
   void push(TokenId id, std::string& text);
-  // Appends U+FFFD for what is held back, and begins anew. True where something was.
+  // Appends what is held back, U+FFFD for an unfinished code point, and begins anew. True where something was
+  // appended.
   bool finish(std::string& text);
 
-  size_t num_held_bytes() const { return state_.utf8.num_held_bytes(); }
+  size_t num_held_bytes() const;
 
  private:
   const Tokenizer* tokenizer_;

@@ -1,8 +1,9 @@
 // What one call to encode needs besides the tokenizer, which stays immutable.
 #pragma once
 
-#include "core/tokenizer/byte_level_bpe.h"
+#include "core/tokenizer/bpe.h"
 #include "core/tokenizer/regex.h"
+#include "core/tokenizer/unigram.h"
 
 namespace quire {
 
@@ -12,6 +13,7 @@ struct EncodeScratch {
 
   RegexScratch regex;
   BpeScratch bpe;
+  UnigramScratch unigram;
   size_t max_normalized_bytes;  // what replacements may make of the text
 };
 

@@ -19,11 +19,7 @@ void LossyUtf8::push(std::string_view bytes, std::string& out) {
     const auto byte = static_cast<unsigned char>(c);
     if (num_held_ > 0) {
       if (continues(byte)) {
-        held_[num_held_++] = c;
-        if (num_held_ == length_) {
-          out.append(held_.data(), num_held_);
-          num_held_ = 0;
-        }
+        add(c, out);
         continue;
       }
       finish(out);
@@ -37,6 +33,25 @@ bool LossyUtf8::finish(std::string& out) {
   out.append(kReplacement);
   num_held_ = 0;
   return true;
+}
+
+void LossyUtf8::push_each(char byte, std::string& out) {
+  if (num_held_ > 0 && continues(static_cast<unsigned char>(byte))) return add(byte, out);
+  finish_each(out);
+  start(static_cast<unsigned char>(byte), out);
+}
+
+bool LossyUtf8::finish_each(std::string& out) {
+  const bool broken = num_held_ > 0;
+  for (; num_held_ > 0; --num_held_) out.append(kReplacement);
+  return broken;
+}
+
+void LossyUtf8::add(char byte, std::string& out) {
+  held_[num_held_++] = byte;
+  if (num_held_ < length_) return;
+  out.append(held_.data(), num_held_);
+  num_held_ = 0;
 }
 
 void LossyUtf8::start(unsigned char lead, std::string& out) {

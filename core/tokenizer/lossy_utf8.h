@@ -16,11 +16,15 @@ class LossyUtf8 {
   void push(std::string_view bytes, std::string& out);
   // Appends one U+FFFD for what is held. True where there was something.
   bool finish(std::string& out);
+  // The same with one U+FFFD for each byte of a broken character.
+  void push_each(char byte, std::string& out);
+  bool finish_each(std::string& out);
   size_t num_held_bytes() const { return num_held_; }
 
  private:
   void start(unsigned char lead, std::string& out);
   bool continues(unsigned char byte) const;
+  void add(char byte, std::string& out);
 
   std::array<char, 4> held_{};
   uint8_t num_held_ = 0;

@@ -8,6 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
+#include "core/tokenizer/byte_alphabet.h"
+#include "core/tokenizer/code_point_classes.h"
 #include "core/tokenizer/encode_scratch.h"
 #include "core/tokenizer/unicode_additions.h"
 #include "core/tokenizer/unicode_text.h"
@@ -158,6 +160,154 @@ std::string StripNormalizer::normalize(std::string_view text, EncodeScratch&) co
   return std::string(text);
 }
 
+namespace {
+
+// `text` with what `append` makes of each code point.
+template <typename Append>
+std::string map_code_points(std::string_view text, Append append) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t pos = 0; pos < text.size();) {
+    const Utf8Char next = decode_utf8(text, pos);
+    append(next.code_point, text.substr(pos, next.length), out);
+    pos += next.length;
+  }
+  return out;
+}
+
+void require_length(const std::string& text, const EncodeScratch& scratch) {
+  if (text.size() <= scratch.max_normalized_bytes) return;
+  throw Error(ErrorCode::unsupported, "the tokenizer's replacements make the text more than {} bytes long",
+              scratch.max_normalized_bytes);
+}
+
+}  // namespace
+
+std::string StripAccentsNormalizer::normalize(std::string_view text, EncodeScratch&) const {
+  return map_code_points(text, [](uint32_t code_point, std::string_view character, std::string& out) {
+    if (!is_accent_mark(code_point)) out.append(character);
+  });
+}
+
+namespace {
+
+bool is_removed_by_nmt(uint32_t c) {
+  return (c >= 0x1 && c <= 0x8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f;
+}
+bool is_space_for_nmt(uint32_t c) {
+  return c == 0x9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
+         c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
+}
+
+}  // namespace
+
+std::string NmtNormalizer::normalize(std::string_view text, EncodeScratch&) const {
+  return map_code_points(text, [](uint32_t code_point, std::string_view character, std::string& out) {
+    if (is_removed_by_nmt(code_point)) return;
+    out.append(is_space_for_nmt(code_point) ? " " : character);
+  });
+}
+
+std::string ByteAlphabetNormalizer::normalize(std::string_view text, EncodeScratch&) const {
+  return to_byte_alphabet(text);
+}
+
+namespace {
+
+std::string clean(std::string_view text) {
+  return map_code_points(text, [](uint32_t code_point, std::string_view character, std::string& out) {
+    if (is_cleaned_away(code_point)) return;
+    out.append(is_white_space(code_point) ? " " : character);
+  });
+}
+
+std::string set_chinese_apart(std::string_view text) {
+  return map_code_points(text, [](uint32_t code_point, std::string_view character, std::string& out) {
+    if (!is_chinese_character(code_point)) {
+      out.append(character);
+      return;
+    }
+    out.append(" ").append(character).append(" ");
+  });
+}
+
+std::string remove_nonspacing_marks(std::string_view text) {
+  return map_code_points(text, [](uint32_t code_point, std::string_view character, std::string& out) {
+    if (!is_nonspacing_mark(code_point)) out.append(character);
+  });
+}
+
+}  // namespace
+
+std::string BertNormalizer::normalize(std::string_view text, EncodeScratch& scratch) const {
+  std::string out(text);
+  if (options_.clean_text) out = clean(out);
+  if (options_.handle_chinese_chars) out = set_chinese_apart(out);
+  if (options_.strip_accents) {
+    out = UnicodeNormalizer(UnicodeNormalizer::Form::nfd).normalize(out, scratch);
+    out = remove_nonspacing_marks(out);
+  }
+  return options_.lowercase ? LowercaseNormalizer().normalize(out, scratch) : out;
+}
+
+namespace {
+
+constexpr size_t kMaxGraphemeBytes = 5;
+
+// Where the grapheme that begins at `begin` ends.
+size_t grapheme_end(std::string_view text, size_t begin) {
+  Utf8Char last = decode_utf8(text, begin);
+  utf8proc_int32_t state = 0;
+  for (size_t pos = begin + last.length; pos < text.size();) {
+    const Utf8Char next = decode_utf8(text, pos);
+    if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(last.code_point),
+                                         static_cast<utf8proc_int32_t>(next.code_point), &state) != 0) {
+      return pos;
+    }
+    last = next;
+    pos += next.length;
+  }
+  return text.size();
+}
+
+}  // namespace
+
+std::string PrecompiledNormalizer::normalize(std::string_view text, EncodeScratch& scratch) const {
+  std::string out;
+  out.reserve(text.size());
+  const auto replace = [&](std::string_view part) {
+    const auto match = map_.shortest(part);
+    if (match) out.append(match->replacement);
+    return match.has_value();
+  };
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = grapheme_end(text, begin);
+    const std::string_view grapheme = text.substr(begin, end - begin);
+    begin = end;
+    if (grapheme.size() <= kMaxGraphemeBytes && replace(grapheme)) continue;
+    for (size_t pos = 0; pos < grapheme.size();) {
+      const std::string_view character = grapheme.substr(pos, decode_utf8(grapheme, pos).length);
+      if (!replace(character)) out.append(character);
+      pos += character.size();
+    }
+    require_length(out, scratch);
+  }
+  return out;
+}
+
+std::string LiteralReplaceNormalizer::normalize(std::string_view text, EncodeScratch& scratch) const {
+  std::string out;
+  out.reserve(text.size());
+  size_t copied = 0;
+  for (size_t at = text.find(pattern_); at != std::string_view::npos; at = text.find(pattern_, copied)) {
+    out.append(text.substr(copied, at - copied)).append(content_);
+    copied = at + pattern_.size();
+    require_length(out, scratch);
+  }
+  out.append(text.substr(copied));
+  return out;
+}
+
 std::string ReplaceNormalizer::normalize(std::string_view text, EncodeScratch& scratch) const {
   std::string out;
   out.reserve(text.size());
@@ -167,11 +317,7 @@ std::string ReplaceNormalizer::normalize(std::string_view text, EncodeScratch& s
     out.append(text.substr(copied, match->begin - copied));
     out.append(content_);
     copied = match->end;
-    if (out.size() > scratch.max_normalized_bytes) {
-      throw Error(ErrorCode::unsupported,
-                  "the tokenizer's replacements make the text more than {} bytes long",
-                  scratch.max_normalized_bytes);
-    }
+    require_length(out, scratch);
   }
   out.append(text.substr(copied));
   return out;

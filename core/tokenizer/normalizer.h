@@ -1,4 +1,4 @@
-// What is done to text before it is split: Unicode normal forms, lower case, replacements.
+// What is done to text before it is split: Unicode normal forms, lower case, accents, replacements.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tokenizer/charsmap.h"
 #include "core/tokenizer/regex.h"
 
 namespace quire {
@@ -55,6 +56,62 @@ class StripNormalizer final : public Normalizer {
  private:
   bool left_;
   bool right_;
+};
+
+// Removes marks, after a normal form that takes characters apart.
+class StripAccentsNormalizer final : public Normalizer {
+ public:
+  std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
+};
+
+// What SentencePiece's "nmt" rules do with control characters and white space.
+class NmtNormalizer final : public Normalizer {
+ public:
+  std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
+};
+
+// Each byte becomes a character of the byte alphabet.
+class ByteAlphabetNormalizer final : public Normalizer {
+ public:
+  std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
+};
+
+class BertNormalizer final : public Normalizer {
+ public:
+  struct Options {
+    bool clean_text = true;
+    bool handle_chinese_chars = true;
+    bool strip_accents = true;
+    bool lowercase = true;
+  };
+  explicit BertNormalizer(Options options) : options_(options) {}
+  std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
+
+ private:
+  Options options_;
+};
+
+// Replacements of a charsmap as the `tokenizers` library makes them: for a grapheme of up to 5 bytes by the
+// shortest entry that it begins with, and else for each of its characters.
+class PrecompiledNormalizer final : public Normalizer {
+ public:
+  explicit PrecompiledNormalizer(Charsmap map) : map_(std::move(map)) {}
+  std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
+
+ private:
+  Charsmap map_;
+};
+
+// Puts `content` in the place of every `pattern`.
+class LiteralReplaceNormalizer final : public Normalizer {
+ public:
+  LiteralReplaceNormalizer(std::string pattern, std::string content)
+      : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  std::string normalize(std::string_view text, EncodeScratch& scratch) const override;
+
+ private:
+  std::string pattern_;  // not empty
+  std::string content_;
 };
 
 // Puts `content` in the place of every match.

@@ -19,6 +19,20 @@ class PostProcessor {
   PostProcessor() = default;
   explicit PostProcessor(std::vector<Piece> pieces) : pieces_(std::move(pieces)) {}
 
+  // What `inner` puts around a text, and this around that.
+  PostProcessor around(const PostProcessor& inner) const {
+    if (inner.pieces_.empty()) return *this;
+    std::vector<Piece> pieces;
+    for (const Piece& piece : pieces_) {
+      if (piece.is_text) {
+        pieces.insert(pieces.end(), inner.pieces_.begin(), inner.pieces_.end());
+      } else {
+        pieces.push_back(piece);
+      }
+    }
+    return PostProcessor(std::move(pieces));
+  }
+
   TokenIds apply(TokenIds text) const {
     if (pieces_.empty()) return text;
     TokenIds ids;

@@ -19,21 +19,25 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
 
   EncodeResult run(std::string_view text) {
     parts_.raw_tokens.split(text, allowed_, *this);
-    return {std::move(ids_), {scratch_.bpe.num_steps, scratch_.regex.num_steps()}};
+    return {std::move(ids_),
+            {scratch_.bpe.num_steps + scratch_.unigram.num_steps, scratch_.regex.num_steps()}};
   }
 
  private:
   // Takes what lies between the added tokens of normalized text.
   class NormalizedSink final : public AddedTokenMatcher::Sink {
    public:
-    NormalizedSink(Encoding& encoding, bool allow_special)
-        : encoding_(encoding), allow_special_(allow_special) {}
-    void text(std::string_view segment, size_t) override { encoding_.split(segment, allow_special_); }
+    NormalizedSink(Encoding& encoding, bool allow_special, bool begins_text)
+        : encoding_(encoding), allow_special_(allow_special), begins_text_(begins_text) {}
+    void text(std::string_view segment, size_t offset) override {
+      encoding_.split({segment, begins_text_ && offset == 0}, allow_special_);
+    }
     void token(TokenId id) override { encoding_.ids_.push_back(id); }
 
    private:
     Encoding& encoding_;
     bool allow_special_;
+    bool begins_text_;
   };
 
   void token(TokenId id) override { ids_.push_back(id); }
@@ -48,7 +52,7 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
       if (moved) segment = normalized;
     }
     const std::vector<TextRange> allowed = allowed_in(range, segment.size(), moved);
-    NormalizedSink sink(*this, is_inside(range, allowed_));
+    NormalizedSink sink(*this, is_inside(range, allowed_), offset == 0);
     parts_.normalized_tokens.split(segment, allowed, sink);
   }
 
@@ -67,7 +71,7 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
     return inside;
   }
 
-  void split(std::string_view segment, bool allow_special) {
+  void split(const TextPiece& segment, bool allow_special) {
     allow_special_ = allow_special;
     if (parts_.pre_tokenizer) {
       parts_.pre_tokenizer->split(segment, scratch_, *this);
@@ -76,7 +80,9 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
     }
   }
 
-  void piece(std::string_view text) override { parts_.model->encode(text, allow_special_, scratch_, ids_); }
+  void piece(const TextPiece& piece) override {
+    parts_.model->encode(piece.text, allow_special_, scratch_, ids_);
+  }
 
   const TokenizerParts& parts_;
   gsl::span<const TextRange> allowed_;

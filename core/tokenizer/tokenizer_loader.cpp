@@ -2,8 +2,10 @@
 
 #include "core/base/error.h"
 #include "core/base/json.h"
+#include "core/tokenizer/component_json.h"
 #include "core/tokenizer/component_loader.h"
 #include "core/tokenizer/encode_scratch.h"
+#include "core/tokenizer/model_loader.h"
 #include "core/tokenizer/tokenizer_parts.h"
 #include "core/tokenizer/vocabulary_loader.h"
 
@@ -56,12 +58,12 @@ void check_top_level(const JsonView& json) {
   }
 }
 
-// Before 2020 the type was left out.
-void require_bpe(const JsonView& model) {
-  const std::string type = model.string_or("type", model.has("merges") ? "BPE" : "missing");
-  if (type != "BPE") {
-    throw Error(ErrorCode::unsupported, "{}.type: \"{}\" is not supported", model.where(), printable(type));
-  }
+// A list of scores is Unigram's, a map of ids that of all others.
+void require_vocabulary(const JsonView& model) {
+  const JsonView vocab = model.at("vocab");
+  const bool wants_list = model_type(model) == ModelType::unigram;
+  if (wants_list ? vocab.is_array() : vocab.is_object()) return;
+  throw Error(ErrorCode::format, "{} must be {}", vocab.where(), wants_list ? "a list" : "an object");
 }
 
 Vocabulary make_vocabulary(std::vector<Vocabulary::Entry> entries, const std::vector<AddedToken>& added,
@@ -114,13 +116,11 @@ void load_text_parts(const TokenizerJson& json, TokenizerParts& parts) {
   const JsonView model = file.at("model");
   if (const auto normalizer = file.find("normalizer")) parts.normalizer = load_normalizer(*normalizer);
   LoadedPreTokenizer loaded;
-  if (const auto pre_tokenizer = file.find("pre_tokenizer")) loaded = load_pre_tokenizer(*pre_tokenizer);
-  if (!loaded.byte_level) {
-    throw Error(ErrorCode::unsupported, "{}.pre_tokenizer: BPE without ByteLevel is not supported",
-                file.where());
+  if (const auto pre_tokenizer = file.find("pre_tokenizer")) {
+    loaded = load_pre_tokenizer(*pre_tokenizer, model_type(model) == ModelType::bpe);
   }
   parts.pre_tokenizer = std::move(loaded.pre_tokenizer);
-  parts.model = load_byte_level_bpe(model, parts.vocabulary);
+  parts.model = load_model(model, loaded.byte_level, parts.vocabulary);
   const auto decoder = file.find("decoder");
   parts.decoder =
       decoder ? load_decoder(*decoder, parts.vocabulary) : std::make_unique<SpacedDecoder>(parts.vocabulary);
@@ -136,7 +136,7 @@ std::unique_ptr<const TokenizerParts> load_tokenizer_parts(const TokenizerFiles&
   const TokenizerJson json = parsed.views();
   check_top_level(json.tokenizer);
   const JsonView model = json.tokenizer.at("model");
-  require_bpe(model);
+  require_vocabulary(model);
 
   auto parts = std::make_unique<TokenizerParts>();
   std::vector<Vocabulary::Entry> entries = load_model_tokens(model.at("vocab"));

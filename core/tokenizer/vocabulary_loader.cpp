@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "core/base/error.h"
-#include "core/tokenizer/component_loader.h"
+#include "core/tokenizer/component_json.h"
 
 namespace quire {
 namespace {
@@ -137,66 +137,8 @@ void mark_named_tokens(const JsonView& file, AddedTokenList& tokens) {
   for (const JsonView& value : more->items()) tokens.mark_special(*token_name(value), value.where());
 }
 
-// "a b", or ["a", "b"] where a token may have a space in it.
-std::pair<std::string, std::string> read_merge(const JsonView& merges, size_t idx, bool as_pairs) {
-  const JsonValue& item = merges.elements()[idx];
-  const auto fail = [&](std::string_view expected) {
-    throw Error(ErrorCode::format, "{}[{}] must be {}", merges.where(), idx, expected);
-  };
-  if (as_pairs) {
-    const JsonValue::Array* const pair = item.as_array();
-    if (pair == nullptr || pair->size() != 2 || pair->front().as_string() == nullptr ||
-        pair->back().as_string() == nullptr) {
-      fail("a pair of strings, as the first merge is");
-    }
-    return {*pair->front().as_string(), *pair->back().as_string()};
-  }
-  if (item.as_string() == nullptr) fail("a string of two tokens, as the first merge is");
-  const std::string& text = *item.as_string();
-  const size_t space = text.find(' ');
-  if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-    fail("two tokens with one space between");
-  }
-  return {text.substr(0, space), text.substr(space + 1)};
-}
-
-MergeTable load_merges(const JsonView& merges, const Vocabulary& vocabulary) {
-  const size_t num_merges = merges.elements().size();
-  MergeTable table(num_merges);
-  const bool as_pairs = num_merges > 0 && merges.elements().front().as_array() != nullptr;
-  const auto require = [&](const std::string& text, size_t idx) {
-    const auto id = vocabulary.find(text);
-    if (!id || !vocabulary.in_model(*id)) {
-      throw Error(ErrorCode::format, "{}[{}]: the token \"{}\" is not in the vocabulary", merges.where(), idx,
-                  printable(text));
-    }
-    return *id;
-  };
-  for (size_t i = 0; i < num_merges; ++i) {
-    const auto [left, right] = read_merge(merges, i, as_pairs);
-    const TokenId result = require(left + right, i);
-    table.insert(require(left, i), require(right, i), {static_cast<uint32_t>(i), result});
-  }
-  return table;
-}
-
-std::optional<TokenId> load_unknown(const JsonView& model, const Vocabulary& vocabulary) {
-  const auto name = model.find("unk_token");
-  if (!name) return std::nullopt;
-  const auto id = vocabulary.find(name->as_string());
-  return id && vocabulary.in_model(*id) ? id : std::nullopt;
-}
-
-void refuse_affix(const JsonView& model, std::string_view key) {
-  const auto value = model.find(key);
-  if (value && !value->as_string().empty()) {
-    throw Error(ErrorCode::unsupported, "{} is not supported with ByteLevel", value->where());
-  }
-}
-
-}  // namespace
-
-std::vector<Vocabulary::Entry> load_model_tokens(const JsonView& vocab) {
+// {"token": id}
+std::vector<Vocabulary::Entry> read_token_map(const JsonView& vocab) {
   std::vector<Vocabulary::Entry> entries;
   entries.reserve(vocab.members().size());
   for (const auto& [key, value] : vocab.members()) {
@@ -208,6 +150,26 @@ std::vector<Vocabulary::Entry> load_model_tokens(const JsonView& vocab) {
     entries.push_back({static_cast<TokenId>(*id), key, true});
   }
   return entries;
+}
+
+// [["token", score]], the id is the place.
+std::vector<Vocabulary::Entry> read_token_list(const JsonView& vocab) {
+  std::vector<Vocabulary::Entry> entries;
+  entries.reserve(vocab.elements().size());
+  for (const JsonValue& item : vocab.elements()) {
+    const JsonValue::Array* const pair = item.as_array();
+    if (pair == nullptr || pair->size() != 2 || pair->front().as_string() == nullptr) {
+      throw Error(ErrorCode::format, "{}[{}] must be a token and its score", vocab.where(), entries.size());
+    }
+    entries.push_back({static_cast<TokenId>(entries.size()), *pair->front().as_string(), true});
+  }
+  return entries;
+}
+
+}  // namespace
+
+std::vector<Vocabulary::Entry> load_model_tokens(const JsonView& vocab) {
+  return vocab.is_array() ? read_token_list(vocab) : read_token_map(vocab);
 }
 
 std::vector<AddedToken> load_added_tokens(const TokenizerJson& json,
@@ -230,23 +192,6 @@ std::optional<std::string> named_token(const TokenizerJson& json, std::string_vi
     if (value && !value->is_bool()) return token_name(*value);
   }
   return std::nullopt;
-}
-
-std::unique_ptr<SubwordModel> load_byte_level_bpe(const JsonView& model, const Vocabulary& vocabulary) {
-  refuse_unknown_keys(
-      model, {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
-              "byte_fallback", "ignore_merges", "vocab", "merges"});
-  refuse_affix(model, "continuing_subword_prefix");
-  refuse_affix(model, "end_of_word_suffix");
-  if (model.number_or("dropout", 0.0, 0.0, 1.0) != 0.0) {
-    throw Error(ErrorCode::unsupported, "{}.dropout: encoding at random is not supported", model.where());
-  }
-  ByteLevelBpe::Parts parts;
-  parts.merges = load_merges(model.at("merges"), vocabulary);
-  parts.ignore_merges = model.bool_or("ignore_merges", false);
-  parts.unknown = load_unknown(model, vocabulary);
-  parts.fuse_unknown = model.bool_or("fuse_unk", false);
-  return std::make_unique<ByteLevelBpe>(vocabulary, std::move(parts));
 }
 
 }  // namespace quire

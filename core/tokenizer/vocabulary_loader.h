@@ -1,15 +1,12 @@
-// The tokens of a model: its own vocabulary and merges, and those added to it by any of the tokenizer's
-// files.
+// The tokens of a model: its own vocabulary, and those added to it by any of the tokenizer's files.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/base/json.h"
 #include "core/tokenizer/added_tokens.h"
-#include "core/tokenizer/byte_level_bpe.h"
 #include "core/tokenizer/vocabulary.h"
 
 namespace quire {
@@ -22,7 +19,7 @@ struct TokenizerJson {
   std::optional<JsonView> added_tokens;
 };
 
-// The entries of "model"."vocab", in the order of the file.
+// The entries of "model"."vocab", a map to ids or a list with scores, in the order of the file.
 std::vector<Vocabulary::Entry> load_model_tokens(const JsonView& vocab);
 
 // Every added token, with its id. tokenizer_config.json may change what tokenizer.json says of one, and what
@@ -32,8 +29,5 @@ std::vector<AddedToken> load_added_tokens(const TokenizerJson& json,
 
 // The token that one of the files names as, say, "bos_token".
 std::optional<std::string> named_token(const TokenizerJson& json, std::string_view name);
-
-// A "model" of type BPE over bytes.
-std::unique_ptr<SubwordModel> load_byte_level_bpe(const JsonView& model, const Vocabulary& vocabulary);
 
 }  // namespace quire

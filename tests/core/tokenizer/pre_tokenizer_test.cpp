@@ -9,7 +9,7 @@ namespace {
 
 class Collector final : public PieceSink {
  public:
-  void piece(std::string_view text) override { pieces.emplace_back(text); }
+  void piece(const TextPiece& piece) override { pieces.emplace_back(piece.text); }
   std::vector<std::string> pieces;
 };
 
@@ -18,7 +18,7 @@ using Pieces = std::vector<std::string>;
 Pieces split(const PreTokenizer& pre_tokenizer, std::string_view text) {
   EncodeScratch scratch(text.size());
   Collector collector;
-  pre_tokenizer.split(text, scratch, collector);
+  pre_tokenizer.split({text, true}, scratch, collector);
   return collector.pieces;
 }
 

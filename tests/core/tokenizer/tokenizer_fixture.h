@@ -17,9 +17,18 @@ using testing::Json;
 std::string read_golden(const std::string& name);
 std::shared_ptr<const Tokenizer> load_golden(const std::string& kind);
 
-inline const std::vector<std::string>& golden_kinds() {
+// Those whose tokens spell bytes, and all.
+inline const std::vector<std::string>& byte_level_kinds() {
   static const auto* kinds =
       new std::vector<std::string>{"gpt2", "llama3", "qwen2", "o200k", "deepseek", "digits"};
+  return *kinds;
+}
+inline const std::vector<std::string>& golden_kinds() {
+  static const auto* kinds = [] {
+    auto* all = new std::vector<std::string>(byte_level_kinds());
+    all->insert(all->end(), {"gemma", "llama2", "mistral_metaspace", "unigram", "wordpiece"});
+    return all;
+  }();
   return *kinds;
 }
 

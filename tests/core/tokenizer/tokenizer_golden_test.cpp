@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/error.h"
 #include "core/base/file_system.h"
 #include "tests/core/tokenizer/tokenizer_fixture.h"
 
@@ -30,6 +31,22 @@ TEST_P(GoldenKind, EveryIdAndText) {
 INSTANTIATE_TEST_SUITE_P(All, GoldenKind, ::testing::ValuesIn(golden_kinds()),
                          [](const auto& param) { return param.param; });
 
+void expect_case(const Tokenizer& tokenizer, const Json& item, const std::string& name) {
+  const auto text = item["text"].get<std::string>();
+  SCOPED_TRACE(::testing::Message() << name << ": " << text);
+  if (item.contains("refused")) {
+    EXPECT_THROW(tokenizer.encode(text, kBare), Error);
+    return;
+  }
+  const auto ids = item["ids"].get<TokenIds>();
+  EXPECT_EQ(tokenizer.encode(text, kBare), ids);
+  const Json& with_template = item.contains("with_template") ? item["with_template"] : item["ids"];
+  EXPECT_EQ(tokenizer.encode(text, kWithTemplate), with_template.get<TokenIds>());
+  const auto decoded = item["decoded"].get<std::string>();
+  EXPECT_EQ(tokenizer.decode(ids, false), decoded);
+  EXPECT_EQ(tokenizer.decode(ids, true), item.contains("shown") ? item["shown"].get<std::string>() : decoded);
+}
+
 // The golden tokenizer of a variant with its changes put in.
 Json variant_json(const Json& variant) {
   Json json = Json::parse(read_golden(variant["base"].get<std::string>() + "/tokenizer.json"));
@@ -51,15 +68,27 @@ TEST(GoldenVariants, EveryIdAndText) {
   for (size_t i = 0; i < file["variants"].size(); ++i) {
     const Json& variant = file["variants"][i];
     const auto tokenizer = load_json(variant_json(variant));
-    for (const Json& item : variant["cases"]) {
-      const auto text = item["text"].get<std::string>();
-      SCOPED_TRACE(::testing::Message() << "variant " << i << ": " << text);
-      const auto ids = item["ids"].get<TokenIds>();
-      EXPECT_EQ(tokenizer->encode(text, kBare), ids);
-      const Json& with_template = item.contains("with_template") ? item["with_template"] : item["ids"];
-      EXPECT_EQ(tokenizer->encode(text, kWithTemplate), with_template.get<TokenIds>());
-      EXPECT_EQ(tokenizer->decode(ids, false), item["decoded"].get<std::string>());
-      EXPECT_EQ(tokenizer->decode(ids, true), item["shown"].get<std::string>());
+    for (const Json& item : variant["cases"]) expect_case(*tokenizer, item, "variant " + std::to_string(i));
+  }
+}
+
+// Every kind of model, normalizer, pre-tokenizer, decoder, post-processor and added token, mixed at random by
+// make_parts.py.
+TEST(GoldenParts, EveryIdAndText) {
+  const Json file = Json::parse(read_golden("parts.json"));
+  ASSERT_GE(file["variants"].size(), 120U);
+  const std::string charsmap = file["charsmap"];
+  for (size_t i = 0; i < file["variants"].size(); ++i) {
+    Json json = file["variants"][i]["file"];
+    json["model"] = file["models"][json["model"].get<std::string>()];
+    std::string text = json.dump();
+    for (size_t at = text.find("\"CHARSMAP\""); at != std::string::npos; at = text.find("\"CHARSMAP\"")) {
+      text.replace(at + 1, 8, charsmap);
+    }
+    const auto tokenizer = Tokenizer::load({text, {}, {}, {}});
+    for (const Json& item : file["variants"][i]["cases"]) {
+      expect_case(*tokenizer, item,
+                  "variant " + std::to_string(i) + ": " + file["variants"][i]["file"].dump());
     }
   }
 }

@@ -30,6 +30,14 @@ Json nested_sequence(size_t depth) {
   return json;
 }
 
+Json unigram_of(const Json& vocab) {
+  return {{"type", "Unigram"}, {"vocab", vocab}};
+}
+
+Json charsmap_of(const std::string& base64) {
+  return {{"type", "Precompiled"}, {"precompiled_charsmap", base64}};
+}
+
 Json template_of(const std::string& single) {
   return Json::parse(R"({"type": "TemplateProcessing", "single": )" + single +
                      R"(, "pair": [], "special_tokens": {"x": {"id": "x", "ids": [999], "tokens": ["x"]}}})");
@@ -44,8 +52,8 @@ const std::vector<BadFile>& bad_files() {
       {"model_is_a_string", [](Json& j) { j["model"] = "BPE"; }, kFormat, "tokenizer.json.model"},
       {"unknown_field", [](Json& j) { j["extra"] = 1; }, kUnsupported, "tokenizer.json.extra"},
       {"unknown_version", [](Json& j) { j["version"] = "2.0"; }, kUnsupported, "version: \"2.0\""},
-      {"unknown_model", [](Json& j) { j["model"]["type"] = "WordLevel"; }, kUnsupported,
-       "model.type: \"WordLevel\""},
+      {"unknown_model", [](Json& j) { j["model"]["type"] = "WordMagic"; }, kUnsupported,
+       "model.type: \"WordMagic\""},
       {"unknown_model_field", [](Json& j) { j["model"]["magic"] = true; }, kUnsupported, "model.magic"},
       {"no_vocab", [](Json& j) { j["model"].erase("vocab"); }, kFormat, "model.vocab is missing"},
       {"vocab_is_a_list",
@@ -95,20 +103,102 @@ const std::vector<BadFile>& bad_files() {
        },
        kFormat, "\"qq\""},
       {"dropout", [](Json& j) { j["model"]["dropout"] = 0.1; }, kUnsupported, "model.dropout"},
-      {"word_prefix", [](Json& j) { j["model"]["continuing_subword_prefix"] = "##"; }, kUnsupported,
-       "subword_prefix"},
-      {"word_suffix", [](Json& j) { j["model"]["end_of_word_suffix"] = "</w>"; }, kUnsupported,
-       "end_of_word_suffix"},
-      {"no_byte_level", [](Json& j) { j["pre_tokenizer"] = nullptr; }, kUnsupported, "without ByteLevel"},
+      {"random_unigram",
+       [](Json& j) {
+         j["model"] = {{"type", "Unigram"}, {"vocab", Json::array()}, {"alpha", 0.1}};
+       },
+       kUnsupported, "alpha"},
+      {"unigram_map", [](Json& j) { j["model"]["type"] = "Unigram"; }, kFormat, "model.vocab must be a list"},
+      {"bpe_list",
+       [](Json& j) {
+         j["model"]["vocab"] = Json::array({{"a", 0.0}});
+       },
+       kFormat, "model.vocab must be an object"},
+      {"unigram_entry",
+       [](Json& j) {
+         j["model"] = {{"type", "Unigram"}, {"vocab", {"a", "b"}}};
+       },
+       kFormat, "model.vocab[0] must be a token and its score"},
+      {"unigram_score",
+       [](Json& j) {
+         j["model"] = unigram_of(Json::array({Json::array({"a", "b"})}));
+       },
+       kFormat, "model.vocab[0][1] must be a finite number"},
+      {"unigram_unknown",
+       [](Json& j) {
+         j["model"] = unigram_of(Json::array({Json::array({"a", 1})}));
+         j["model"]["unk_id"] = 1;
+       },
+       kFormat, "model.unk_id"},
+      {"unigram_long_token",
+       [](Json& j) {
+         j["model"] = unigram_of(Json::array({Json::array({std::string(513, 'a'), 1})}));
+       },
+       kUnsupported, "a token of 513 bytes"},
+      {"word_piece_limit",
+       [](Json& j) {
+         j["model"] = {{"type", "WordPiece"}, {"vocab", {{"a", 0}}}, {"max_input_chars_per_word", -1}};
+       },
+       kFormat, "max_input_chars_per_word"},
+      {"short_continuation",
+       [](Json& j) {
+         j["model"]["continuing_subword_prefix"] = "##";
+         j["model"]["merges"] = {"h e"};
+       },
+       kFormat, "merges[0]: \"e\" is shorter than the prefix"},
+      {"metaspace_scheme",
+       [](Json& j) {
+         j["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", "last"}};
+       },
+       kUnsupported, "prepend_scheme: \"last\""},
+      {"metaspace_replacement",
+       [](Json& j) {
+         j["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "__"}};
+       },
+       kFormat, "replacement must be one character"},
+      {"no_length",
+       [](Json& j) {
+         j["pre_tokenizer"] = {{"type", "FixedLength"}, {"length", 0}};
+       },
+       kFormat, "pre_tokenizer.length"},
+      {"charsmap_text", [](Json& j) { j["normalizer"] = charsmap_of("*"); }, kFormat,
+       "precompiled_charsmap is not base64"},
+      {"charsmap_size", [](Json& j) { j["normalizer"] = charsmap_of("/////w=="); }, kFormat,
+       "the trie's size"},
+      {"charsmap_replacement", [](Json& j) { j["normalizer"] = charsmap_of("BAAAAAAAAAD/"); }, kFormat,
+       "a replacement is not UTF-8"},
+      {"fused_regex",
+       [](Json& j) {
+         j["decoder"] = {
+             {"type", "Sequence"},
+             {"decoders",
+              Json::array({{{"type", "Fuse"}},
+                           {{"type", "Replace"}, {"pattern", {{"Regex", "a"}}}, {"content", ""}}})}};
+       },
+       kUnsupported, "decoders[1]"},
+      {"stripped_text",
+       [](Json& j) {
+         j["decoder"] = {{"type", "Strip"}, {"content", "ab"}, {"start", 0}, {"stop", 0}};
+       },
+       kFormat, "content must be one character"},
+      {"stripped_count",
+       [](Json& j) {
+         j["decoder"] = {{"type", "Strip"}, {"content", "a"}, {"start", 0}, {"stop", 1000000}};
+       },
+       kFormat, "decoder.stop"},
+      {"cls_without_id",
+       [](Json& j) {
+         j["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"h", 104}}, {"cls", {"h"}}};
+       },
+       kFormat, "post_processor.cls must be a token and its id"},
+      {"sep_unknown",
+       [](Json& j) {
+         j["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"h", 9999}}, {"cls", {"h", 104}}};
+       },
+       kFormat, "there is no token 9999"},
       {"unknown_pre_tokenizer", [](Json& j) { j["pre_tokenizer"]["type"] = "Odd"; }, kUnsupported,
        "pre_tokenizer.type: \"Odd\""},
       {"type_is_a_number", [](Json& j) { j["pre_tokenizer"]["type"] = 3; }, kFormat, "pre_tokenizer.type"},
-      {"step_after_byte_level",
-       [](Json& j) {
-         j["pre_tokenizer"] = {{"type", "Sequence"},
-                               {"pretokenizers", Json::array({j["pre_tokenizer"], {{"type", "Digits"}}})}};
-       },
-       kUnsupported, "pretokenizers[1]"},
       {"unknown_behavior",
        [](Json& j) {
          j["pre_tokenizer"] = split("a");
@@ -152,9 +242,9 @@ const std::vector<BadFile>& bad_files() {
        kUnsupported, "more than 16 steps"},
       {"unknown_decoder",
        [](Json& j) {
-         j["decoder"] = {{"type", "CTC"}};
+         j["decoder"] = {{"type", "Odd"}};
        },
-       kUnsupported, "decoder.type: \"CTC\""},
+       kUnsupported, "decoder.type: \"Odd\""},
       {"unknown_post_processor",
        [](Json& j) {
          j["post_processor"] = {{"type", "Odd"}};

@@ -59,7 +59,7 @@ std::string repeat(const Hostile& hostile, size_t num_units) {
 // Patterns of the golden tokenizers, in PCRE2's syntax.
 std::vector<std::string> golden_patterns() {
   std::vector<std::string> patterns;
-  for (const auto& kind : golden_kinds()) {
+  for (const auto& kind : byte_level_kinds()) {
     const Json json = Json::parse(read_golden(kind + "/tokenizer.json"));
     const Json& pre_tokenizer = json["pre_tokenizer"];
     if (!pre_tokenizer.contains("pretokenizers")) continue;

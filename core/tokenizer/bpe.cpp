@@ -1,18 +1,17 @@
-#include "core/tokenizer/byte_level_bpe.h"
+#include "core/tokenizer/bpe.h"
 
 #include <algorithm>
 
 #include <gsl/gsl>
 
 #include "core/base/utf8.h"
-#include "core/tokenizer/byte_alphabet.h"
 #include "core/tokenizer/encode_scratch.h"
 
 namespace quire {
 namespace {
 
-// Pieces up to this many bytes take the quadratic way, which is faster there and needs no memory.
-constexpr size_t kShortBytes = 32;
+// Pieces of up to this many tokens take the quadratic way, which is faster there.
+constexpr size_t kShortTokens = 32;
 // Longer tokens are not looked up whole: the time to load stays linear in the file.
 constexpr size_t kMaxWordBytes = 64;
 
@@ -25,90 +24,109 @@ struct LaterFirst {
 
 }  // namespace
 
-ByteLevelBpe::ByteLevelBpe(const Vocabulary& vocabulary, Parts parts)
+Bpe::Bpe(const Vocabulary& vocabulary, Parts parts)
     : vocabulary_(vocabulary),
       merges_(std::move(parts.merges)),
-      unknown_(parts.unknown),
-      fuse_unknown_(parts.fuse_unknown) {
-  fill_byte_tokens();
-  words_ = IdTable(vocabulary.size());
-  fill_words(parts.ignore_merges);
+      speller_(std::move(parts.speller)),
+      ignore_merges_(parts.ignore_merges),
+      words_(vocabulary.size()) {
+  fill_words();
+  fill_seams();
 }
 
-void ByteLevelBpe::fill_byte_tokens() {
-  for (size_t byte = 0; byte < byte_tokens_.size(); ++byte) {
-    std::string spelling;
-    append_utf8(spelling, byte_to_code_point(static_cast<uint8_t>(byte)));
-    const auto id = vocabulary_.find(spelling);
-    const bool found = id && vocabulary_.in_model(*id);
-    byte_tokens_[byte] = found ? *id : -1;
-  }
+// What a piece must be to be this token.
+std::string_view Bpe::key(TokenId id) const {
+  const bool bytes = speller_.alphabet() == BpeSpeller::Alphabet::bytes;
+  return bytes ? vocabulary_.bytes(id) : vocabulary_.text(id);
 }
 
-void ByteLevelBpe::fill_words(bool ignore_merges) {
-  const auto bytes_of = [this](TokenId id) { return vocabulary_.bytes(id); };
+bool Bpe::is_candidate(TokenId id) const {
+  if (!vocabulary_.contains(id) || !vocabulary_.in_model(id)) return false;
+  return speller_.alphabet() == BpeSpeller::Alphabet::characters || vocabulary_.is_spelled(id);
+}
+
+void Bpe::fill_words() {
+  if (speller_.has_affixes() && !ignore_merges_) return;
   BpeScratch scratch;
   TokenIds ids;
+  const auto is_merged_to = [&](TokenId id) {
+    const std::string_view text = vocabulary_.text(id);
+    if (text.empty() || text.size() > kMaxWordBytes) return false;
+    scratch.tokens.clear();
+    for (size_t pos = 0; pos < text.size();) {
+      const Utf8Char next = decode_utf8(text, pos);
+      scratch.tokens.push_back(speller_.token(next.code_point));
+      if (scratch.tokens.back() == CharTokens::kNone) return false;
+      pos += next.length;
+    }
+    ids.clear();
+    merge(true, scratch, ids);
+    return ids.size() == 1 && ids[0] == id;
+  };
   for (size_t idx = 0; idx < vocabulary_.size(); ++idx) {
     const auto id = static_cast<TokenId>(idx);
-    if (!vocabulary_.contains(id) || !vocabulary_.in_model(id) || !vocabulary_.is_spelled(id)) continue;
-    const std::string_view bytes = vocabulary_.bytes(id);
-    if (!ignore_merges) {
-      if (bytes.empty() || bytes.size() > kMaxWordBytes) continue;
-      ids.clear();
-      merge(bytes, true, scratch, ids);
-      if (ids.size() != 1 || ids[0] != id) continue;
-    }
-    words_.insert(id, bytes_of);
+    if (!is_candidate(id) || (!ignore_merges_ && !is_merged_to(id))) continue;
+    words_.insert(id, [this](TokenId other) { return key(other); });
   }
 }
 
-void ByteLevelBpe::encode(std::string_view piece, bool allow_special, EncodeScratch& scratch,
-                          TokenIds& ids) const {
-  const TokenId word = words_.find(piece, [this](TokenId id) { return vocabulary_.bytes(id); });
+void Bpe::fill_seams() {
+  for (size_t idx = 0; idx < vocabulary_.size(); ++idx) {
+    const auto id = static_cast<TokenId>(idx);
+    if (is_candidate(id)) seams_.add_token(vocabulary_.text(id));
+  }
+}
+
+void Bpe::encode(std::string_view piece, bool allow_special, EncodeScratch& scratch, TokenIds& ids) const {
+  const bool whole =
+      ignore_merges_ || speller_.has_affixes() || speller_.alphabet() == BpeSpeller::Alphabet::bytes;
+  if (whole) return encode_part(piece, allow_special, scratch.bpe, ids);
+  size_t begin = 0;
+  Utf8Char left = decode_utf8(piece, 0);
+  for (size_t pos = left.length; pos < piece.size();) {
+    const Utf8Char right = decode_utf8(piece, pos);
+    if (!seams_.joins(left.code_point, right.code_point) &&
+        speller_.token(left.code_point) != CharTokens::kNone &&
+        speller_.token(right.code_point) != CharTokens::kNone) {
+      encode_part(piece.substr(begin, pos - begin), allow_special, scratch.bpe, ids);
+      begin = pos;
+    }
+    pos += right.length;
+    left = right;
+  }
+  encode_part(piece.substr(begin), allow_special, scratch.bpe, ids);
+}
+
+void Bpe::encode_part(std::string_view part, bool allow_special, BpeScratch& scratch, TokenIds& ids) const {
+  const TokenId word = words_.find(part, [this](TokenId id) { return key(id); });
   if (word != IdTable::kNone && (allow_special || !vocabulary_.is_special(word))) {
     ids.push_back(word);
     return;
   }
-  merge(piece, allow_special, scratch.bpe, ids);
+  scratch.tokens.clear();
+  speller_.spell(part, scratch.tokens);
+  merge(allow_special, scratch, ids);
 }
 
-void ByteLevelBpe::merge(std::string_view piece, bool allow_special, BpeScratch& scratch,
-                         TokenIds& ids) const {
-  if (piece.size() <= kShortBytes) {
-    merge_short(piece, allow_special, scratch, ids);
+// Of scratch.tokens.
+void Bpe::merge(bool allow_special, BpeScratch& scratch, TokenIds& ids) const {
+  if (scratch.tokens.size() <= kShortTokens) {
+    merge_short(allow_special, scratch, ids);
   } else {
-    merge_long(piece, allow_special, scratch, ids);
+    merge_long(allow_special, scratch, ids);
   }
 }
 
-Merge ByteLevelBpe::find_merge(TokenId left, TokenId right, bool allow_special) const {
+Merge Bpe::find_merge(TokenId left, TokenId right, bool allow_special) const {
   const Merge merge = merges_.find(left, right);
   if (!allow_special && merge.exists() && vocabulary_.is_special(merge.result)) return {};
   return merge;
 }
 
-// One token for each byte at most: `tokens` has room for them.
-size_t ByteLevelBpe::spell(std::string_view piece, TokenId* tokens) const {
-  size_t num_tokens = 0;
-  bool after_unknown = false;
-  for (const char byte : piece) {
-    const TokenId token = byte_tokens_[static_cast<unsigned char>(byte)];
-    if (token >= 0) {
-      tokens[num_tokens++] = token;
-    } else if (unknown_ && !(fuse_unknown_ && after_unknown)) {
-      tokens[num_tokens++] = *unknown_;
-    }
-    after_unknown = token < 0;
-  }
-  return num_tokens;
-}
-
-void ByteLevelBpe::merge_short(std::string_view piece, bool allow_special, BpeScratch& scratch,
-                               TokenIds& ids) const {
-  std::array<TokenId, kShortBytes + 1> tokens;
-  std::array<Merge, kShortBytes + 1> merges;  // of each token and the next; the last has none
-  size_t num_tokens = spell(piece, tokens.data());
+void Bpe::merge_short(bool allow_special, BpeScratch& scratch, TokenIds& ids) const {
+  TokenIds& tokens = scratch.tokens;
+  std::array<Merge, kShortTokens + 1> merges;  // of each token and the next; the last has none
+  size_t num_tokens = tokens.size();
   if (num_tokens == 0) return;
   for (size_t i = 0; i + 1 < num_tokens; ++i) merges[i] = find_merge(tokens[i], tokens[i + 1], allow_special);
   while (num_tokens > 1) {
@@ -128,7 +146,7 @@ void ByteLevelBpe::merge_short(std::string_view piece, bool allow_special, BpeSc
   ids.insert(ids.end(), tokens.begin(), tokens.begin() + num_tokens);
 }
 
-void ByteLevelBpe::push_candidate(int32_t left_idx, bool allow_special, BpeScratch& scratch) const {
+void Bpe::push_candidate(int32_t left_idx, bool allow_special, BpeScratch& scratch) const {
   const BpeScratch::Symbol& left = scratch.symbols[static_cast<size_t>(left_idx)];
   if (left.next < 0) return;
   const TokenId right = scratch.symbols[static_cast<size_t>(left.next)].id;
@@ -141,18 +159,14 @@ void ByteLevelBpe::push_candidate(int32_t left_idx, bool allow_special, BpeScrat
 
 // A list of symbols and a heap of candidates: O(n log n). A candidate whose symbols have changed since is
 // void.
-void ByteLevelBpe::merge_long(std::string_view piece, bool allow_special, BpeScratch& scratch,
-                              TokenIds& ids) const {
+void Bpe::merge_long(bool allow_special, BpeScratch& scratch, TokenIds& ids) const {
   auto& symbols = scratch.symbols;
   symbols.clear();
   scratch.queue.clear();
-  scratch.tokens.resize(piece.size());
-  const size_t num_tokens = spell(piece, scratch.tokens.data());
-  for (const TokenId token : gsl::span(scratch.tokens).first(num_tokens)) {
+  for (const TokenId token : scratch.tokens) {
     const auto idx = static_cast<int32_t>(symbols.size());
     symbols.push_back({token, idx - 1, idx + 1});
   }
-  if (symbols.empty()) return;
   symbols.back().next = -1;
   const auto num_symbols = static_cast<int32_t>(symbols.size());
   for (int32_t idx = 0; idx < num_symbols; ++idx) push_candidate(idx, allow_special, scratch);

@@ -1,0 +1,36 @@
+// What the JSON of all parts of a tokenizer has in common: a type, known fields, sequences and patterns.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/tokenizer/regex.h"
+
+namespace quire {
+
+// Throws ErrorCode::unsupported naming the first key of `object` that is not in `known`.
+void refuse_unknown_keys(const JsonView& object, std::initializer_list<std::string_view> known);
+
+std::string type_of(const JsonView& json);
+// Throws ErrorCode::unsupported naming the type.
+[[noreturn]] void refuse_type(const JsonView& json);
+
+// The elements of nested Sequences, in order. `key` names the list in each Sequence.
+std::vector<JsonView> flatten(const JsonView& json, std::string_view key);
+
+// {"String": ...}, where it is one and not empty.
+std::optional<std::string> literal_pattern(const JsonView& json);
+// {"Regex": ...}
+Regex load_regex(const JsonView& json);
+
+// A field that is one code point.
+std::string load_character(const JsonView& json);
+
+// Base64 to bytes; ErrorCode::format naming `where`.
+std::string decode_base64(std::string_view text, const std::string& where);
+
+}  // namespace quire
