@@ -1,4 +1,5 @@
 // Speed of encoding and decoding, in bytes of text per second, for each kind of split pattern.
+#include <cstdlib>
 #include <memory>
 #include <string>
 
@@ -11,7 +12,9 @@
 namespace quire {
 namespace {
 
-constexpr const char* kKinds[] = {"gpt2", "llama3", "qwen2", "o200k", "deepseek", "digits"};
+constexpr const char* kKinds[] = {"gpt2",  "llama3", "qwen2",             "o200k",   "deepseek", "digits",
+                                  "gemma", "llama2", "mistral_metaspace", "unigram", "wordpiece"};
+constexpr int kNumKinds = 11;
 
 std::string read(const std::string& path) {
   return posix_file_system().read_text(path, 64U << 20);
@@ -46,6 +49,12 @@ void encode(benchmark::State& state, const std::string& text) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * text.size()));
 }
 
+// The text that tokenizer_speed.py gives the `tokenizers` library as well.
+void encode_given(benchmark::State& state) {
+  const char* const path = std::getenv("QUIRE_BENCH_TEXT");
+  if (path == nullptr) return state.SkipWithError("QUIRE_BENCH_TEXT names no file");
+  encode(state, read(path));
+}
 void encode_english(benchmark::State& state) {
   encode(state, english());
 }
@@ -80,8 +89,9 @@ void load_file(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(load(state.range(0)));
 }
 
-BENCHMARK(encode_english)->DenseRange(0, 5)->Unit(benchmark::kMillisecond);
-BENCHMARK(encode_han)->DenseRange(0, 5)->Unit(benchmark::kMillisecond);
+BENCHMARK(encode_given)->DenseRange(0, kNumKinds - 1)->Unit(benchmark::kMillisecond);
+BENCHMARK(encode_english)->DenseRange(0, kNumKinds - 1)->Unit(benchmark::kMillisecond);
+BENCHMARK(encode_han)->DenseRange(0, kNumKinds - 1)->Unit(benchmark::kMillisecond);
 BENCHMARK(encode_accents)->Arg(1)->Arg(2)->Unit(benchmark::kMillisecond);  // 2 normalizes
 BENCHMARK(encode_one_letter)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(encode_spaces)->Arg(1)->Unit(benchmark::kMillisecond);
