@@ -1,6 +1,7 @@
 #include <quire/error.h>
 
 #include "capi/src/error_object.h"
+#include "core/base/message_text.h"
 
 #define QUIRE_SAME_CODE(NAME, name) \
   static_assert(QUIRE_ERROR_##NAME == static_cast<int32_t>(quire::ErrorCode::name))
@@ -72,7 +73,7 @@ std::string_view message_of(quire_error* error) noexcept {
 void set_error(quire_error** error, ErrorCode code, std::string_view message) noexcept {
   if (error == nullptr) return;
   try {
-    *error = make_handle<quire_error>(code, std::string(message));
+    *error = make_handle<quire_error>(code, escape_unprintable(message));
   } catch (...) {
     *error = reinterpret_cast<quire_error*>(kOutOfMemoryToken);
   }

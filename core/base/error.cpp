@@ -1,5 +1,6 @@
 #include "core/base/error.h"
 
+#include "core/base/message_text.h"
 #include "core/base/utf8.h"
 
 namespace quire {
@@ -56,27 +57,17 @@ std::string_view error_code_name(ErrorCode code) {
 
 void set_message(std::string& target, std::string_view message) noexcept {
   try {
-    target = message;
+    target = escape_unprintable(message);
   } catch (...) {
     target.clear();
   }
 }
 
 std::string printable(std::string_view text, size_t max_bytes) {
-  std::string out;
-  size_t pos = 0;
-  while (pos < text.size()) {
-    if (out.size() >= max_bytes) return out + "...";
-    const Utf8Char next = decode_utf8(text, pos);
-    if (!next.valid || next.code_point < 0x20 || next.code_point == 0x7f) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[pos]));
-      pos += 1;
-    } else {
-      out.append(text.substr(pos, next.length));
-      pos += next.length;
-    }
-  }
-  return out;
+  size_t end = 0;
+  while (end < text.size() && end < max_bytes) end += decode_utf8(text, end).length;
+  const std::string out = escape_unprintable(text.substr(0, end));
+  return end < text.size() ? out + "..." : out;
 }
 
 }  // namespace quire
