@@ -12,8 +12,9 @@
 namespace quire {
 namespace {
 
-constexpr const char* kKinds[] = {"gpt2",  "llama3", "qwen2",             "o200k",   "deepseek", "digits",
-                                  "gemma", "llama2", "mistral_metaspace", "unigram", "wordpiece"};
+constexpr const char* kKinds[] = {
+    "gpt2",    "llama3",   "qwen2", "o200k", "deepseek", "digits", "gemma", "llama2", "mistral_metaspace",
+    "unigram", "wordpiece"};
 constexpr int kNumKinds = 11;
 
 std::string read(const std::string& path) {
