@@ -12,7 +12,7 @@ TENSOR = BASE | {"core/tensor", "kernels/interface"}
 STEP = TENSOR | {"core/step"}
 LAYERS = STEP | {"core/layers", "core/lora", "core/loader", "core/config"}
 MODELS = LAYERS | {"core/models", "core/memory", "core/tokenizer"}
-ENGINE = MODELS | {"core/kv", "core/sampling", "core/constrained", "core/speculative", "core/metrics"}
+ENGINE = MODELS | {"core/chat", "core/kv", "core/sampling", "core/constrained", "core/speculative", "core/metrics"}
 
 # What the files of a folder may include, beside files of the folder itself.
 ALLOWED = {
@@ -25,6 +25,7 @@ ALLOWED = {
     "core/config": TENSOR,
     "core/loader": TENSOR | {"core/config"},
     "core/tokenizer": TENSOR | {"core/config"},
+    "core/chat": BASE | {"core/tokenizer"},
     "core/metrics": BASE,
     "core/memory": BASE,
     "core/kv": STEP,

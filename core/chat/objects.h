@@ -1,0 +1,137 @@
+// The values of a template that are more than a number or a text. A machine owns them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/chat/value.h"
+
+namespace quire::chat {
+
+class Machine;
+
+enum class ObjectType : uint8_t { list, dict, dict_view, range, iterator, name_space, callable };
+
+class Object {
+ public:
+  explicit Object(ObjectType type) : type_(type) {}
+  Object(const Object&) = delete;
+  Object& operator=(const Object&) = delete;
+  virtual ~Object() = default;
+  ObjectType type() const { return type_; }
+
+ private:
+  ObjectType type_;
+};
+
+template <typename T>
+T* Value::as() const {
+  return kind_ == Kind::object && object_->type() == T::kType ? static_cast<T*>(object_) : nullptr;
+}
+
+// A list or a tuple. Nothing changes one after it was made.
+struct List final : Object {
+  static constexpr ObjectType kType = ObjectType::list;
+  List(std::vector<Value> the_items, bool tuple)
+      : Object(kType), items(std::move(the_items)), is_tuple(tuple) {}
+  std::vector<Value> items;
+  bool is_tuple;
+};
+
+// In the order in which keys came first.
+struct Dict final : Object {
+  static constexpr ObjectType kType = ObjectType::dict;
+  struct Entry {
+    Value key;
+    Value value;
+  };
+
+  Dict() : Object(kType) {}
+  // Null where there is none. Fails for a key that cannot be one.
+  const Value* find(Machine& machine, const Value& key) const;
+  const Value* find(Machine& machine, std::string_view key) const;
+  // A key that is there keeps its place and its first spelling.
+  void set(Machine& machine, const Value& key, Value value);
+
+  std::vector<Entry> entries;
+
+ private:
+  size_t index_of(Machine& machine, const Value& key, size_t hash) const;
+  std::unordered_multimap<size_t, size_t> places_;  // by hash; only of large ones
+};
+
+// What keys(), values() and items() give.
+struct DictView final : Object {
+  static constexpr ObjectType kType = ObjectType::dict_view;
+  enum class Part : uint8_t { keys, values, items };
+  DictView(const Dict& the_dict, Part the_part, bool content)
+      : Object(kType), dict(&the_dict), part(the_part), from_content(content) {}
+  const Dict* dict;
+  Part part;
+  bool from_content;
+};
+
+struct Range final : Object {
+  static constexpr ObjectType kType = ObjectType::range;
+  Range(int64_t the_start, int64_t the_step, int64_t the_size)
+      : Object(kType), start(the_start), step(the_step), size(the_size) {}
+  int64_t at(int64_t idx) const { return start + idx * step; }
+  int64_t start;
+  int64_t step;
+  int64_t size;
+};
+
+// Gives values one by one, once: what Python calls a generator.
+struct Iterator : Object {
+  static constexpr ObjectType kType = ObjectType::iterator;
+  Iterator() : Object(kType) {}
+  // False at the end.
+  virtual bool next(Machine& machine, Value& out) = 0;
+};
+
+// The one thing that a template can change.
+struct Namespace final : Object {
+  static constexpr ObjectType kType = ObjectType::name_space;
+  Namespace() : Object(kType) {}
+  Dict members;
+};
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+using Builtin = Value (*)(Machine& machine, Arguments& arguments);
+
+struct Callable : Object {
+  static constexpr ObjectType kType = ObjectType::callable;
+  Callable() : Object(kType) {}
+  virtual Value call(Machine& machine, Arguments& arguments) = 0;
+  // Attributes, of which few callables have any; undefined where there is none.
+  virtual Value attribute(Machine& machine, std::string_view name);
+};
+
+// A function of ours, or one bound to the value it is a method of, which becomes the first argument.
+struct Function final : Callable {
+  explicit Function(Builtin the_builtin) : builtin(the_builtin) {}
+  Function(Builtin the_builtin, Value the_self)
+      : builtin(the_builtin), self(std::move(the_self)), bound(true) {}
+  Value call(Machine& machine, Arguments& arguments) override;
+  Builtin builtin;
+  Value self;
+  bool bound = false;
+};
+
+// The values of anything that can be iterated over; fails for what cannot.
+Iterator& iterate(Machine& machine, const Value& value);
+std::vector<Value> list_of(Machine& machine, const Value& value);
+bool is_iterable(const Value& value);
+// The number of items of what has one, else -1.
+int64_t length_of(const Value& value);
+bool is_true(const Value& value);
+
+}  // namespace quire::chat

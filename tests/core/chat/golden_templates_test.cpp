@@ -1,0 +1,81 @@
+// Outputs of transformers for real templates: a selection that is committed, and all where they lie beside
+// the tree.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "core/base/file_system.h"
+#include "tests/core/chat/chat_fixture.h"
+
+namespace quire::chat {
+namespace {
+
+constexpr uint64_t kMaxFileBytes = 16U << 20;
+
+struct Count {
+  size_t num_templates = 0;
+  size_t num_cases = 0;
+  uint64_t most_steps = 0;
+};
+
+std::string read(const std::string& path) {
+  return posix_file_system().read_text(path, kMaxFileBytes);
+}
+
+void expect_cases(const std::string& folder, const std::string& name, Count& count) {
+  const Json file = Json::parse(read(folder + "/" + name));
+  const auto chat = ChatTemplate::compile(read(folder + "/" + file["template_file"].get<std::string>()));
+  ++count.num_templates;
+  for (const Json& item : file["cases"]) {
+    ++count.num_cases;
+    EXPECT_EQ(golden_difference(*chat, file, item), "") << name << ", " << item["name"];
+  }
+}
+
+Count expect_folder(const std::string& folder) {
+  Count count;
+  for (const std::string& name : posix_file_system().list(folder)) {
+    const bool is_case = name.size() > 5 && name.substr(name.size() - 5) == ".json";
+    if (is_case && name != "features.json" && name != "jinja_units.json") expect_cases(folder, name, count);
+  }
+  return count;
+}
+
+TEST(GoldenTemplates, TheCommittedSelectionIsRenderedByteForByte) {
+  const Count count = expect_folder(std::string(QUIRE_TEST_DATA) + "/templates");
+  EXPECT_GE(count.num_templates, 10U);
+  EXPECT_GE(count.num_cases, 200U);
+}
+
+TEST(GoldenTemplates, AllAreRenderedByteForByte) {
+  const std::string folder = std::string(QUIRE_SHARED_DIR) + "/golden/templates";
+  if (!posix_file_system().is_directory(folder)) GTEST_SKIP() << folder << " is not on this machine";
+  const Count count = expect_folder(folder);
+  EXPECT_GE(count.num_templates, 165U);
+  EXPECT_GE(count.num_cases, 4184U);
+}
+
+void expect_units(const std::string& path, size_t min_cases) {
+  const Json file = Json::parse(read(path));
+  ASSERT_GE(file["cases"].size(), min_cases);
+  for (const Json& item : file["cases"]) {
+    SCOPED_TRACE(item["template"].get<std::string>());
+    const bool fails = item.contains("error");
+    try {
+      const std::string text = text_of(item["template"].get<std::string>(), item["vars"]);
+      EXPECT_FALSE(fails) << text;
+      if (!fails) {
+        EXPECT_EQ(text, item["output"].get<std::string>());
+      }
+    } catch (const TemplateError& error) {
+      EXPECT_TRUE(fails) << error.what();
+    }
+  }
+}
+
+TEST(GoldenTemplates, SmallTemplatesOfTheLanguage) {
+  expect_units(std::string(QUIRE_TEST_DATA) + "/templates/jinja_units.json", 320);
+}
+
+}  // namespace
+}  // namespace quire::chat
