@@ -30,7 +30,7 @@ ALLOWED = {
     "core/memory": BASE,
     "core/kv": STEP,
     "core/sampling": STEP,
-    "core/constrained": STEP,
+    "core/constrained": BASE | {"core/tokenizer"},
     "core/speculative": STEP,
     "core/lora": STEP,
     "core/layers": LAYERS,

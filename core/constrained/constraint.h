@@ -1,0 +1,117 @@
+// A compiled constraint over one vocabulary, and the matchers that follow texts through it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/base/ids.h"
+#include "core/base/mutex.h"
+#include "core/constrained/push_down.h"
+#include "core/constrained/token_trie.h"
+
+namespace quire {
+
+enum class ConstraintKind { json_schema, json_object, regex, choice, gbnf };
+
+// What follows from its source and the vocabulary alone: any thread may use it at any time. What it finds out
+// on the way (states, masks) it keeps, under a lock and within its limits.
+class Constraint {
+ public:
+  // ErrorCode::format for a malformed source, ErrorCode::unsupported naming what is not supported,
+  // ErrorCode::capacity naming the limit that it goes beyond. The source of a choice is a JSON list of
+  // strings; that of a JSON object is not looked at.
+  static std::shared_ptr<const Constraint> compile(ConstraintKind kind, std::string_view source,
+                                                   std::shared_ptr<const TokenVocabulary> vocabulary,
+                                                   const ConstraintLimits& limits = {});
+
+  const TokenVocabulary& vocabulary() const { return *vocabulary_; }
+  size_t held_bytes() const;
+
+ private:
+  friend class Matcher;
+  // Tokens that stay within the lexeme they begin in, and the nodes at which it may be over.
+  struct Walk {
+    TokenMask mask;  // empty where `tokens` has them
+    TokenIds tokens;
+    std::vector<uint32_t> exits;  // nodes, those of the plain trie with kPlainNode
+  };
+  static constexpr uint32_t kPlainNode = 0x80000000U;
+
+  Constraint(std::shared_ptr<const TokenVocabulary> vocabulary, const ConstraintLimits& limits)
+      : limits_(limits), vocabulary_(std::move(vocabulary)), machine_(limits) {}
+
+  void fill_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
+      QUIRE_REQUIRES(mutex_);
+  // Into a mask that is empty; whether it holds for the position whatever the text was.
+  bool make_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const
+      QUIRE_REQUIRES(mutex_);
+  // A token with which a lexeme is over may have to wait until its stack is settled.
+  enum class Marks { now, later };
+  Marks marks_for(StackId stack) const QUIRE_REQUIRES(mutex_) {
+    return machine_.depends_on_text(stack) ? Marks::later : Marks::now;
+  }
+  const Walk& walk_from(ByteStateId state, Marks marks) const QUIRE_REQUIRES(mutex_);
+  void walk(uint32_t node, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
+            std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
+  void walk_nodes(const TokenTrie& trie, uint32_t begin, uint32_t end, uint32_t flag, ByteStateId state,
+                  Marks marks, gsl::span<uint32_t> mask, std::vector<uint32_t>& exits) const
+      QUIRE_REQUIRES(mutex_);
+  void spend(uint64_t steps) const QUIRE_REQUIRES(mutex_);
+  std::string path_to(uint32_t node) const;
+
+  struct PositionHash {
+    size_t operator()(const Position& position) const;
+  };
+
+  const ConstraintLimits limits_;
+  const std::shared_ptr<const TokenVocabulary> vocabulary_;
+  mutable Mutex mutex_;
+  mutable PushDown machine_ QUIRE_GUARDED_BY(mutex_);
+  mutable std::unordered_map<uint64_t, Walk> walks_ QUIRE_GUARDED_BY(mutex_);
+  mutable std::unordered_map<Position, TokenMask, PositionHash> masks_ QUIRE_GUARDED_BY(mutex_);
+  mutable uint64_t steps_left_ QUIRE_GUARDED_BY(mutex_) = 0;
+};
+
+// One text on its way through a constraint. Not thread-safe; a copy goes on from the same place.
+class Matcher {
+ public:
+  explicit Matcher(std::shared_ptr<const Constraint> constraint);
+
+  const Constraint& constraint() const { return *constraint_; }
+  // The tokens that may come next, one bit each; the tokens that end a text are among them where it may end.
+  // `mask` has TokenVocabulary::num_words() words.
+  void mask(gsl::span<uint32_t> mask) const;
+  // False, and no change, where the token may not come next.
+  bool accept(TokenId token);
+  bool accept_text(std::string_view bytes);
+  // Takes back the last `num_steps` calls that accepted something.
+  void rollback(size_t num_steps);
+  bool may_end() const { return steps_.back().position.ends; }
+  bool has_ended() const { return steps_.back().ended; }
+  // Whether there is a way on at all.
+  bool can_go_on() const { return !steps_.back().position.threads.empty(); }
+  // The bytes that must come next, as far as there is no choice; at most max_bytes.
+  std::string forced(size_t max_bytes) const;
+  size_t num_steps() const { return steps_.size() - 1; }
+  const std::string& text() const { return text_; }
+
+ private:
+  struct Step {
+    Position position;
+    size_t text_bytes = 0;
+    bool ended = false;
+  };
+  bool advance(std::string_view bytes, Position position);
+
+  std::shared_ptr<const Constraint> constraint_;
+  std::string text_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace quire

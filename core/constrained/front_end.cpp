@@ -1,0 +1,66 @@
+#include "core/constrained/front_end.h"
+
+#include "core/base/error.h"
+#include "core/base/json.h"
+#include "core/constrained/gbnf.h"
+#include "core/constrained/pattern.h"
+
+namespace quire {
+namespace {
+
+constexpr JsonLimits kSourceLimits{8U << 20, 200};
+
+Grammar json_grammar(JsonValue schema) {
+  Grammar grammar;
+  grammar.schemas.push_back(std::move(schema));
+  Expression value;
+  value.kind = Expression::Kind::json;
+  grammar.root = grammar.add(std::move(value));
+  return grammar;
+}
+
+Grammar language_grammar(LanguageId language) {
+  Grammar grammar;
+  grammar.root = grammar.add_language(language);
+  return grammar;
+}
+
+Grammar choice_grammar(std::string_view source, LanguageStore& languages) {
+  const JsonValue list = parse_json(source, "choice", kSourceLimits);
+  const JsonView view(list, "choice");
+  std::vector<LanguageId> texts;
+  for (const JsonView& item : view.items()) texts.push_back(languages.text(item.as_string()));
+  return language_grammar(languages.any_of(std::move(texts)));
+}
+
+}  // namespace
+
+Grammar parse_source(ConstraintKind kind, std::string_view source, LanguageStore& languages,
+                     const TokenVocabulary& vocabulary) {
+  switch (kind) {
+    case ConstraintKind::json_schema:
+      return json_grammar(parse_json(source, "schema", kSourceLimits));
+    case ConstraintKind::json_object:
+      return json_grammar(parse_json(R"({"type": "object"})", "schema"));
+    case ConstraintKind::regex:
+      return language_grammar(parse_pattern(source, {}, languages));
+    case ConstraintKind::choice:
+      return choice_grammar(source, languages);
+    case ConstraintKind::gbnf:
+      return parse_gbnf(source, languages, vocabulary);
+  }
+  throw Error(ErrorCode::invalid_argument, "a kind of constraint that is not known");
+}
+
+std::shared_ptr<const Constraint> Constraint::compile(ConstraintKind kind, std::string_view source,
+                                                      std::shared_ptr<const TokenVocabulary> vocabulary,
+                                                      const ConstraintLimits& limits) {
+  const std::shared_ptr<Constraint> made(new Constraint(std::move(vocabulary), limits));
+  MutexLock lock(made->mutex_);
+  Grammar grammar = parse_source(kind, source, made->machine_.languages(), *made->vocabulary_);
+  made->machine_.build(std::move(grammar));
+  made->machine_.start();
+  return made;
+}
+
+}  // namespace quire

@@ -1,0 +1,72 @@
+// The form between front ends and the machine: expressions over lexemes, tokens and JSON values, and rules
+// that may refer to each other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/base/ids.h"
+#include "core/base/json.h"
+#include "core/constrained/byte_automaton.h"
+
+namespace quire {
+
+using ExpressionId = uint32_t;
+
+struct Expression {
+  enum class Kind : uint8_t { empty, nothing, language, tokens, sequence, choice, repetition, rule, json };
+  Kind kind = Kind::empty;
+  uint32_t a = 0;    // language, set of tokens, part, rule, or schema
+  uint32_t min = 0;  // of a repetition
+  uint32_t max = 0;
+  std::vector<ExpressionId> parts;
+};
+
+// Tokens by their ids, or all others.
+struct TokenSet {
+  TokenIds ids;
+  bool negated = false;
+};
+
+struct Rule {
+  std::string name;
+  ExpressionId body = 0;
+};
+
+// Plain data. Expression 0 is the empty text.
+struct Grammar {
+  std::vector<Expression> expressions = {Expression{}};
+  std::vector<Rule> rules;
+  std::vector<TokenSet> token_sets;
+  std::vector<JsonValue> schemas;
+  ExpressionId root = 0;
+
+  ExpressionId add(Expression expression) {
+    expressions.push_back(std::move(expression));
+    return static_cast<ExpressionId>(expressions.size() - 1);
+  }
+  ExpressionId add_language(LanguageId language) {
+    Expression expression;
+    expression.kind = Expression::Kind::language;
+    expression.a = language;
+    return add(std::move(expression));
+  }
+  ExpressionId add_group(Expression::Kind kind, std::vector<ExpressionId> parts) {
+    if (parts.size() == 1) return parts[0];
+    Expression expression;
+    expression.kind = kind;
+    expression.parts = std::move(parts);
+    return add(std::move(expression));
+  }
+  ExpressionId add_repetition(ExpressionId part, uint32_t min, uint32_t max) {
+    Expression expression;
+    expression.kind = Expression::Kind::repetition;
+    expression.a = part;
+    expression.min = min;
+    expression.max = max;
+    return add(std::move(expression));
+  }
+};
+
+}  // namespace quire

@@ -1,0 +1,633 @@
+// Long file: what a schema is made into and how that runs are one idea, and each half explains the other.
+
+#include "core/constrained/json_machine.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "core/constrained/pattern.h"
+#include "core/constrained/shape_algebra.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kTerm = 0;  // places in the facts
+constexpr size_t kCount = 1;
+constexpr size_t kFulfilled = 2;  // of objects
+constexpr size_t kSeen = 3;
+constexpr size_t kCounts = 2;  // of arrays
+constexpr size_t kMaxObligations = 64;
+constexpr size_t kMaxKeyClasses = 4096;
+constexpr size_t kMaxCounts = 6;
+constexpr size_t kMaxPrograms = 200'000;
+
+// White space as printers leave it: nothing, a space, or a line end and what indents the next line.
+#define QUIRE_JSON_SPACE "([ \t]|\r?\n[ \t]{0,400})?"
+
+bool is_seen(const std::vector<uint64_t>& facts, uint32_t name) {
+  return (facts[kSeen + name / 64] >> (name % 64) & 1) != 0;
+}
+
+// A JSON value in a form that only equal values share.
+std::string canonical(const JsonValue& value) {
+  if (value.is_null()) return "null";
+  if (const bool* const flag = value.as_bool()) return *flag ? "true" : "false";
+  if (const std::string* const text = value.as_string()) return json_quoted(*text);
+  if (const int64_t* const whole = value.as_int()) return parse_decimal(fmt::format("{}", *whole)).text();
+  if (const double* const number = value.as_double()) return to_decimal(*number).text();
+  std::string out;
+  if (const JsonValue::Array* const items = value.as_array()) {
+    for (const JsonValue& item : *items) out.append(out.empty() ? "" : ",").append(canonical(item));
+    return "[" + out + "]";
+  }
+  std::map<std::string, std::string> members;
+  for (const JsonMember& member : *value.as_object())
+    members[json_quoted(member.key)] = canonical(member.value);
+  for (const auto& [key, text] : members)
+    out.append(out.empty() ? "" : ",").append(key).append(":").append(text);
+  return "{" + out + "}";
+}
+
+// Of the text of a value; one with a key twice, which the reader refuses, is only equal to the same text.
+std::string canonical_item(std::string_view text) {
+  try {
+    return canonical(parse_json(text, "item", {text.size(), JsonMachine::kMaxDepth}));
+  } catch (const Error&) {
+    return std::string(text);
+  }
+}
+
+}  // namespace
+
+JsonMachine::JsonMachine(LanguageStore& languages, ByteAutomaton& automaton, StackStore& stacks)
+    : languages_(languages), automaton_(automaton), stacks_(stacks) {
+  colon_ = lexeme(" ?:" QUIRE_JSON_SPACE);
+  comma_ = lexeme(QUIRE_JSON_SPACE "," QUIRE_JSON_SPACE);
+  open_object_ = lexeme("\\{" QUIRE_JSON_SPACE);
+  open_array_ = lexeme("\\[" QUIRE_JSON_SPACE);
+  close_object_ = lexeme(QUIRE_JSON_SPACE "\\}");
+  close_array_ = lexeme(QUIRE_JSON_SPACE "\\]");
+  close_object_now_ = lexeme("\\}");
+  close_array_now_ = lexeme("\\]");
+  used_.emplace_back();
+  used_idx_.emplace(std::vector<std::string>{}, 0);
+}
+
+ByteStateId JsonMachine::lexeme(std::string_view pattern) {
+  return automaton_.start(parse_pattern(pattern, {}, languages_), Spelling::utf8);
+}
+
+GoalId JsonMachine::add(const JsonValue& schema) {
+  schemas_.push_back(std::make_unique<JsonValue>(schema));
+  compilers_.push_back(std::make_unique<SchemaCompiler>(*schemas_.back(), languages_));
+  first_goal_ = static_cast<GoalId>(goals_.size());
+  const GoalId root = compiler().root();
+  // Programs name goals that have none yet; those come in turn.
+  for (GoalId goal = 0; goal < compiler().num_goals(); ++goal) {
+    goals_.resize(global(static_cast<GoalId>(compiler().num_goals())));
+    goals_[global(goal)] = make_program(goal);
+    if (objects_.size() + arrays_.size() + goals_.size() > kMaxPrograms) {
+      throw Error(ErrorCode::capacity, "a schema needs more than max_items = {} parts", kMaxPrograms);
+    }
+  }
+  goals_.resize(global(static_cast<GoalId>(compiler().num_goals())));
+  rank_goals(first_goal_);
+  const GoalId first = first_goal_;
+  compilers_.back().reset();
+  return first + root;
+}
+
+JsonMachine::GoalProgram JsonMachine::make_program(GoalId goal) {
+  const Shape shape = compiler().shape(goal);
+  GoalProgram program;
+  program.strings = shape.strings;
+  std::vector<LanguageId> plain = {shape.numbers};
+  if (shape.null) plain.push_back(languages_.text("null"));
+  if (shape.truth) plain.push_back(languages_.text("true"));
+  if (shape.lie) plain.push_back(languages_.text("false"));
+  program.numbers = languages_.any_of(std::move(plain));
+  const ByteStateId lexemes[] = {automaton_.start(shape.strings, Spelling::json_string),
+                                 automaton_.start(program.numbers, Spelling::utf8)};
+  for (const ByteStateId state : lexemes) {
+    if (state != ByteAutomaton::kDead) program.lexemes.push_back(state);
+  }
+  for (const ArrayTerm& term : shape.arrays) program.arrays.push_back(add_array(term));
+  for (const ObjectTerm& term : shape.objects) program.objects.push_back(add_object(term));
+  return program;
+}
+
+uint32_t JsonMachine::add_object(const ObjectTerm& term) {
+  ObjectProgram program;
+  std::vector<uint32_t> names;
+  const auto note = [&names](uint32_t name) {
+    if (name != kNoName && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const KeyRule& rule : term.rules) note(rule.name);
+  for (const KeyRule& rule : term.obligations) note(rule.name);
+  for (const Implication& implication : term.implications) {
+    note(implication.name);
+    note(implication.needed);
+  }
+  const auto bit = [&names](uint32_t name) {
+    return static_cast<uint32_t>(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  program.num_names = static_cast<uint32_t>(names.size());
+  program.min = term.min;
+  program.max = term.max;
+  for (const KeyRule& rule : term.obligations) {
+    if (rule.name != kNoName) program.required.push_back(bit(rule.name));
+  }
+  for (const Implication& implication : term.implications) {
+    program.implications.push_back({bit(implication.name), bit(implication.needed)});
+  }
+  add_named_classes(term, names, program);
+  add_other_classes(term, names, program);
+  objects_.push_back(std::move(program));
+  Facts facts(kSeen + (names.size() + 63) / 64);
+  facts[kTerm] = objects_.size() - 1;
+  return facts_id(std::move(facts));
+}
+
+void JsonMachine::add_named_classes(const ObjectTerm& term, const std::vector<uint32_t>& names,
+                                    ObjectProgram& program) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::string& name = compiler().name(names[i]);
+    GoalId goal = kAnyValue;
+    for (const KeyRule& rule : term.rules) {
+      const bool matches =
+          rule.name == names[i] || (rule.name == kNoName && languages_.contains(rule.keys, name));
+      if (matches) goal = both(goal, rule.goal);
+    }
+    std::vector<size_t> open;  // obligations that it may fulfil
+    size_t other_idx = 0;
+    for (const KeyRule& rule : term.obligations) {
+      if (rule.name == names[i]) goal = both(goal, rule.goal);
+      if (rule.name == kNoName && languages_.contains(rule.keys, name)) open.push_back(other_idx);
+      if (rule.name == kNoName) ++other_idx;
+    }
+    KeyClass key;
+    key.key = automaton_.start(languages_.text(name), Spelling::json_string);
+    key.name = static_cast<uint32_t>(i);
+    key.options = options_of(term, goal, open);
+    program.classes.push_back(std::move(key));
+  }
+}
+
+// Keys that are no name of the term, apart by the rules and obligations that they match.
+void JsonMachine::add_other_classes(const ObjectTerm& term, const std::vector<uint32_t>& names,
+                                    ObjectProgram& program) {
+  struct Part {
+    LanguageId keys;
+    GoalId goal;
+    std::vector<size_t> open;
+  };
+  std::vector<LanguageId> texts;
+  for (const uint32_t name : names) texts.push_back(languages_.text(compiler().name(name)));
+  std::vector<Part> parts = {{languages_.complement(languages_.any_of(std::move(texts))), kAnyValue, {}}};
+  const auto split = [&](LanguageId keys, const auto& mark) {
+    std::vector<Part> next;
+    for (Part& part : parts) {
+      Part inside = part;
+      inside.keys = languages_.all_of({part.keys, keys});
+      mark(inside);
+      part.keys = languages_.all_of({part.keys, languages_.complement(keys)});
+      if (inside.goal != kNoValue && !languages_.is_empty(inside.keys)) next.push_back(std::move(inside));
+      if (!languages_.is_empty(part.keys)) next.push_back(std::move(part));
+    }
+    if (next.size() > kMaxKeyClasses) {
+      throw Error(ErrorCode::capacity,
+                  "a schema has more than max_key_classes = {} kinds of keys in one object", kMaxKeyClasses);
+    }
+    parts = std::move(next);
+  };
+  for (const KeyRule& rule : term.rules) {
+    if (rule.name == kNoName) split(rule.keys, [&](Part& part) { part.goal = both(part.goal, rule.goal); });
+  }
+  size_t other_idx = 0;
+  for (const KeyRule& rule : term.obligations) {
+    if (rule.name != kNoName) continue;
+    if (other_idx >= kMaxObligations)
+      throw Error(ErrorCode::capacity, "a schema has more than {} obligations in one object",
+                  kMaxObligations);
+    split(rule.keys, [&](Part& part) { part.open.push_back(other_idx); });
+    program.obligations |= uint64_t{1} << other_idx++;
+  }
+  for (const Part& part : parts) {
+    KeyClass key;
+    key.key = automaton_.start(part.keys, Spelling::json_string);
+    key.options = options_of(term, part.goal, part.open);
+    if (key.key != ByteAutomaton::kDead) program.classes.push_back(std::move(key));
+  }
+}
+
+std::vector<JsonMachine::MemberOption> JsonMachine::options_of(const ObjectTerm& term, GoalId goal,
+                                                               const std::vector<size_t>& obligations) {
+  std::vector<GoalId> goals;  // of the obligations that are no name's
+  for (const KeyRule& rule : term.obligations) {
+    if (rule.name == kNoName) goals.push_back(rule.goal);
+  }
+  std::vector<MemberOption> options = {{goal, 0}};
+  for (const size_t idx : obligations) {
+    const size_t num_options = options.size();
+    for (size_t i = 0; i < num_options && options.size() < 64; ++i) {
+      const GoalId met = both(options[i].goal, goals[idx]);
+      const uint64_t fulfils = options[i].fulfils | uint64_t{1} << idx;
+      if (met == options[i].goal) {
+        options[i].fulfils = fulfils;
+      } else {
+        options.push_back({met, fulfils});
+      }
+    }
+  }
+  for (MemberOption& option : options) option.goal = global(option.goal);
+  return options;
+}
+
+uint32_t JsonMachine::add_array(const ArrayTerm& term) {
+  if (term.counts.size() > kMaxCounts) {
+    throw Error(ErrorCode::capacity, "a schema has more than max_counts = {} counts in one list", kMaxCounts);
+  }
+  ArrayProgram program;
+  program.min = term.min;
+  program.max = term.max;
+  program.unique = term.unique;
+  auto num_entries = static_cast<uint32_t>(term.prefix.size() + 1);
+  for (const ItemCount& count : term.counts) {
+    program.counts.push_back({count.from, count.min, count.max});
+    num_entries = std::max(num_entries, count.from + 1);
+  }
+  for (uint32_t i = 0; i < num_entries; ++i) add_item_options(term, i, program.options.emplace_back());
+  arrays_.push_back(std::move(program));
+  Facts facts(kCounts + term.counts.size() + (term.unique ? 1 : 0));
+  facts[kTerm] = arrays_.size() - 1;
+  return facts_id(std::move(facts));
+}
+
+void JsonMachine::add_item_options(const ArrayTerm& term, uint32_t idx, std::vector<ItemOption>& options) {
+  options.push_back({idx < term.prefix.size() ? term.prefix[idx] : term.rest, 0});
+  for (size_t c = 0; c < term.counts.size(); ++c) {
+    const ItemCount& count = term.counts[c];
+    if (idx < count.from) continue;
+    std::vector<ItemOption> next;
+    for (const ItemOption& option : options) {
+      next.push_back({both(option.goal, count.goal), option.counted | 1U << c});
+      next.push_back(
+          {count.max == kNoMaximum ? option.goal : both(option.goal, count.other), option.counted});
+    }
+    options = std::move(next);
+  }
+  for (ItemOption& option : options) option.goal = global(option.goal);
+}
+
+// The fewest levels that a value takes, or none where no value ends: from the leaves up, until nothing
+// changes.
+void JsonMachine::rank_goals(GoalId first) {
+  ranks_.resize(goals_.size(), kNoMaximum);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (GoalId goal = first; goal < goals_.size(); ++goal) {
+      const uint32_t rank = rank_of(goals_[goal]);
+      changed = changed || rank < ranks_[goal];
+      ranks_[goal] = std::min(ranks_[goal], rank);
+    }
+  }
+}
+
+uint32_t JsonMachine::rank_of(const GoalProgram& program) const {
+  if (!program.lexemes.empty()) return 1;
+  uint32_t least = kNoMaximum;
+  for (const uint32_t facts : program.objects)
+    least = std::min(least, rank_of(objects_[facts_[facts][kTerm]]));
+  for (const uint32_t facts : program.arrays) least = std::min(least, rank_of(arrays_[facts_[facts][kTerm]]));
+  return least;
+}
+
+uint32_t JsonMachine::rank_of(const KeyClass& key) const {
+  uint32_t least = kNoMaximum;
+  for (const MemberOption& option : key.options) least = std::min(least, ranks_[option.goal]);
+  return least;
+}
+
+uint32_t JsonMachine::rank_of(const ObjectProgram& program) const {
+  uint32_t most = 0;
+  uint64_t open = program.obligations;
+  size_t num_members = 0;
+  bool others = false;
+  std::vector<uint32_t> by_name(program.num_names, kNoMaximum);
+  for (const KeyClass& key : program.classes) {
+    const uint32_t rank = rank_of(key);
+    if (rank == kNoMaximum) continue;
+    if (key.name != kNoName) by_name[key.name] = rank;
+    others = others || key.name == kNoName;
+    ++num_members;
+    for (const MemberOption& option : key.options) {
+      if (ranks_[option.goal] == kNoMaximum || (option.fulfils & open) == 0) continue;
+      open &= ~option.fulfils;
+      most = std::max(most, ranks_[option.goal]);
+    }
+  }
+  if (open != 0 || (!others && num_members < program.min)) return kNoMaximum;
+  if (program.required.size() > program.max) return kNoMaximum;
+  for (const uint32_t name : program.required) {
+    if (by_name[name] == kNoMaximum) return kNoMaximum;
+    most = std::max(most, by_name[name]);
+  }
+  if (program.obligations != 0 && program.max == 0) return kNoMaximum;
+  return most + 1;
+}
+
+uint32_t JsonMachine::rank_of(const std::vector<ItemOption>& options) const {
+  uint32_t least = kNoMaximum;
+  for (const ItemOption& option : options) least = std::min(least, ranks_[option.goal]);
+  return least;
+}
+
+uint32_t JsonMachine::rank_of(const ArrayProgram& program) const {
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < program.min && i < program.options.size(); ++i) {
+    const uint32_t rank = rank_of(program.options[i]);
+    if (rank == kNoMaximum) return kNoMaximum;
+    most = std::max(most, rank);
+  }
+  for (size_t c = 0; c < program.counts.size(); ++c) {
+    if (program.counts[c].min == 0) continue;
+    if (program.max != kNoMaximum && program.max < program.counts[c].from + program.counts[c].min)
+      return kNoMaximum;
+    uint32_t least = kNoMaximum;
+    for (const std::vector<ItemOption>& options : program.options) {
+      for (const ItemOption& option : options) {
+        if ((option.counted >> c & 1) != 0) least = std::min(least, ranks_[option.goal]);
+      }
+    }
+    if (least == kNoMaximum) return kNoMaximum;
+    most = std::max(most, least);
+  }
+  return most + 1;
+}
+
+uint32_t JsonMachine::facts_id(Facts facts) {
+  const auto [it, is_new] = facts_idx_.emplace(std::move(facts), static_cast<uint32_t>(facts_.size()));
+  if (is_new) facts_.push_back(it->first);
+  return it->second;
+}
+
+void JsonMachine::add_thread(ByteStateId state, StackId stack, Closure& closure) const {
+  if (state != ByteAutomaton::kDead) closure.threads.push_back({state, stack});
+}
+
+void JsonMachine::expand(const StackNode& node, Closure& closure, std::vector<StackId>& more) {
+  switch (node.op) {
+    case StackOp::value:
+      return expand_value(node.a, node.next, closure);
+    case StackOp::member_value:
+      return add_thread(colon_, stacks_.push(StackOp::value, node.a, 0, node.next), closure);
+    case StackOp::object_first:
+    case StackOp::object_key:
+    case StackOp::object_after:
+      return expand_object(node, closure);
+    case StackOp::unique_done:
+      more.push_back(node.next);
+      return;
+    default:
+      return expand_array(node, closure);
+  }
+}
+
+void JsonMachine::expand_value(GoalId goal, StackId next, Closure& closure) {
+  const GoalProgram& program = goals_[goal];
+  for (const ByteStateId state : program.lexemes) add_thread(state, next, closure);
+  const uint64_t depth = stacks_.at(next).depth + uint64_t{3} * std::min(ranks_[goal], 1U << 20);
+  if (depth > kMaxDepth) return;
+  for (const uint32_t facts : program.objects) {
+    if (rank_of(objects_[facts_[facts][kTerm]]) == kNoMaximum) continue;
+    add_thread(open_object_, stacks_.push(StackOp::object_first, facts, 0, next), closure);
+  }
+  for (const uint32_t facts : program.arrays) {
+    const ArrayProgram& array = arrays_[facts_[facts][kTerm]];
+    if (rank_of(array) == kNoMaximum) continue;
+    const StackOp op = array.unique ? StackOp::unique_first : StackOp::array_first;
+    add_thread(open_array_, stacks_.push(op, facts, 0, next), closure);
+  }
+}
+
+void JsonMachine::expand_object(const StackNode& node, Closure& closure) {
+  const Facts facts = facts_[node.a];
+  const ObjectProgram& program = objects_[facts[kTerm]];
+  if (node.op == StackOp::object_key) return add_keys(program, facts, node.next, closure);
+  const bool first = node.op == StackOp::object_first;
+  if (may_close(program, facts)) add_thread(first ? close_object_now_ : close_object_, node.next, closure);
+  if (first) return add_keys(program, facts, node.next, closure);
+  if (!may_add_any(program, facts)) return;
+  add_thread(comma_, stacks_.push(StackOp::object_key, node.a, 0, node.next), closure);
+}
+
+bool JsonMachine::may_close(const ObjectProgram& program, const Facts& facts) const {
+  if (facts[kCount] < program.min || facts[kCount] > program.max) return false;
+  if ((program.obligations & ~facts[kFulfilled]) != 0) return false;
+  const auto seen = [&facts](uint32_t name) { return is_seen(facts, name); };
+  return std::all_of(program.required.begin(), program.required.end(), seen) &&
+         std::all_of(program.implications.begin(), program.implications.end(),
+                     [&seen](const Implication& implication) {
+                       return !seen(implication.name) || seen(implication.needed);
+                     });
+}
+
+uint32_t JsonMachine::num_needed(const ObjectProgram& program, const Facts& facts) const {
+  std::vector<bool> needed(program.num_names);
+  for (const uint32_t name : program.required) needed[name] = !is_seen(facts, name);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Implication& implication : program.implications) {
+      const bool there = is_seen(facts, implication.name) || needed[implication.name];
+      if (!there || is_seen(facts, implication.needed) || needed[implication.needed]) continue;
+      needed[implication.needed] = true;
+      changed = true;
+    }
+  }
+  uint64_t open = program.obligations & ~facts[kFulfilled];
+  auto count = static_cast<uint32_t>(std::count(needed.begin(), needed.end(), true));
+  for (const KeyClass& key : program.classes) {
+    if (key.name == kNoName || !needed[key.name]) continue;
+    for (const MemberOption& option : key.options) {
+      if (ranks_[option.goal] != kNoMaximum) open &= ~option.fulfils;
+    }
+  }
+  // One member may fulfil several; at least one more is needed.
+  return count + (open != 0 ? 1 : 0);
+}
+
+bool JsonMachine::may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const {
+  if (key.name != kNoName && is_seen(facts, key.name)) return false;
+  if (rank_of(key) == kNoMaximum) return false;
+  const bool bounded = program.max != kNoMaximum;
+  if (!bounded && program.implications.empty()) return true;
+  Facts then = facts;
+  ++then[kCount];
+  if (key.name != kNoName) then[kSeen + key.name / 64] |= uint64_t{1} << (key.name % 64);
+  for (const Implication& implication : program.implications) {
+    if (implication.name != key.name || is_seen(then, implication.needed)) continue;
+    const auto needed =
+        std::find_if(program.classes.begin(), program.classes.end(),
+                     [&implication](const KeyClass& other) { return other.name == implication.needed; });
+    if (rank_of(*needed) == kNoMaximum) return false;
+  }
+  if (!bounded) return true;
+  uint64_t fulfils = 0;
+  for (const MemberOption& option : key.options) fulfils |= option.fulfils;
+  then[kFulfilled] |= fulfils;
+  return then[kCount] + num_needed(program, then) <= program.max;
+}
+
+bool JsonMachine::may_add_any(const ObjectProgram& program, const Facts& facts) const {
+  return std::any_of(program.classes.begin(), program.classes.end(),
+                     [&](const KeyClass& key) { return may_add(program, facts, key); });
+}
+
+void JsonMachine::add_keys(const ObjectProgram& program, const Facts& facts, StackId next, Closure& closure) {
+  // A count that can no longer matter stays as it is, so that states stay few.
+  const uint64_t last_count = program.max == kNoMaximum ? program.min : uint64_t{program.max};
+  for (const KeyClass& key : program.classes) {
+    if (!may_add(program, facts, key)) continue;
+    for (const MemberOption& option : key.options) {
+      if (ranks_[option.goal] == kNoMaximum) continue;
+      Facts then = facts;
+      then[kCount] = std::min(then[kCount] + 1, last_count);
+      then[kFulfilled] |= option.fulfils;
+      if (key.name != kNoName) then[kSeen + key.name / 64] |= uint64_t{1} << (key.name % 64);
+      const bool bounded = program.max != kNoMaximum;
+      if (bounded && then[kCount] + num_needed(program, then) > program.max) continue;
+      const StackId after = stacks_.push(StackOp::object_after, facts_id(std::move(then)), 0, next);
+      add_thread(key.key, stacks_.push(StackOp::member_value, option.goal, 0, after), closure);
+    }
+  }
+}
+
+bool JsonMachine::may_close(const ArrayProgram& program, const Facts& facts) const {
+  if (facts[kCount] < program.min) return false;
+  for (size_t c = 0; c < program.counts.size(); ++c) {
+    if (facts[kCounts + c] < program.counts[c].min) return false;
+  }
+  return true;
+}
+
+std::vector<JsonMachine::ItemOption> JsonMachine::item_options(const ArrayProgram& program,
+                                                               const Facts& facts) {
+  std::vector<ItemOption> allowed;
+  if (program.max != kNoMaximum && facts[kCount] >= program.max) return allowed;
+  const size_t idx = std::min<size_t>(facts[kCount], program.options.size() - 1);
+  for (const ItemOption& option : program.options[idx]) {
+    bool fits = ranks_[option.goal] != kNoMaximum;
+    uint64_t still_needed = 0;
+    for (size_t c = 0; c < program.counts.size(); ++c) {
+      const CountProgram& count = program.counts[c];
+      const bool counted = (option.counted >> c & 1) != 0;
+      if (counted && count.max == kNoMaximum && facts[kCounts + c] >= count.min) fits = false;
+      if (counted && facts[kCounts + c] >= count.max) fits = false;
+      const uint64_t reached = facts[kCounts + c] + (counted ? 1 : 0);
+      if (reached < count.min) still_needed = std::max(still_needed, count.min - reached);
+    }
+    if (program.max != kNoMaximum && facts[kCount] + 1 + still_needed > program.max) fits = false;
+    if (fits && program.unique) fits = has_unused(option.goal, facts);
+    if (fits) allowed.push_back(option);
+  }
+  return allowed;
+}
+
+void JsonMachine::expand_array(const StackNode& node, Closure& closure) {
+  const Facts facts = facts_[node.a];
+  const ArrayProgram& program = arrays_[facts[kTerm]];
+  const bool first = node.op == StackOp::array_first || node.op == StackOp::unique_first ||
+                     node.op == StackOp::unique_first_at;
+  const bool after = node.op == StackOp::array_after;
+  if ((first || after) && may_close(program, facts))
+    add_thread(first ? close_array_now_ : close_array_, node.next, closure);
+  if (!after) return add_items(node, closure);
+  if (item_options(program, facts).empty()) return;
+  const StackOp op = program.unique ? StackOp::unique_item : StackOp::array_item;
+  add_thread(comma_, stacks_.push(op, node.a, 0, node.next), closure);
+}
+
+void JsonMachine::add_items(const StackNode& node, Closure& closure) {
+  const Facts facts = facts_[node.a];
+  const ArrayProgram& program = arrays_[facts[kTerm]];
+  uint64_t last_count = std::max<uint64_t>(program.min, program.options.size() - 1);
+  if (program.max != kNoMaximum) last_count = program.max;
+  for (const ItemOption& option : item_options(program, facts)) {
+    Facts then = facts;
+    then[kCount] = std::min(then[kCount] + 1, last_count);
+    for (size_t c = 0; c < program.counts.size(); ++c) then[kCounts + c] += option.counted >> c & 1;
+    const uint32_t then_id = facts_id(std::move(then));
+    if (!program.unique) {
+      expand_value(option.goal, stacks_.push(StackOp::array_after, then_id, 0, node.next), closure);
+      continue;
+    }
+    expand_unused(option.goal, facts, stacks_.push(StackOp::unique_done, then_id, node.b, node.next),
+                  closure);
+  }
+}
+
+LanguageId JsonMachine::unused(LanguageId language, const Facts& facts, bool strings) {
+  std::vector<LanguageId> parts = {language};
+  for (const std::string& item : used_[facts.back()]) {
+    const bool is_string = item[0] == '"';
+    if (is_string != strings || item[0] == '[' || item[0] == '{') continue;
+    if (is_string) {
+      parts.push_back(languages_.complement(languages_.text(*parse_json(item, "item").as_string())));
+    } else if (item[0] == 'n' || item[0] == 't' || item[0] == 'f') {
+      parts.push_back(languages_.complement(languages_.text(item)));
+    } else {
+      const Decimal number = parse_decimal(item);
+      const LanguageId words =
+          languages_.any_of({languages_.text("null"), languages_.text("true"), languages_.text("false")});
+      parts.push_back(languages_.any_of({words, languages_.number(NumberTest(Relation::less, number)),
+                                         languages_.number(NumberTest(Relation::more, number))}));
+    }
+  }
+  return languages_.all_of(std::move(parts));
+}
+
+bool JsonMachine::has_unused(GoalId goal, const Facts& facts) {
+  const GoalProgram& program = goals_[goal];
+  if (!program.objects.empty() || !program.arrays.empty()) return true;
+  return !languages_.is_empty(unused(program.strings, facts, true)) ||
+         !languages_.is_empty(unused(program.numbers, facts, false));
+}
+
+void JsonMachine::expand_unused(GoalId goal, const Facts& facts, StackId next, Closure& closure) {
+  const GoalProgram program = goals_[goal];
+  add_thread(automaton_.start(unused(program.strings, facts, true), Spelling::json_string), next, closure);
+  add_thread(automaton_.start(unused(program.numbers, facts, false), Spelling::utf8), next, closure);
+  Closure all;
+  expand_value(goal, next, all);
+  for (const Thread& thread : all.threads) {
+    if (thread.state == open_object_ || thread.state == open_array_) closure.threads.push_back(thread);
+  }
+}
+
+uint32_t JsonMachine::used_with(uint32_t used, std::string item) {
+  std::vector<std::string> items = used_[used];
+  items.push_back(std::move(item));
+  std::sort(items.begin(), items.end());
+  const auto [it, is_new] = used_idx_.emplace(std::move(items), static_cast<uint32_t>(used_.size()));
+  if (is_new) used_.push_back(it->first);
+  return it->second;
+}
+
+StackId JsonMachine::settle(StackId stack, std::string_view text) {
+  const StackNode node = stacks_.at(stack);
+  if (node.op == StackOp::unique_first || node.op == StackOp::unique_item) {
+    const StackOp op = node.op == StackOp::unique_first ? StackOp::unique_first_at : StackOp::unique_item_at;
+    return stacks_.push(op, node.a, static_cast<uint32_t>(text.size()), node.next);
+  }
+  if (node.op != StackOp::unique_done) return stack;
+  Facts facts = facts_[node.a];
+  std::string item = canonical_item(text.substr(node.b));
+  const std::vector<std::string>& used = used_[facts.back()];
+  if (std::find(used.begin(), used.end(), item) != used.end()) return kNoStack;
+  facts.back() = used_with(static_cast<uint32_t>(facts.back()), std::move(item));
+  return stacks_.push(StackOp::array_after, facts_id(std::move(facts)), 0, node.next);
+}
+
+}  // namespace quire

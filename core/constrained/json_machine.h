@@ -1,0 +1,144 @@
+// JSON values that meet a schema, as stacks and lexemes: members in any order, white space as printers leave
+// it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/constrained/byte_automaton.h"
+#include "core/constrained/schema_compiler.h"
+#include "core/constrained/stack_store.h"
+
+namespace quire {
+
+// Not thread-safe.
+class JsonMachine {
+ public:
+  // Depth of a stack beyond which nothing more is opened.
+  static constexpr uint32_t kMaxDepth = 600;
+
+  JsonMachine(LanguageStore& languages, ByteAutomaton& automaton, StackStore& stacks);
+
+  // Makes a schema ready; the goal of its values.
+  GoalId add(const JsonValue& schema);
+  // Whether any value meets the goal.
+  bool can_meet(GoalId goal) const { return ranks_[goal] != kNoMaximum; }
+
+  void expand(const StackNode& node, Closure& closure, std::vector<StackId>& more);
+  // A stack as it is after `text`: what depends on the place in the text is settled. kNoStack where the text
+  // cannot go on so.
+  static constexpr StackId kNoStack = UINT32_MAX;
+  static bool depends_on_text(StackOp op) {
+    return op == StackOp::unique_first || op == StackOp::unique_item || op == StackOp::unique_done;
+  }
+  StackId settle(StackId stack, std::string_view text);
+
+ private:
+  struct MemberOption {
+    GoalId goal = kAnyValue;
+    uint64_t fulfils = 0;  // of the obligations that are not a name's
+  };
+  struct KeyClass {
+    ByteStateId key = 0;
+    uint32_t name = kNoName;  // its bit among the seen ones
+    std::vector<MemberOption> options;
+  };
+  struct ObjectProgram {
+    std::vector<KeyClass> classes;
+    std::vector<uint32_t> required;  // names
+    std::vector<Implication> implications;
+    uint32_t num_names = 0;
+    uint64_t obligations = 0;
+    uint32_t min = 0;
+    uint32_t max = kNoMaximum;
+  };
+  struct GoalProgram {
+    bool ready = false;
+    bool literals[3] = {false, false, false};  // null, true, false
+    LanguageId strings = 0;
+    LanguageId numbers = 0;
+    std::vector<ByteStateId> lexemes;
+    std::vector<uint32_t> arrays;  // empty facts of its terms
+    std::vector<uint32_t> objects;
+  };
+  struct ItemOption {
+    GoalId goal = kAnyValue;
+    uint32_t counted = 0;  // by which counts; bits
+  };
+  struct CountProgram {
+    uint32_t from = 0;
+    uint32_t min = 0;
+    uint32_t max = kNoMaximum;
+  };
+  struct ArrayProgram {
+    std::vector<std::vector<ItemOption>> options;  // by index; the last ones for all that follow
+    std::vector<CountProgram> counts;
+    uint32_t min = 0;
+    uint32_t max = kNoMaximum;
+    bool unique = false;
+  };
+  // Facts: term, count, then of objects the fulfilled obligations and the bits of the names seen, of arrays
+  // the counts and, where items must differ, the number of the list of items so far.
+  using Facts = std::vector<uint64_t>;
+
+  SchemaCompiler& compiler() { return *compilers_.back(); }
+  LanguageId lexeme(std::string_view pattern);
+  void prepare(GoalId goal);
+  GoalProgram make_program(GoalId goal);
+  uint32_t add_object(const ObjectTerm& term);
+  void add_named_classes(const ObjectTerm& term, const std::vector<uint32_t>& names, ObjectProgram& program);
+  void add_other_classes(const ObjectTerm& term, const std::vector<uint32_t>& names, ObjectProgram& program);
+  std::vector<MemberOption> options_of(const ObjectTerm& term, GoalId goal,
+                                       const std::vector<size_t>& obligations);
+  GoalId both(GoalId a, GoalId b) { return compiler().both(a, b); }
+  GoalId global(GoalId goal) const { return first_goal_ + goal; }
+  uint32_t add_array(const ArrayTerm& term);
+  void rank_goals(GoalId first);
+  uint32_t rank_of(const GoalProgram& program) const;
+  uint32_t rank_of(const ObjectProgram& program) const;
+  uint32_t rank_of(const ArrayProgram& program) const;
+  uint32_t rank_of(const std::vector<ItemOption>& options) const;
+  uint32_t rank_of(const KeyClass& key) const;
+
+  uint32_t facts_id(Facts facts);
+  void expand_value(GoalId goal, StackId next, Closure& closure);
+  void expand_unused(GoalId goal, const Facts& facts, StackId next, Closure& closure);
+  void expand_object(const StackNode& node, Closure& closure);
+  void expand_array(const StackNode& node, Closure& closure);
+  void add_keys(const ObjectProgram& program, const Facts& facts, StackId next, Closure& closure);
+  void add_items(const StackNode& node, Closure& closure);
+  void add_thread(ByteStateId state, StackId stack, Closure& closure) const;
+  bool may_close(const ObjectProgram& program, const Facts& facts) const;
+  bool may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const;
+  bool may_add_any(const ObjectProgram& program, const Facts& facts) const;
+  uint32_t num_needed(const ObjectProgram& program, const Facts& facts) const;
+  std::vector<ItemOption> item_options(const ArrayProgram& program, const Facts& facts);
+  bool may_close(const ArrayProgram& program, const Facts& facts) const;
+  void add_item_options(const ArrayTerm& term, uint32_t idx, std::vector<ItemOption>& options);
+  LanguageId unused(LanguageId language, const Facts& facts, bool strings);
+  bool has_unused(GoalId goal, const Facts& facts);
+  uint32_t used_with(uint32_t used, std::string item);
+
+  LanguageStore& languages_;
+  ByteAutomaton& automaton_;
+  StackStore& stacks_;
+  std::vector<std::unique_ptr<SchemaCompiler>> compilers_;
+  std::vector<std::unique_ptr<JsonValue>> schemas_;
+  GoalId first_goal_ = 0;  // of the schema being made ready
+  std::vector<GoalProgram> goals_;
+  std::vector<uint32_t> ranks_;  // levels that a value needs at least
+  std::vector<ObjectProgram> objects_;
+  std::vector<ArrayProgram> arrays_;
+  std::vector<Facts> facts_;
+  std::map<Facts, uint32_t> facts_idx_;
+  std::vector<std::vector<std::string>> used_;
+  std::map<std::vector<std::string>, uint32_t> used_idx_;
+  ByteStateId colon_ = 0, comma_ = 0, open_object_ = 0, open_array_ = 0;
+  ByteStateId close_object_ = 0, close_array_ = 0, close_object_now_ = 0, close_array_now_ = 0;
+};
+
+}  // namespace quire

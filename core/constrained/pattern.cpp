@@ -1,0 +1,582 @@
+#include "core/constrained/pattern.h"
+
+#include <algorithm>
+#include <optional>
+
+#include <utf8proc.h>
+
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxPatternBytes = 64 << 10;
+constexpr int kMaxNesting = 200;
+constexpr uint32_t kMaxRepeat = 10'000'000;
+
+struct PatternNode {
+  enum class Kind { chars, sequence, choice, repeat, lookahead, start, end };
+  Kind kind = Kind::sequence;
+  CharSet set;
+  std::vector<PatternNode> parts;
+  uint32_t min = 0;
+  uint32_t max = 0;
+  bool negative = false;  // of a lookahead
+};
+using NodeKind = PatternNode::Kind;
+
+CharSet digit_chars() {
+  return {{'0', '9'}};
+}
+CharSet word_chars() {
+  return {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+}
+CharSet space_chars() {
+  return {{9, 13},          {' ', ' '},       {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+          {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+}
+
+// Of a general category such as "L" or "Lu".
+CharSet category_chars(std::string_view name) {
+  CharSet set;
+  for (uint32_t code = 0; code <= kMaxCodePoint; ++code) {
+    const std::string_view category = utf8proc_category_string(static_cast<utf8proc_int32_t>(code));
+    if (category.substr(0, name.size()) != name) continue;
+    if (!set.empty() && set.back().last + 1 == code) {
+      set.back().last = code;
+    } else {
+      set.push_back({code, code});
+    }
+  }
+  return normalized(std::move(set));
+}
+
+struct Property {
+  std::string_view name;
+  std::string_view category;
+};
+constexpr Property kLongNames[] = {{"Letter", "L"},
+                                   {"Lowercase_Letter", "Ll"},
+                                   {"Uppercase_Letter", "Lu"},
+                                   {"Titlecase_Letter", "Lt"},
+                                   {"Mark", "M"},
+                                   {"Number", "N"},
+                                   {"Decimal_Number", "Nd"},
+                                   {"digit", "Nd"},
+                                   {"Punctuation", "P"},
+                                   {"punct", "P"},
+                                   {"Symbol", "S"},
+                                   {"Separator", "Z"},
+                                   {"Space_Separator", "Zs"},
+                                   {"Other", "C"},
+                                   {"Control", "Cc"},
+                                   {"cntrl", "Cc"},
+                                   {"Alphabetic", "L"},
+                                   {"Letter_Number", "Nl"}};
+
+class PatternReader {
+ public:
+  PatternReader(std::string_view text, const PatternOptions& options) : text_(text), options_(options) {}
+
+  PatternNode read() {
+    if (text_.size() > kMaxPatternBytes) {
+      throw Error(ErrorCode::capacity, "a pattern of {} bytes, more than {}", text_.size(), kMaxPatternBytes);
+    }
+    PatternNode node = read_choice(0);
+    if (pos_ != text_.size()) malformed("unmatched )");
+    return node;
+  }
+  const PatternOptions& options() const { return options_; }
+
+ private:
+  [[noreturn]] void malformed(std::string_view what) const {
+    throw Error(ErrorCode::format, "pattern \"{}\": {} at byte {}", printable(text_), what, pos_);
+  }
+  [[noreturn]] void unsupported(std::string_view what) const {
+    throw Error(ErrorCode::unsupported, "pattern \"{}\": {} at byte {} is not supported", printable(text_),
+                what, pos_);
+  }
+  bool at_end() const { return pos_ >= text_.size(); }
+  char peek() const { return at_end() ? '\0' : text_[pos_]; }
+  bool take(std::string_view expected) {
+    if (text_.substr(pos_, expected.size()) != expected) return false;
+    pos_ += expected.size();
+    return true;
+  }
+  uint32_t take_char() {
+    if (at_end()) malformed("the pattern ends too early");
+    const Utf8Char next = decode_utf8(text_, pos_);
+    if (!next.valid) malformed("bytes that are not UTF-8");
+    pos_ += next.length;
+    return next.code_point;
+  }
+
+  PatternNode read_choice(int nesting) {
+    if (nesting > kMaxNesting)
+      throw Error(ErrorCode::capacity, "a pattern is nested deeper than {} levels", kMaxNesting);
+    std::vector<PatternNode> branches;
+    do {
+      branches.push_back(read_sequence(nesting));
+    } while (take("|"));
+    if (branches.size() == 1) return std::move(branches[0]);
+    PatternNode node;
+    node.kind = NodeKind::choice;
+    node.parts = std::move(branches);
+    return node;
+  }
+
+  PatternNode read_sequence(int nesting) {
+    PatternNode node;
+    while (!at_end() && peek() != '|' && peek() != ')') {
+      auto item = read_item(nesting);
+      if (item) node.parts.push_back(read_repeats(std::move(*item)));
+    }
+    return node;
+  }
+
+  PatternNode set_node(CharSet set) const {
+    PatternNode node;
+    node.kind = NodeKind::chars;
+    node.set = options_.ignore_case ? with_both_cases(set) : std::move(set);
+    return node;
+  }
+
+  // Nothing where it was a group that says nothing, such as (?i).
+  std::optional<PatternNode> read_item(int nesting) {
+    PatternNode node;
+    switch (peek()) {
+      case '(':
+        return read_group(nesting);
+      case '[':
+        return set_node(read_class());
+      case '\\':
+        return read_escape();
+      case '^':
+        ++pos_;
+        node.kind = NodeKind::start;
+        return node;
+      case '$':
+        ++pos_;
+        node.kind = NodeKind::end;
+        return node;
+      case '.':
+        ++pos_;
+        if (options_.dot_all) return set_node(all_chars());
+        if (options_.search) return set_node(complement({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}}));
+        return set_node(complement({{'\n', '\n'}}));
+      case '*':
+      case '+':
+      case '?':
+        malformed("nothing to repeat");
+      default: {
+        const uint32_t code = take_char();
+        return set_node({{code, code}});
+      }
+    }
+  }
+
+  std::optional<PatternNode> read_group(int nesting) {
+    take("(");
+    PatternNode node;
+    bool lookahead = false;
+    if (take("?")) {
+      if (take("=") || take("!")) {
+        lookahead = true;
+        node.negative = text_[pos_ - 1] == '!';
+      } else if (take("<=") || take("<!")) {
+        unsupported("lookbehind");
+      } else if (take(">")) {
+        unsupported("an atomic group");
+      } else if (take("P=")) {
+        unsupported("a back-reference");
+      } else if (take("P<") || take("<")) {
+        while (!at_end() && peek() != '>') ++pos_;
+        if (!take(">")) malformed("a group name without its end");
+      } else if (take("(")) {
+        unsupported("a conditional group");
+      } else if (!take(":")) {
+        const bool rest_of_group = read_flags();
+        if (!rest_of_group) return std::nullopt;
+      }
+    }
+    PatternNode body = read_choice(nesting + 1);
+    if (!take(")")) malformed("missing )");
+    if (!lookahead) return body;
+    node.kind = NodeKind::lookahead;
+    node.parts.push_back(std::move(body));
+    return node;
+  }
+
+  // (?i) and (?s), for the rest of the pattern; true where a group (?i: ...) begins.
+  bool read_flags() {
+    while (!at_end() && peek() != ')' && peek() != ':') {
+      const char flag = text_[pos_++];
+      if (flag == 'i') {
+        options_.ignore_case = true;
+      } else if (flag == 's') {
+        options_.dot_all = true;
+      } else if (flag != 'u') {
+        --pos_;
+        unsupported("a flag of a group");
+      }
+    }
+    if (take(":")) unsupported("a flag for one group");
+    if (!take(")")) malformed("missing )");
+    return false;
+  }
+
+  PatternNode read_repeats(PatternNode item) {
+    for (bool first = true;; first = false) {
+      uint32_t min = 0;
+      uint32_t max = kNoMaximum;
+      if (take("+")) {
+        if (!first) unsupported("a possessive repetition");
+        min = 1;
+      } else if (take("?")) {
+        max = 1;
+        if (!first) continue;  // lazy: the same language
+      } else if (!take("*") && !read_counts(min, max)) {
+        return item;
+      } else if (!first) {
+        malformed("a repetition of a repetition");
+      }
+      const bool zero_width = item.kind == NodeKind::start || item.kind == NodeKind::end;
+      if (zero_width) malformed("an anchor repeated");
+      PatternNode repeated;
+      repeated.kind = NodeKind::repeat;
+      repeated.min = min;
+      repeated.max = max;
+      repeated.parts.push_back(std::move(item));
+      item = std::move(repeated);
+    }
+  }
+
+  // {2}, {2,} or {2,3}; anything else is text.
+  bool read_counts(uint32_t& min, uint32_t& max) {
+    const size_t begin = pos_;
+    if (!take("{")) return false;
+    const auto low = read_number();
+    auto high = low;
+    const bool open = low && take(",");
+    if (open) high = read_number();
+    if (!low || !take("}")) {
+      pos_ = begin;
+      return false;
+    }
+    min = *low;
+    max = high ? *high : kNoMaximum;
+    if (min > max) malformed("a repetition whose least count is more than its greatest");
+    return true;
+  }
+
+  std::optional<uint32_t> read_number() {
+    std::optional<uint32_t> number;
+    while (!at_end() && peek() >= '0' && peek() <= '9') {
+      number = number.value_or(0) * 10 + static_cast<uint32_t>(text_[pos_++] - '0');
+      if (*number > kMaxRepeat)
+        throw Error(ErrorCode::capacity, "a pattern repeats more than {} times", kMaxRepeat);
+    }
+    return number;
+  }
+
+  uint32_t read_hex(size_t num_digits) {
+    uint32_t value = 0;
+    for (size_t i = 0; i < num_digits; ++i) {
+      const char symbol = peek();
+      uint32_t digit = 0;
+      if (symbol >= '0' && symbol <= '9') {
+        digit = static_cast<uint32_t>(symbol - '0');
+      } else if ((symbol | 0x20) >= 'a' && (symbol | 0x20) <= 'f') {
+        digit = static_cast<uint32_t>((symbol | 0x20) - 'a') + 10;
+      } else {
+        malformed("a hexadecimal digit is missing");
+      }
+      value = value * 16 + digit;
+      ++pos_;
+    }
+    return value;
+  }
+
+  uint32_t read_unicode() {
+    if (take("{")) {
+      uint32_t value = 0;
+      while (!take("}")) {
+        value = value * 16 + read_hex(1);
+        if (value > kMaxCodePoint) malformed("a code point past U+10FFFF");
+      }
+      return value;
+    }
+    const uint32_t first = read_hex(4);
+    const bool high = first >= 0xD800 && first < 0xDC00;
+    if (!high || !take("\\u")) return first;
+    const uint32_t second = read_hex(4);
+    return 0x10000 + ((first - 0xD800) << 10) + ((second - 0xDC00) & 0x3FF);
+  }
+
+  CharSet read_property(bool negative) {
+    std::string_view name;
+    if (take("{")) {
+      const size_t end = text_.find('}', pos_);
+      if (end == std::string_view::npos) malformed("a property without its end");
+      name = text_.substr(pos_, end - pos_);
+      pos_ = end + 1;
+    } else {
+      name = text_.substr(pos_, 1);
+      take_char();
+    }
+    for (const std::string_view prefix : {"General_Category=", "gc="}) {
+      if (name.substr(0, prefix.size()) == prefix) name.remove_prefix(prefix.size());
+    }
+    for (const Property& known : kLongNames) {
+      if (known.name == name) name = known.category;
+    }
+    if (name.empty() || name.size() > 2) unsupported("a property other than a general category");
+    CharSet set = category_chars(name);
+    if (set.empty()) unsupported("a property other than a general category");
+    return negative ? complement(set) : set;
+  }
+
+  std::optional<CharSet> read_class_escape() {
+    if (take("d")) return digit_chars();
+    if (take("D")) return complement(digit_chars());
+    if (take("w")) return word_chars();
+    if (take("W")) return complement(word_chars());
+    if (take("s")) return space_chars();
+    if (take("S")) return complement(space_chars());
+    if (take("p")) return read_property(false);
+    if (take("P")) return read_property(true);
+    return std::nullopt;
+  }
+
+  uint32_t read_char_escape() {
+    const uint32_t code = take_char();
+    switch (code) {
+      case 'n':
+        return '\n';
+      case 't':
+        return '\t';
+      case 'r':
+        return '\r';
+      case 'f':
+        return '\f';
+      case 'v':
+        return '\v';
+      case 'a':
+        return 7;
+      case 'e':
+        return 27;
+      case '0':
+        return 0;
+      case 'x':
+        return peek() == '{' ? read_unicode() : read_hex(2);
+      case 'u':
+        return read_unicode();
+      case 'U':
+        return read_hex(8);
+      case 'c':
+        return take_char() & 31;
+      default:
+        break;
+    }
+    const bool letter =
+        (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') || (code >= '1' && code <= '9');
+    if (letter) {
+      --pos_;
+      malformed("an escape that is not known");
+    }
+    return code;
+  }
+
+  std::optional<PatternNode> read_escape() {
+    take("\\");
+    const char next = peek();
+    if (next >= '1' && next <= '9') unsupported("a back-reference");
+    if (next == 'k') unsupported("a back-reference");
+    if (next == 'b' || next == 'B') unsupported("a word boundary");
+    PatternNode node;
+    if (take("A")) {
+      node.kind = NodeKind::start;
+      return node;
+    }
+    if (take("z") || take("Z")) {
+      node.kind = NodeKind::end;
+      return node;
+    }
+    if (auto set = read_class_escape()) return set_node(std::move(*set));
+    const uint32_t code = read_char_escape();
+    return set_node({{code, code}});
+  }
+
+  // A single character of a class, or the set that an escape stands for.
+  std::optional<uint32_t> read_class_item(CharSet& set) {
+    if (take("[:")) return read_named_class(set);
+    if (!take("\\")) return take_char();
+    if (take("b")) return 8;
+    if (auto escaped = read_class_escape()) {
+      set.insert(set.end(), escaped->begin(), escaped->end());
+      return std::nullopt;
+    }
+    return read_char_escape();
+  }
+
+  std::optional<uint32_t> read_named_class(CharSet& set) {
+    struct Named {
+      std::string_view name;
+      CharSet set;
+    };
+    const Named known[] = {{"alpha:]", {{'A', 'Z'}, {'a', 'z'}}},
+                           {"digit:]", digit_chars()},
+                           {"alnum:]", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}},
+                           {"upper:]", {{'A', 'Z'}}},
+                           {"lower:]", {{'a', 'z'}}},
+                           {"space:]", {{9, 13}, {' ', ' '}}},
+                           {"xdigit:]", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}},
+                           {"punct:]", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}}};
+    for (const Named& named : known) {
+      if (!take(named.name)) continue;
+      set.insert(set.end(), named.set.begin(), named.set.end());
+      return std::nullopt;
+    }
+    pos_ -= 1;  // a bracket and then a colon
+    return '[';
+  }
+
+  CharSet read_class() {
+    take("[");
+    const bool negative = take("^");
+    CharSet set;
+    for (bool first = true;; first = false) {
+      if (at_end()) malformed("missing ]");
+      // "[]" is empty in ECMA 262; elsewhere a ] that comes first is a character.
+      if (peek() == ']' && (!first || options_.search)) break;
+      const auto low = read_class_item(set);
+      if (!low) continue;
+      const bool range = peek() == '-' && pos_ + 1 < text_.size() && text_[pos_ + 1] != ']';
+      if (!range) {
+        set.push_back({*low, *low});
+        continue;
+      }
+      take("-");
+      const auto high = read_class_item(set);
+      if (!high) {
+        set.push_back({*low, *low});
+        set.push_back({'-', '-'});
+        continue;
+      }
+      if (*high < *low) malformed("a range of characters that runs backwards");
+      set.push_back({*low, *high});
+    }
+    take("]");
+    set = normalized(std::move(set));
+    if (options_.ignore_case) set = with_both_cases(set);
+    return negative ? complement(set) : set;
+  }
+
+  std::string_view text_;
+  PatternOptions options_;
+  size_t pos_ = 0;
+};
+
+bool is_zero_width(const PatternNode& node) {
+  if (node.kind == NodeKind::lookahead || node.kind == NodeKind::start || node.kind == NodeKind::end)
+    return true;
+  const bool group = node.kind == NodeKind::sequence || node.kind == NodeKind::choice;
+  return group && std::all_of(node.parts.begin(), node.parts.end(), is_zero_width);
+}
+
+bool looks_around(const PatternNode& node) {
+  if (node.kind == NodeKind::lookahead || node.kind == NodeKind::start || node.kind == NodeKind::end)
+    return true;
+  return std::any_of(node.parts.begin(), node.parts.end(), looks_around);
+}
+
+// The language of a pattern followed by `tail`: what looks ahead sees it.
+class PatternLanguage {
+ public:
+  PatternLanguage(std::string_view text, LanguageStore& store) : text_(text), store_(store) {}
+
+  LanguageId of(const PatternNode& node, LanguageId tail, bool at_start) {
+    switch (node.kind) {
+      case NodeKind::chars:
+        return store_.concat(store_.chars(node.set), tail);
+      case NodeKind::sequence:
+        return of_sequence(node, tail, at_start);
+      case NodeKind::choice:
+        return of_choice(node, tail, at_start);
+      case NodeKind::repeat:
+        return of_repeat(node, tail, at_start);
+      case NodeKind::lookahead: {
+        const LanguageId seen = of(node.parts[0], LanguageStore::kAnything, at_start);
+        return store_.all_of({tail, node.negative ? store_.complement(seen) : seen});
+      }
+      case NodeKind::start:
+        return at_start ? tail : LanguageStore::kNothing;
+      case NodeKind::end:
+        return store_.all_of({tail, LanguageStore::kEmpty});
+    }
+    return LanguageStore::kNothing;
+  }
+
+ private:
+  LanguageId of_sequence(const PatternNode& node, LanguageId tail, bool at_start) {
+    size_t num_leading = 0;
+    while (num_leading < node.parts.size() && is_zero_width(node.parts[num_leading])) ++num_leading;
+    for (size_t i = node.parts.size(); i-- > 0;) tail = of(node.parts[i], tail, at_start && i <= num_leading);
+    return tail;
+  }
+
+  LanguageId of_choice(const PatternNode& node, LanguageId tail, bool at_start) {
+    const bool apart = looks_around(node);
+    std::vector<LanguageId> branches;
+    for (const PatternNode& part : node.parts) {
+      branches.push_back(of(part, apart ? tail : LanguageStore::kEmpty, at_start));
+    }
+    const LanguageId any = store_.any_of(std::move(branches));
+    return apart ? any : store_.concat(any, tail);
+  }
+
+  LanguageId of_repeat(const PatternNode& node, LanguageId tail, bool at_start) {
+    const PatternNode& body = node.parts[0];
+    if (!looks_around(body)) {
+      const LanguageId once = of(body, LanguageStore::kEmpty, false);
+      return store_.concat(store_.repeat(once, node.min, node.max), tail);
+    }
+    if (node.min == 0 && node.max == 1) return store_.any_of({tail, of(body, tail, at_start)});
+    return of_guarded_repeat(node, tail);
+  }
+
+  // ((?!x)c)*: characters of c, and nowhere among them and what follows an x begins.
+  LanguageId of_guarded_repeat(const PatternNode& node, LanguageId tail) {
+    const PatternNode& body = node.parts[0];
+    const bool known = body.kind == NodeKind::sequence && body.parts.size() == 2 && node.max == kNoMaximum &&
+                       body.parts[0].kind == NodeKind::lookahead && body.parts[0].negative &&
+                       body.parts[1].kind == NodeKind::chars && !looks_around(body.parts[0].parts[0]) &&
+                       tail == LanguageStore::kEmpty;
+    if (!known) {
+      throw Error(ErrorCode::unsupported,
+                  "pattern \"{}\": what looks around inside a repetition is not supported", printable(text_));
+    }
+    const LanguageId avoided = of(body.parts[0].parts[0], LanguageStore::kAnything, false);
+    const LanguageId somewhere = store_.concat(LanguageStore::kAnything, avoided);
+    const LanguageId run = store_.repeat(store_.chars(body.parts[1].set), node.min, kNoMaximum);
+    return store_.all_of({run, store_.complement(somewhere)});
+  }
+
+  std::string_view text_;
+  LanguageStore& store_;
+};
+
+}  // namespace
+
+LanguageId parse_pattern(std::string_view pattern, const PatternOptions& options, LanguageStore& store) {
+  const PatternNode node = PatternReader(pattern, options).read();
+  PatternLanguage language(pattern, store);
+  if (!options.search) return language.of(node, LanguageStore::kEmpty, true);
+  const LanguageId at_start = language.of(node, LanguageStore::kAnything, true);
+  const LanguageId inside = language.of(node, LanguageStore::kAnything, false);
+  if (inside == LanguageStore::kNothing) return at_start;
+  return store.any_of({at_start, store.concat(LanguageStore::kAnything, inside)});
+}
+
+}  // namespace quire

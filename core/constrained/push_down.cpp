@@ -1,0 +1,189 @@
+#include "core/constrained/push_down.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxExpansions = 200'000;  // of stacks for one closure
+using Kind = Expression::Kind;
+
+}  // namespace
+
+PushDown::PushDown(const ConstraintLimits& limits)
+    : limits_(limits),
+      languages_(limits.max_states),
+      automaton_(languages_, limits.max_states),
+      stacks_(limits.max_items),
+      json_(languages_, automaton_, stacks_) {}
+
+void PushDown::build(Grammar grammar) {
+  grammar_ = std::move(grammar);
+  for (const JsonValue& schema : grammar_.schemas) goals_.push_back(json_.add(schema));
+  for (const Expression& expression : grammar_.expressions) {
+    const bool language = expression.kind == Kind::language;
+    starts_.push_back(language ? automaton_.start(expression.a, Spelling::utf8) : ByteAutomaton::kDead);
+  }
+  root_ = stacks_.push(StackOp::expression, grammar_.root, 0, StackStore::kEnd);
+}
+
+Position PushDown::start() {
+  Position position;
+  arrive(root_, position);
+  finish(position);
+  return position;
+}
+
+void PushDown::arrive(StackId stack, Position& position) {
+  const Closure& found = closure(stack);
+  position.threads.insert(position.threads.end(), found.threads.begin(), found.threads.end());
+  position.ends = position.ends || found.ends;
+}
+
+void PushDown::finish(Position& position) const {
+  std::sort(position.threads.begin(), position.threads.end());
+  position.threads.erase(std::unique(position.threads.begin(), position.threads.end()),
+                         position.threads.end());
+  if (position.threads.size() > limits_.max_threads) {
+    throw Error(ErrorCode::capacity, "the constraint can be read in more than max_threads = {} ways at once",
+                limits_.max_threads);
+  }
+}
+
+Position PushDown::after(const Position& from, uint8_t byte, std::string_view text) {
+  Position position;
+  for (const Thread& thread : from.threads) {
+    if ((thread.state & kTokenState) != 0) continue;
+    const ByteStateId state = automaton_.next(thread.state, byte);
+    if (state == ByteAutomaton::kDead) continue;
+    if (automaton_.leads_on(state)) position.threads.push_back({state, thread.stack});
+    if (!automaton_.accepts(state)) continue;
+    const StackId stack = settle(thread.stack, text);
+    if (stack != JsonMachine::kNoStack) arrive(stack, position);
+  }
+  finish(position);
+  return position;
+}
+
+bool PushDown::takes(const TokenSet& set, TokenId token) const {
+  return (std::find(set.ids.begin(), set.ids.end(), token) != set.ids.end()) != set.negated;
+}
+
+Position PushDown::after_token(const Position& from, TokenId token) {
+  Position position;
+  for (const Thread& thread : from.threads) {
+    if ((thread.state & kTokenState) == 0) continue;
+    if (takes(grammar_.token_sets[thread.state & ~kTokenState], token)) arrive(thread.stack, position);
+  }
+  finish(position);
+  return position;
+}
+
+const Closure& PushDown::closure(StackId stack) {
+  if (closures_.size() <= stack) closures_.resize(stacks_.size());
+  if (closures_[stack] == nullptr) {
+    auto made = std::make_unique<Closure>();
+    expand(stack, *made);
+    if (closures_.size() <= stack) closures_.resize(stacks_.size());
+    closures_[stack] = std::move(made);
+  }
+  return *closures_[stack];
+}
+
+void PushDown::expand(StackId stack, Closure& closure) {
+  std::vector<StackId> more = {stack};
+  std::unordered_set<StackId> seen;
+  while (!more.empty()) {
+    const StackId id = more.back();
+    more.pop_back();
+    if (!seen.insert(id).second) continue;
+    if (seen.size() > kMaxExpansions) {
+      throw Error(ErrorCode::capacity,
+                  "the constraint goes through more than max_expansions = {} rules without a byte",
+                  kMaxExpansions);
+    }
+    const StackNode node = stacks_.at(id);
+    switch (node.op) {
+      case StackOp::end:
+        closure.ends = true;
+        break;
+      case StackOp::expression:
+        expand_expression(node, closure, more);
+        break;
+      case StackOp::sequence:
+        expand_sequence(node.a, node.b, node.next, more);
+        break;
+      case StackOp::repetition:
+        expand_repetition(node, more);
+        break;
+      default:
+        json_.expand(node, closure, more);
+    }
+  }
+  std::sort(closure.threads.begin(), closure.threads.end());
+  closure.threads.erase(std::unique(closure.threads.begin(), closure.threads.end()), closure.threads.end());
+}
+
+void PushDown::expand_expression(const StackNode& node, Closure& closure, std::vector<StackId>& more) {
+  const Expression& expression = grammar_.expressions[node.a];
+  switch (expression.kind) {
+    case Kind::nothing:
+      return;
+    case Kind::empty:
+      more.push_back(node.next);
+      return;
+    case Kind::language:
+      if (languages_.has_empty_text(expression.a)) more.push_back(node.next);
+      if (starts_[node.a] != ByteAutomaton::kDead) closure.threads.push_back({starts_[node.a], node.next});
+      return;
+    case Kind::tokens:
+      closure.threads.push_back({kTokenState | expression.a, node.next});
+      return;
+    case Kind::sequence:
+      return expand_sequence(node.a, 0, node.next, more);
+    case Kind::choice:
+      for (const ExpressionId part : expression.parts)
+        more.push_back(stacks_.push(StackOp::expression, part, 0, node.next));
+      return;
+    case Kind::repetition:
+      more.push_back(stacks_.push(StackOp::repetition, node.a, 0, node.next));
+      return;
+    case Kind::rule:
+      if (stacks_.at(node.next).depth >= JsonMachine::kMaxDepth) return;
+      more.push_back(stacks_.push(StackOp::expression, grammar_.rules[expression.a].body, 0, node.next));
+      return;
+    case Kind::json:
+      more.push_back(stacks_.push(StackOp::value, goals_[expression.a], 0, node.next));
+      return;
+  }
+}
+
+// The last part takes the place of the sequence, so that a rule that ends with itself needs no more stack.
+void PushDown::expand_sequence(ExpressionId id, uint32_t done, StackId next, std::vector<StackId>& more) {
+  const std::vector<ExpressionId>& parts = grammar_.expressions[id].parts;
+  if (done >= parts.size()) {
+    more.push_back(next);
+    return;
+  }
+  const StackId rest = done + 1 == parts.size() ? next : stacks_.push(StackOp::sequence, id, done + 1, next);
+  more.push_back(stacks_.push(StackOp::expression, parts[done], 0, rest));
+}
+
+void PushDown::expand_repetition(const StackNode& node, std::vector<StackId>& more) {
+  const Expression& expression = grammar_.expressions[node.a];
+  if (node.b >= expression.min) more.push_back(node.next);
+  if (node.b >= expression.max) return;
+  const uint32_t last = expression.max == kNoMaximum ? expression.min : expression.max;
+  const StackId again = stacks_.push(StackOp::repetition, node.a, std::min(node.b + 1, last), node.next);
+  more.push_back(stacks_.push(StackOp::expression, expression.a, 0, again));
+}
+
+size_t PushDown::held_bytes() const {
+  return languages_.num_terms() * 200 + automaton_.num_states() * 120 +
+         automaton_.num_rows() * sizeof(ByteRow) + stacks_.size() * 80;
+}
+
+}  // namespace quire

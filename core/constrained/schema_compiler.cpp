@@ -1,0 +1,768 @@
+// Long file: one function for each keyword of JSON Schema, as it is and negated.
+
+#include "core/constrained/schema_compiler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "core/constrained/pattern.h"
+#include "core/constrained/shape_algebra.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxNesting = 400;  // of schemas that one value has to meet
+constexpr uint32_t kMaxCount = 1'000'000'000;
+
+Literal negated(Literal literal) {
+  return literal ^ 1U;
+}
+
+[[noreturn]] void malformed(std::string_view keyword, std::string_view expected) {
+  throw Error(ErrorCode::format, "the schema keyword \"{}\" must be {}", printable(keyword), expected);
+}
+
+Decimal decimal_of(const JsonValue& value, std::string_view keyword) {
+  if (const int64_t* const whole = value.as_int()) return parse_decimal(fmt::format("{}", *whole));
+  if (const double* const number = value.as_double()) return to_decimal(*number);
+  malformed(keyword, "a number");
+}
+
+uint32_t count_of(const JsonValue& value, std::string_view keyword) {
+  double count = -1;
+  if (const int64_t* const whole = value.as_int()) count = static_cast<double>(*whole);
+  if (const double* const number = value.as_double()) count = *number;
+  if (count < 0 || count != std::floor(count)) malformed(keyword, "a whole number of 0 or more");
+  return static_cast<uint32_t>(std::min(count, static_cast<double>(kMaxCount)));
+}
+
+const std::string& text_of(const JsonValue& value, std::string_view keyword) {
+  if (value.as_string() == nullptr) malformed(keyword, "a string");
+  return *value.as_string();
+}
+
+const JsonValue::Array& list_of(const JsonValue& value, std::string_view keyword) {
+  if (value.as_array() == nullptr) malformed(keyword, "a list");
+  return *value.as_array();
+}
+
+const JsonValue::Object& map_of(const JsonValue& value, std::string_view keyword) {
+  if (value.as_object() == nullptr) malformed(keyword, "an object");
+  return *value.as_object();
+}
+
+JsonValue object_of(std::vector<JsonMember> members) {
+  return JsonValue(JsonValue::Object(std::move(members)));
+}
+
+JsonValue const_schema(const JsonValue& value) {
+  return object_of({{"const", value}});
+}
+
+// A list or an object that equals `value`, said with other keywords.
+JsonValue spelled_out(const JsonValue& value) {
+  JsonValue::Array parts;
+  if (const JsonValue::Array* const list = value.as_array()) {
+    for (const JsonValue& item : *list) parts.push_back(const_schema(item));
+    const auto count = static_cast<int64_t>(list->size());
+    return object_of({{"type", JsonValue(std::string("array"))},
+                      {"prefixItems", JsonValue(std::move(parts))},
+                      {"minItems", JsonValue(count)},
+                      {"maxItems", JsonValue(count)}});
+  }
+  JsonValue::Object properties;
+  for (const JsonMember& member : *value.as_object()) {
+    properties.push_back({member.key, const_schema(member.value)});
+    parts.push_back(JsonValue(member.key));
+  }
+  return object_of({{"type", JsonValue(std::string("object"))},
+                    {"properties", JsonValue(std::move(properties))},
+                    {"required", JsonValue(std::move(parts))},
+                    {"additionalProperties", JsonValue(false)}});
+}
+
+}  // namespace
+
+// The shapes of one schema's keywords, each as it is or negated.
+class KeywordShapes {
+ public:
+  KeywordShapes(SchemaCompiler& compiler, SchemaId schema, bool negative)
+      : compiler_(compiler),
+        algebra_(compiler),
+        languages_(compiler.languages()),
+        schema_(schema),
+        node_(compiler.document_.node(schema)),
+        negative_(negative) {}
+
+  Shape shape() {
+    const JsonValue& value = *node_.value;
+    if (const bool* const accepted = value.as_bool())
+      return *accepted != negative_ ? algebra_.all() : Shape{};
+    if (value.as_object() == nullptr)
+      throw Error(ErrorCode::format, "a schema must be an object, true or false");
+    result_ = negative_ ? Shape{} : algebra_.all();
+    const JsonValue* const reference = value.find("$ref");
+    if (reference != nullptr && reference->as_string() != nullptr && node_.draft <= SchemaDraft::draft7) {
+      add(literal(compiler_.document_.resolve(schema_, *reference->as_string())));
+      return result_;
+    }
+    add_combinations();
+    add_type();
+    add_strings();
+    add_numbers();
+    add_arrays();
+    add_objects();
+    refuse_unsupported();
+    return result_;
+  }
+
+ private:
+  const JsonValue* find(std::string_view keyword) const { return node_.value->find(keyword); }
+  bool is_modern() const { return node_.draft >= SchemaDraft::draft2019; }
+
+  // One more condition: all of them hold, or at least one does not.
+  void add(const Shape& condition) {
+    result_ = negative_ ? algebra_.either(std::move(result_), condition) : algebra_.both(result_, condition);
+  }
+  Literal literal_of(const JsonValue& schema) { return 2 * compiler_.document_.child(schema_, schema); }
+  Shape literal(SchemaId schema) { return compiler_.literal_shape(2 * schema + (negative_ ? 1 : 0)); }
+  GoalId goal_of(const JsonValue& schema) { return compiler_.goal({literal_of(schema)}); }
+  GoalId opposite_of(const JsonValue& schema) { return compiler_.goal({negated(literal_of(schema))}); }
+  Shape shape_of(std::vector<Literal> literals) {
+    return compiler_.shape(compiler_.goal(std::move(literals)));
+  }
+
+  void refuse_unsupported() {
+    for (const std::string_view keyword : {"unevaluatedProperties", "unevaluatedItems"}) {
+      const JsonValue* const value = find(keyword);
+      if (value == nullptr || node_.draft < SchemaDraft::draft2019) continue;
+      if (value->as_bool() != nullptr && *value->as_bool() && !negative_) continue;
+      throw Error(ErrorCode::unsupported, "the schema keyword \"{}\" is not supported", keyword);
+    }
+  }
+
+  void add_combinations() {
+    if (const JsonValue* const reference = find("$ref")) {
+      add(literal(compiler_.document_.resolve(schema_, text_of(*reference, "$ref"))));
+    }
+    for (const std::string_view keyword : {"$dynamicRef", "$recursiveRef"}) {
+      const JsonValue* const reference = find(keyword);
+      const bool known =
+          node_.draft == (keyword == "$dynamicRef" ? SchemaDraft::draft2020 : SchemaDraft::draft2019);
+      if (reference == nullptr || !known) continue;
+      add(literal(compiler_.document_.resolve_dynamic(schema_, text_of(*reference, keyword), keyword)));
+    }
+    if (const JsonValue* const list = find("allOf")) {
+      for (const JsonValue& part : list_of(*list, "allOf")) add(literal(literal_of(part) / 2));
+    }
+    if (const JsonValue* const list = find("anyOf")) add_any(list_of(*list, "anyOf"));
+    if (const JsonValue* const list = find("oneOf")) add_one(list_of(*list, "oneOf"));
+    if (const JsonValue* const part = find("not")) {
+      add(compiler_.literal_shape(literal_of(*part) + (negative_ ? 0 : 1)));
+    }
+    if (find("if") != nullptr && node_.draft >= SchemaDraft::draft7) add_condition();
+    if (const JsonValue* const value = find("const")) add(const_shape(*value));
+    if (const JsonValue* const list = find("enum")) add_enum(list_of(*list, "enum"));
+  }
+
+  void add_any(const JsonValue::Array& parts) {
+    Shape any = negative_ ? algebra_.all() : Shape{};
+    for (const JsonValue& part : parts) {
+      const Shape one = literal(literal_of(part) / 2);
+      any = negative_ ? algebra_.both(any, one) : algebra_.either(std::move(any), one);
+    }
+    add(any);
+  }
+
+  void add_one(const JsonValue::Array& parts) {
+    std::vector<Literal> literals;
+    for (const JsonValue& part : parts) literals.push_back(literal_of(part));
+    if (negative_) {
+      std::vector<Literal> none;
+      for (const Literal literal : literals) none.push_back(negated(literal));
+      Shape shape = shape_of(std::move(none));
+      for (size_t i = 0; i < literals.size(); ++i) {
+        for (size_t j = i + 1; j < literals.size(); ++j) {
+          shape = algebra_.either(std::move(shape), shape_of({literals[i], literals[j]}));
+        }
+      }
+      return add(shape);
+    }
+    Shape shape;
+    for (size_t i = 0; i < literals.size(); ++i) {
+      // Only those that a value of this one could meet as well have to be kept out.
+      std::vector<Literal> alone = {literals[i]};
+      for (size_t j = 0; j < literals.size(); ++j) {
+        if (j != i && !compiler_.surely_empty(compiler_.goal({literals[i], literals[j]}), 2)) {
+          alone.push_back(negated(literals[j]));
+        }
+      }
+      shape = algebra_.either(std::move(shape), shape_of(std::move(alone)));
+    }
+    add(shape);
+  }
+
+  void add_condition() {
+    const Literal test = literal_of(*find("if"));
+    const auto branch = [&](Literal when, const JsonValue* schema) {
+      std::vector<Literal> literals = {when};
+      if (schema != nullptr) literals.push_back(literal_of(*schema) + (negative_ ? 1 : 0));
+      if (schema == nullptr && negative_) return Shape{};
+      return shape_of(std::move(literals));
+    };
+    add(algebra_.either(branch(test, find("then")), branch(negated(test), find("else"))));
+  }
+
+  void add_enum(const JsonValue::Array& values) {
+    Shape any = negative_ ? algebra_.all() : Shape{};
+    std::vector<LanguageId> texts;
+    for (const JsonValue& value : values) {
+      if (value.as_string() != nullptr) {
+        texts.push_back(languages_.text(*value.as_string()));
+        continue;
+      }
+      const Shape one = const_shape(value);
+      any = negative_ ? algebra_.both(any, one) : algebra_.either(std::move(any), one);
+    }
+    const LanguageId strings = languages_.any_of(std::move(texts));
+    any.strings = negative_ ? languages_.complement(strings) : strings;
+    add(any);
+  }
+
+  Shape const_shape(const JsonValue& value) {
+    Shape shape = negative_ ? algebra_.all() : Shape{};
+    if (value.is_null()) shape.null = !negative_;
+    if (const bool* const flag = value.as_bool()) (*flag ? shape.truth : shape.lie) = !negative_;
+    if (const std::string* const text = value.as_string()) {
+      const LanguageId language = languages_.text(*text);
+      shape.strings = negative_ ? languages_.complement(language) : language;
+    }
+    if (value.as_int() != nullptr || value.as_double() != nullptr) {
+      const Decimal number = decimal_of(value, "const");
+      const LanguageId all = number_language(languages_);
+      const LanguageId below =
+          languages_.number(NumberTest(negative_ ? Relation::less : Relation::at_most, number));
+      const LanguageId above =
+          languages_.number(NumberTest(negative_ ? Relation::more : Relation::at_least, number));
+      shape.numbers =
+          negative_ ? languages_.all_of({all, languages_.any_of({below, above})})
+                    : languages_.any_of({languages_.all_of({all, below, above}), with_exponent(number)});
+    }
+    if (value.as_array() != nullptr || value.as_object() != nullptr) {
+      return literal(compiler_.document_.made(spelled_out(value)));
+    }
+    return shape;
+  }
+
+  // The number as printers write it that use exponents: 9.5e+15.
+  LanguageId with_exponent(const Decimal& number) {
+    std::string digits = number.whole + number.fraction;
+    const size_t first = digits.find_first_not_of('0');
+    if (first == std::string::npos) return LanguageStore::kNothing;
+    const auto power = static_cast<int64_t>(number.whole.size()) - 1 - static_cast<int64_t>(first);
+    digits.erase(0, first);
+    digits.erase(digits.find_last_not_of('0') + 1);
+    std::string pattern = (number.negative ? "-" : "") + digits.substr(0, 1);
+    if (digits.size() > 1) pattern += "\\." + digits.substr(1);
+    pattern += fmt::format("[eE]{}0?{}", power < 0 ? "-" : "\\+?", std::abs(power));
+    return power == 0 ? LanguageStore::kNothing : parse_pattern(pattern, {}, languages_);
+  }
+
+  void add_type() {
+    const JsonValue* const value = find("type");
+    if (value == nullptr) return;
+    Shape any;
+    if (value->as_string() != nullptr) {
+      any = type_shape(*value->as_string());
+    } else {
+      for (const JsonValue& name : list_of(*value, "type")) {
+        any = algebra_.either(std::move(any),
+                              name.as_string() != nullptr ? type_shape(*name.as_string()) : Shape{});
+      }
+    }
+    add(negative_ ? other_types(any) : any);
+  }
+
+  Shape type_shape(std::string_view name) {
+    const Shape all = algebra_.all();
+    Shape one;
+    if (name == "null") {
+      one.null = true;
+    } else if (name == "boolean") {
+      one.truth = one.lie = true;
+    } else if (name == "string") {
+      one.strings = all.strings;
+    } else if (name == "number") {
+      one.numbers = all.numbers;
+    } else if (name == "integer") {
+      one.numbers = integer_language(languages_);
+    } else if (name == "array") {
+      one.arrays = all.arrays;
+    } else if (name == "object") {
+      one.objects = all.objects;
+    } else if (name == "any") {
+      one = all;
+    } else {
+      throw Error(ErrorCode::format, "the schema keyword \"type\": \"{}\" is no type", printable(name));
+    }
+    return one;
+  }
+
+  Shape other_types(const Shape& types) {
+    const Shape all = algebra_.all();
+    Shape other;
+    other.null = !types.null;
+    other.truth = other.lie = !types.truth;
+    if (types.strings == LanguageStore::kNothing) other.strings = all.strings;
+    if (types.numbers == LanguageStore::kNothing) other.numbers = all.numbers;
+    if (types.numbers == integer_language(languages_)) other.numbers = fraction_language(languages_);
+    if (types.arrays.empty()) other.arrays = all.arrays;
+    if (types.objects.empty()) other.objects = all.objects;
+    return other;
+  }
+
+  void add_strings(LanguageId language) {
+    Shape shape = negative_ ? Shape{} : algebra_.all();
+    shape.strings = negative_ ? languages_.complement(language) : language;
+    add(shape);
+  }
+
+  void add_strings() {
+    const LanguageId any_char = languages_.chars(all_chars());
+    if (const JsonValue* const value = find("minLength")) {
+      add_strings(languages_.repeat(any_char, count_of(*value, "minLength"), kNoMaximum));
+    }
+    if (const JsonValue* const value = find("maxLength")) {
+      add_strings(languages_.repeat(any_char, 0, count_of(*value, "maxLength")));
+    }
+    if (const JsonValue* const value = find("pattern")) add_strings(pattern(text_of(*value, "pattern")));
+  }
+
+  LanguageId pattern(std::string_view text) {
+    PatternOptions options;
+    options.search = true;
+    return parse_pattern(text, options, languages_);
+  }
+
+  void add_number(Relation relation, Relation opposite, const Decimal& operand) {
+    Shape shape = negative_ ? Shape{} : algebra_.all();
+    const LanguageId test = languages_.number(NumberTest(negative_ ? opposite : relation, operand));
+    shape.numbers = languages_.all_of({number_language(languages_), test});
+    add(shape);
+  }
+
+  bool is_exclusive(std::string_view keyword) const {
+    const JsonValue* const value = find(keyword);
+    return value != nullptr && value->as_bool() != nullptr && *value->as_bool();
+  }
+
+  void add_numbers() {
+    if (const JsonValue* const value = find("minimum")) {
+      const bool more = is_exclusive("exclusiveMinimum");
+      add_number(more ? Relation::more : Relation::at_least, more ? Relation::at_most : Relation::less,
+                 decimal_of(*value, "minimum"));
+    }
+    if (const JsonValue* const value = find("maximum")) {
+      const bool less = is_exclusive("exclusiveMaximum");
+      add_number(less ? Relation::less : Relation::at_most, less ? Relation::at_least : Relation::more,
+                 decimal_of(*value, "maximum"));
+    }
+    const JsonValue* value = find("exclusiveMinimum");
+    if (value != nullptr && value->as_bool() == nullptr) {
+      add_number(Relation::more, Relation::at_most, decimal_of(*value, "exclusiveMinimum"));
+    }
+    value = find("exclusiveMaximum");
+    if (value != nullptr && value->as_bool() == nullptr) {
+      add_number(Relation::less, Relation::at_least, decimal_of(*value, "exclusiveMaximum"));
+    }
+    if ((value = find("multipleOf")) != nullptr) {
+      add_number(Relation::multiple, Relation::no_multiple, decimal_of(*value, "multipleOf"));
+    }
+  }
+
+  void add_array(ArrayTerm term) {
+    Shape shape = negative_ ? Shape{} : algebra_.all();
+    shape.arrays = {std::move(term)};
+    add(shape);
+  }
+
+  void add_arrays() {
+    add_items();
+    if (const JsonValue* const value = find("minItems")) {
+      ArrayTerm term;
+      const uint32_t count = count_of(*value, "minItems");
+      if (negative_) {
+        if (count > 0) term.max = count - 1;
+        if (count > 0) add_array(std::move(term));
+      } else {
+        term.min = count;
+        add_array(std::move(term));
+      }
+    }
+    if (const JsonValue* const value = find("maxItems")) {
+      ArrayTerm term;
+      const uint32_t count = count_of(*value, "maxItems");
+      (negative_ ? term.min : term.max) = count + (negative_ ? 1 : 0);
+      add_array(std::move(term));
+    }
+    if (is_exclusive("uniqueItems")) {
+      if (negative_)
+        throw Error(ErrorCode::unsupported,
+                    "the schema keyword \"uniqueItems\" inside \"not\" is not supported");
+      ArrayTerm term;
+      term.unique = true;
+      add_array(std::move(term));
+    }
+    if (find("contains") != nullptr && node_.draft >= SchemaDraft::draft6) add_contains();
+  }
+
+  void add_items() {
+    const JsonValue* prefix = node_.draft == SchemaDraft::draft2020 ? find("prefixItems") : nullptr;
+    const JsonValue* rest = find("items");
+    if (rest != nullptr && rest->as_array() != nullptr) {
+      prefix = rest;
+      rest = find("additionalItems");
+    }
+    if (prefix == nullptr && rest == nullptr) return;
+    static constexpr size_t kNoItems = 0;
+    const size_t num_first = prefix == nullptr ? kNoItems : list_of(*prefix, "prefixItems").size();
+    if (!negative_) {
+      ArrayTerm term;
+      for (size_t i = 0; i < num_first; ++i) term.prefix.push_back(goal_of((*prefix->as_array())[i]));
+      if (rest != nullptr) term.rest = goal_of(*rest);
+      return add_array(std::move(term));
+    }
+    for (size_t i = 0; i < num_first; ++i) {
+      ArrayTerm term;
+      term.prefix.resize(i, kAnyValue);
+      term.prefix.push_back(opposite_of((*prefix->as_array())[i]));
+      term.min = static_cast<uint32_t>(i + 1);
+      add_array(std::move(term));
+    }
+    if (rest == nullptr) return;
+    ArrayTerm term;
+    term.counts.push_back({static_cast<uint32_t>(num_first), opposite_of(*rest), kAnyValue, 1, kNoMaximum});
+    add_array(std::move(term));
+  }
+
+  void add_contains() {
+    const JsonValue& part = *find("contains");
+    uint32_t min = 1;
+    uint32_t max = kNoMaximum;
+    if (is_modern()) {
+      if (const JsonValue* const value = find("minContains")) min = count_of(*value, "minContains");
+      if (const JsonValue* const value = find("maxContains")) max = count_of(*value, "maxContains");
+    }
+    const ItemCount count{0, goal_of(part), opposite_of(part), 0, kNoMaximum};
+    const auto counted = [&](uint32_t low, uint32_t high) {
+      ArrayTerm term;
+      term.counts.push_back(count);
+      term.counts[0].min = low;
+      term.counts[0].max = high;
+      add_array(std::move(term));
+    };
+    if (!negative_) {
+      if (min > max) return add(without_arrays());
+      return counted(min, max);
+    }
+    if (min > 0) counted(0, min - 1);
+    if (max != kNoMaximum) counted(max + 1, kNoMaximum);
+  }
+
+  Shape without_arrays() {
+    Shape shape = algebra_.all();
+    shape.arrays.clear();
+    return shape;
+  }
+
+  void add_object(ObjectTerm term) {
+    Shape shape = negative_ ? Shape{} : algebra_.all();
+    shape.objects = {std::move(term)};
+    add(shape);
+  }
+
+  KeyRule name_rule(const std::string& name, GoalId goal) { return {0, compiler_.name_idx(name), goal}; }
+
+  void add_objects() {
+    add_members();
+    if (const JsonValue* const value = find("required")) add_required(*value);
+    if (const JsonValue* const value = find("minProperties")) {
+      const uint32_t count = count_of(*value, "minProperties");
+      ObjectTerm term;
+      if (!negative_) term.min = count;
+      if (negative_ && count > 0) term.max = count - 1;
+      if (!negative_ || count > 0) add_object(std::move(term));
+    }
+    if (const JsonValue* const value = find("maxProperties")) {
+      const uint32_t count = count_of(*value, "maxProperties");
+      ObjectTerm term;
+      (negative_ ? term.min : term.max) = count + (negative_ ? 1 : 0);
+      add_object(std::move(term));
+    }
+    if (find("propertyNames") != nullptr && node_.draft >= SchemaDraft::draft6) add_names();
+    if (is_modern()) {
+      if (const JsonValue* const value = find("dependentRequired"))
+        add_dependencies(*value, "dependentRequired");
+      if (const JsonValue* const value = find("dependentSchemas"))
+        add_dependencies(*value, "dependentSchemas");
+    } else if (const JsonValue* const value = find("dependencies")) {
+      add_dependencies(*value, "dependencies");
+    }
+  }
+
+  void add_required(const JsonValue& value) {
+    if (value.as_bool() != nullptr && node_.draft == SchemaDraft::draft4)
+      return;  // draft 3: says something of the parent
+    ObjectTerm all;
+    for (const JsonValue& name : list_of(value, "required")) {
+      if (negative_) {
+        ObjectTerm term;
+        term.rules.push_back(name_rule(text_of(name, "required"), kNoValue));
+        add_object(std::move(term));
+      } else {
+        all.obligations.push_back(name_rule(text_of(name, "required"), kAnyValue));
+      }
+    }
+    std::sort(all.obligations.begin(), all.obligations.end());
+    if (!negative_) add_object(std::move(all));
+  }
+
+  // properties, patternProperties and additionalProperties, which stands for the keys of neither.
+  void add_members() {
+    std::vector<KeyRule> rules;
+    std::vector<LanguageId> keys;
+    const auto goal = [this](const JsonValue& schema) {
+      return negative_ ? opposite_of(schema) : goal_of(schema);
+    };
+    if (const JsonValue* const value = find("properties")) {
+      for (const JsonMember& member : map_of(*value, "properties")) {
+        rules.push_back(name_rule(member.key, goal(member.value)));
+        keys.push_back(languages_.text(member.key));
+      }
+    }
+    if (const JsonValue* const value = find("patternProperties")) {
+      for (const JsonMember& member : map_of(*value, "patternProperties")) {
+        keys.push_back(pattern(member.key));
+        rules.push_back({keys.back(), kNoName, goal(member.value)});
+      }
+    }
+    if (const JsonValue* const value = find("additionalProperties")) {
+      rules.push_back({languages_.complement(languages_.any_of(std::move(keys))), kNoName, goal(*value)});
+    }
+    if (!negative_) {
+      std::erase_if(rules,
+                    [](const KeyRule& rule) { return rule.name == kNoName && rule.goal == kAnyValue; });
+      ObjectTerm term;
+      algebra_join(term.rules, rules);
+      if (!term.rules.empty()) add_object(std::move(term));
+      return;
+    }
+    for (const KeyRule& rule : rules) {
+      if (rule.goal == kNoValue) continue;
+      ObjectTerm term;
+      term.obligations.push_back(rule);
+      add_object(std::move(term));
+    }
+  }
+
+  void algebra_join(std::vector<KeyRule>& rules, const std::vector<KeyRule>& more) {
+    for (const KeyRule& rule : more) {
+      const auto same = std::find_if(rules.begin(), rules.end(), [&rule](const KeyRule& other) {
+        return other.name == rule.name && other.keys == rule.keys;
+      });
+      if (same == rules.end()) {
+        rules.push_back(rule);
+      } else {
+        same->goal = compiler_.both(same->goal, rule.goal);
+      }
+    }
+    std::sort(rules.begin(), rules.end());
+  }
+
+  void add_names() {
+    const LanguageId names = compiler_.shape(goal_of(*find("propertyNames"))).strings;
+    const KeyRule other{languages_.complement(names), kNoName, negative_ ? kAnyValue : kNoValue};
+    ObjectTerm term;
+    (negative_ ? term.obligations : term.rules).push_back(other);
+    add_object(std::move(term));
+  }
+
+  void add_dependencies(const JsonValue& value, std::string_view keyword) {
+    for (const JsonMember& member : map_of(value, keyword)) {
+      if (member.value.as_array() != nullptr) {
+        for (const JsonValue& needed : *member.value.as_array())
+          add_implication(member.key, text_of(needed, keyword));
+      } else if (member.value.as_string() != nullptr) {
+        add_implication(member.key, *member.value.as_string());
+      } else {
+        add_dependent_schema(member.key, member.value);
+      }
+    }
+  }
+
+  void add_implication(const std::string& name, const std::string& needed) {
+    ObjectTerm term;
+    if (negative_) {
+      term.obligations.push_back(name_rule(name, kAnyValue));
+      term.rules.push_back(name_rule(needed, kNoValue));
+    } else {
+      term.implications.push_back({compiler_.name_idx(name), compiler_.name_idx(needed)});
+    }
+    if (name == needed) return;
+    add_object(std::move(term));
+  }
+
+  void add_dependent_schema(const std::string& name, const JsonValue& schema) {
+    Shape with;
+    with.objects.emplace_back();
+    with.objects[0].obligations.push_back(name_rule(name, kAnyValue));
+    const Shape meets = compiler_.literal_shape(literal_of(schema) + (negative_ ? 1 : 0));
+    Shape shape = algebra_.both(with, meets);
+    if (!negative_) {
+      Shape without = algebra_.all();
+      without.objects[0].rules.push_back(name_rule(name, kNoValue));
+      shape = algebra_.either(std::move(shape), without);
+    }
+    add(shape);
+  }
+
+  SchemaCompiler& compiler_;
+  ShapeAlgebra algebra_;
+  LanguageStore& languages_;
+  SchemaId schema_;
+  SchemaNode node_;
+  bool negative_;
+  Shape result_;
+};
+
+SchemaCompiler::SchemaCompiler(const JsonValue& schema, LanguageStore& languages)
+    : document_(schema), languages_(languages) {
+  by_literals_.emplace(std::vector<Literal>{}, kAnyValue);
+  goals_.emplace_back();
+  goals_.push_back({UINT32_MAX});
+  by_literals_.emplace(goals_.back(), kNoValue);
+  shapes_.emplace(kNoValue, Shape{});
+}
+
+GoalId SchemaCompiler::goal(std::vector<Literal> literals) {
+  std::sort(literals.begin(), literals.end());
+  literals.erase(std::unique(literals.begin(), literals.end()), literals.end());
+  std::vector<Literal> kept;
+  for (const Literal literal : literals) {
+    if (literal == UINT32_MAX) return kNoValue;
+    const JsonValue& value = *document_.node(literal / 2).value;
+    const bool empty = value.as_object() != nullptr && value.as_object()->empty();
+    const bool constant = value.as_bool() != nullptr || empty;
+    if (!constant) {
+      kept.push_back(literal);
+      continue;
+    }
+    const bool accepted = (empty || *value.as_bool()) != ((literal & 1U) != 0);
+    if (!accepted) return kNoValue;
+  }
+  for (size_t i = 0; i + 1 < kept.size(); ++i) {
+    if (kept[i] == negated(kept[i + 1])) return kNoValue;
+  }
+  const auto [it, is_new] = by_literals_.emplace(std::move(kept), static_cast<GoalId>(goals_.size()));
+  if (!is_new) return it->second;
+  if (goals_.size() >= kMaxGoals)
+    throw Error(ErrorCode::capacity, "a schema needs more than max_goals = {} goals", kMaxGoals);
+  goals_.push_back(it->first);
+  return it->second;
+}
+
+GoalId SchemaCompiler::both(GoalId a, GoalId b) {
+  if (a == b || b == kAnyValue) return a;
+  if (a == kAnyValue) return b;
+  std::vector<Literal> literals = goals_[a];
+  literals.insert(literals.end(), goals_[b].begin(), goals_[b].end());
+  return goal(std::move(literals));
+}
+
+uint32_t SchemaCompiler::name_idx(const std::string& name) {
+  const auto [it, is_new] = name_idx_.emplace(name, static_cast<uint32_t>(names_.size()));
+  if (is_new) names_.push_back(name);
+  return it->second;
+}
+
+const Shape& SchemaCompiler::shape(GoalId goal) {
+  const auto known = shapes_.find(goal);
+  if (known != shapes_.end() && !unfinished_.contains(goal)) return known->second;
+  const size_t num_cycles = num_cycles_;
+  Shape made = make_shape(goal);
+  if (num_cycles_ == num_cycles) {
+    unfinished_.erase(goal);
+  } else {
+    unfinished_.insert(goal);
+  }
+  return shapes_.insert_or_assign(goal, std::move(made)).first->second;
+}
+
+Shape SchemaCompiler::make_shape(GoalId goal) {
+  ShapeAlgebra algebra(*this);
+  Shape all = algebra.all();
+  const std::vector<Literal> literals = goals_[goal];
+  for (size_t i = 0; i < literals.size(); ++i) {
+    all = i == 0 ? literal_shape(literals[i]) : algebra.both(all, literal_shape(literals[i]));
+  }
+  return all;
+}
+
+Shape SchemaCompiler::literal_shape(Literal literal) {
+  const auto known = literal_shapes_.find(literal);
+  if (known != literal_shapes_.end()) return known->second;
+  // A schema that means itself is met by nothing: no value is ever found to meet it.
+  if (!in_progress_.insert(literal).second) {
+    ++num_cycles_;
+    return {};
+  }
+  const size_t num_cycles = num_cycles_;
+  if (in_progress_.size() > kMaxNesting) {
+    throw Error(ErrorCode::capacity, "schemas for one value are nested deeper than max_nesting = {}",
+                kMaxNesting);
+  }
+  Shape shape = KeywordShapes(*this, literal / 2, (literal & 1U) != 0).shape();
+  in_progress_.erase(literal);
+  if (num_cycles_ != num_cycles) return shape;
+  return literal_shapes_.emplace(literal, std::move(shape)).first->second;
+}
+
+bool SchemaCompiler::surely_empty(GoalId goal, int levels) {
+  if (goal == kNoValue) return true;
+  if (goal == kAnyValue || levels <= 0) return false;
+  const size_t num_cycles = num_cycles_;
+  const Shape found = shape(goal);
+  if (num_cycles_ != num_cycles) {  // it depends on one that is being made: nothing is known yet
+    num_cycles_ = num_cycles;
+    return false;
+  }
+  if (found.null || found.truth || found.lie) return false;
+  const auto has_text = [this](LanguageId language) { return !languages_.is_empty(language); };
+  if (has_text(found.strings) || has_text(found.numbers)) return false;
+  return std::all_of(found.arrays.begin(), found.arrays.end(),
+                     [&](const ArrayTerm& term) { return term_empty(term, levels); }) &&
+         std::all_of(found.objects.begin(), found.objects.end(),
+                     [&](const ObjectTerm& term) { return term_empty(term, levels); });
+}
+
+bool SchemaCompiler::term_empty(const ArrayTerm& term, int levels) {
+  for (uint32_t i = 0; i < term.min && i <= term.prefix.size(); ++i) {
+    if (surely_empty(i < term.prefix.size() ? term.prefix[i] : term.rest, levels - 1)) return true;
+  }
+  return false;
+}
+
+bool SchemaCompiler::term_empty(const ObjectTerm& term, int levels) {
+  ShapeAlgebra algebra(*this);
+  for (const KeyRule& needed : term.obligations) {
+    if (needed.name == kNoName) continue;
+    if (surely_empty(both(needed.goal, algebra.goal_of_name(term, needed.name)), levels - 1)) return true;
+  }
+  return false;
+}
+
+}  // namespace quire

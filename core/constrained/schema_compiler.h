@@ -1,0 +1,63 @@
+// From schemas to shapes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/json.h"
+#include "core/constrained/language_store.h"
+#include "core/constrained/schema_document.h"
+#include "core/constrained/schema_shape.h"
+
+namespace quire {
+
+// A schema as it is (2 * id) or negated (2 * id + 1).
+using Literal = uint32_t;
+
+// Not thread-safe. A keyword that is not supported is ErrorCode::unsupported, naming it; alternatives and
+// goals beyond a fixed number are ErrorCode::capacity.
+class SchemaCompiler {
+ public:
+  static constexpr size_t kMaxTerms = 4096;
+  static constexpr size_t kMaxGoals = 50'000;
+
+  SchemaCompiler(const JsonValue& schema, LanguageStore& languages);
+
+  GoalId root() { return goal({2 * document_.root()}); }
+  GoalId goal(std::vector<Literal> literals);
+  GoalId both(GoalId a, GoalId b);
+  const Shape& shape(GoalId goal);
+  const std::string& name(uint32_t idx) const { return names_[idx]; }
+  uint32_t name_idx(const std::string& name);
+  LanguageStore& languages() { return languages_; }
+  size_t num_goals() const { return goals_.size(); }
+  // Whether nothing meets the goal, as far as a look a few levels down says.
+  bool surely_empty(GoalId goal, int levels);
+
+ private:
+  friend class KeywordShapes;
+
+  Shape literal_shape(Literal literal);
+  Shape make_shape(GoalId goal);
+  bool term_empty(const ObjectTerm& term, int levels);
+  bool term_empty(const ArrayTerm& term, int levels);
+
+  SchemaDocument document_;
+  LanguageStore& languages_;
+  std::map<std::vector<Literal>, GoalId> by_literals_;
+  std::vector<std::vector<Literal>> goals_;
+  std::map<GoalId, Shape> shapes_;
+  std::map<Literal, Shape> literal_shapes_;
+  std::set<Literal> in_progress_;
+  size_t num_cycles_ = 0;        // how often a schema in progress was met again
+  std::set<GoalId> unfinished_;  // made while such a schema was in progress: good for now only
+  std::vector<std::string> names_;
+  std::unordered_map<std::string, uint32_t> name_idx_;
+};
+
+}  // namespace quire

@@ -1,0 +1,67 @@
+// A JSON Schema with its identifiers and anchors: which schema a reference means.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/json.h"
+
+namespace quire {
+
+enum class SchemaDraft : uint8_t { draft4, draft6, draft7, draft2019, draft2020 };
+
+using SchemaId = uint32_t;
+
+struct SchemaNode {
+  const JsonValue* value = nullptr;
+  std::string base;  // URI of the resource it lies in
+  SchemaDraft draft = SchemaDraft::draft2020;
+};
+
+// Not thread-safe. Refers to the JSON it was made from. Nothing is ever fetched: a reference to what is not
+// in the document is ErrorCode::unsupported, naming it.
+class SchemaDocument {
+ public:
+  explicit SchemaDocument(const JsonValue& root);
+
+  SchemaId root() const { return 0; }
+  const SchemaNode& node(SchemaId id) const { return nodes_[id]; }
+  // A schema that lies under `parent`.
+  SchemaId child(SchemaId parent, const JsonValue& value);
+  // A schema that the compiler wrote itself.
+  SchemaId made(JsonValue value);
+  SchemaId resolve(SchemaId from, std::string_view reference);
+  // The same for references whose target depends on the way that led to them; ErrorCode::unsupported where
+  // it does.
+  SchemaId resolve_dynamic(SchemaId from, std::string_view reference, std::string_view keyword);
+
+ private:
+  struct Place {
+    const JsonValue* value = nullptr;
+    std::string base;
+    SchemaDraft draft = SchemaDraft::draft2020;
+  };
+  void walk(const JsonValue& value, Place place);
+  void walk_children(const JsonValue& value, const Place& place);
+  Place enter(const JsonValue& value, Place place) const;
+  SchemaId add(const Place& place);
+  SchemaId resolve_pointer(const Place& resource, std::string_view pointer, std::string_view reference);
+
+  std::deque<JsonValue> made_;
+  std::vector<SchemaNode> nodes_;
+  std::unordered_map<const JsonValue*, SchemaId> by_value_;
+  std::map<std::string, Place, std::less<>> resources_;
+  std::map<std::string, Place, std::less<>> anchors_;  // by URI#name
+  std::map<std::string, int, std::less<>> dynamic_anchors_;
+  int num_recursive_anchors_ = 0;
+};
+
+// RFC 3986, section 5.2, without a fragment.
+std::string resolve_uri(std::string_view base, std::string_view reference);
+
+}  // namespace quire

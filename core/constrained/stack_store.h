@@ -1,0 +1,80 @@
+// Stacks of what is still to come, shared by all that stand on the same rest.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "core/constrained/byte_automaton.h"
+
+namespace quire {
+
+using StackId = uint32_t;
+
+enum class StackOp : uint32_t {
+  end,
+  expression,    // a: the expression
+  sequence,      // a: the expression, b: how many parts are done
+  repetition,    // a: the expression, b: how many are done
+  value,         // a: the goal of a JSON value
+  member_value,  // a: the goal; a colon comes first
+  object_first,  // a: the facts of the object
+  object_key,    // after a comma
+  object_after,  // after a member
+  array_first,   // a: the facts of the array
+  array_item,    // after a comma
+  array_after,   // after an item
+  unique_first,  // as array_first, where items must differ; a: facts
+  unique_item,
+  unique_first_at,  // b: where in the text the item begins
+  unique_item_at,
+  unique_done  // b: where the item began
+};
+
+struct StackNode {
+  StackOp op = StackOp::end;
+  uint32_t a = 0;
+  uint32_t b = 0;
+  StackId next = 0;
+  uint32_t depth = 0;
+};
+
+// One way on: a lexeme being read, and what follows it.
+struct Thread {
+  ByteStateId state = 0;
+  StackId stack = 0;
+  auto operator<=>(const Thread&) const = default;
+};
+
+// What a stack begins with: all lexemes that may come next, and whether the text may end.
+struct Closure {
+  std::vector<Thread> threads;
+  bool ends = false;
+};
+
+// Not thread-safe. Node 0 is the empty stack: nothing is to come.
+class StackStore {
+ public:
+  static constexpr StackId kEnd = 0;
+
+  explicit StackStore(size_t max_nodes);
+
+  StackId push(StackOp op, uint32_t a, uint32_t b, StackId next);
+  const StackNode& at(StackId id) const { return nodes_[id]; }
+  size_t size() const { return nodes_.size(); }
+
+ private:
+  struct Hash {
+    size_t operator()(const StackNode& node) const;
+  };
+  struct Same {
+    bool operator()(const StackNode& a, const StackNode& b) const {
+      return a.op == b.op && a.a == b.a && a.b == b.b && a.next == b.next;
+    }
+  };
+  size_t max_nodes_;
+  std::vector<StackNode> nodes_;
+  std::unordered_map<StackNode, StackId, Hash, Same> ids_;
+};
+
+}  // namespace quire

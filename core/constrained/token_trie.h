@@ -1,0 +1,77 @@
+// The tokens of a vocabulary by their bytes, laid out for walks that try all of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <gsl/gsl>
+
+#include "core/base/ids.h"
+#include "core/tokenizer/tokenizer.h"
+
+namespace quire {
+
+// One bit a token, 32 to a word, the lowest bit first.
+using TokenMask = std::vector<uint32_t>;
+
+struct TrieNode {
+  uint32_t end = 0;    // the node after the last one below this
+  TokenId token = -1;  // the first token that ends here
+  uint8_t byte = 0;
+  uint8_t num_more = 0;  // whether others have the same bytes: they are in `twins`
+  uint16_t depth = 0;    // bytes from the root, this one counted
+};
+
+// Nodes in the order of a walk: those below a node follow it.
+struct TokenTrie {
+  std::vector<TrieNode> nodes;
+};
+
+// Immutable; any thread.
+class TokenVocabulary {
+ public:
+  // Longer tokens than that count as not plain.
+  static constexpr uint32_t kMaxPlainChars = 32;
+
+  // `bytes` by id, empty for ids that are no text; `names` for those that are not: special tokens by their
+  // text.
+  TokenVocabulary(std::vector<std::string> bytes, std::unordered_map<std::string, TokenId> names,
+                  TokenIds ends);
+  // Of a tokenizer: its special tokens are names, never text.
+  static std::shared_ptr<const TokenVocabulary> of(const Tokenizer& tokenizer);
+
+  size_t size() const { return bytes_.size(); }
+  size_t num_words() const { return (bytes_.size() + 31) / 32; }
+  std::string_view bytes(TokenId id) const { return bytes_[static_cast<size_t>(id)]; }
+  bool is_text(TokenId id) const { return id >= 0 && static_cast<size_t>(id) < size() && !bytes(id).empty(); }
+  TokenId find_special(std::string_view name) const;
+  // Tokens that end a text: allowed where a constraint may end.
+  const TokenIds& ends() const { return ends_; }
+  uint32_t max_bytes() const { return max_bytes_; }
+  uint64_t fingerprint() const { return fingerprint_; }
+
+  // Plain: whole characters that a JSON string holds as they are, at most kMaxPlainChars of them.
+  const TokenTrie& plain() const { return plain_; }
+  const TokenTrie& other() const { return other_; }
+  const TokenMask& plain_up_to(uint32_t num_chars) const;
+  void mark(const TrieNode& node, gsl::span<uint32_t> mask) const;
+
+ private:
+  void build();
+
+  std::vector<std::string> bytes_;
+  std::unordered_map<std::string, TokenId> names_;
+  TokenIds ends_;
+  uint32_t max_bytes_ = 0;
+  uint64_t fingerprint_ = 0;
+  TokenTrie plain_;
+  TokenTrie other_;
+  std::vector<TokenMask> plain_masks_;  // by number of characters
+  std::unordered_map<TokenId, TokenIds> twins_;
+};
+
+}  // namespace quire

@@ -1,0 +1,65 @@
+// Grammars and regular expressions against strings that other engines agree on.
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/core/constrained/constraint_fixture.h"
+
+namespace quire {
+namespace {
+
+std::string golden(const std::string& name) {
+  return std::string(QUIRE_SHARED_DIR) + "/golden/grammars/" + name;
+}
+
+void run(const std::string& name, ConstraintKind kind, const std::string& key) {
+  if (!std::filesystem::exists(golden(name))) GTEST_SKIP() << golden(name) << " is absent";
+  int refused = 0;
+  int checked = 0;
+  const Json file = read_json_file(golden(name));
+  for (const Json& test : file["cases"]) {
+    const std::string source = test[key];
+    if (source.find("<[") != std::string::npos) continue;  // tokens of a vocabulary that is not here
+    std::shared_ptr<const Constraint> constraint;
+    try {
+      constraint = compile(kind, source);
+    } catch (const Error& error) {
+      ++refused;
+      std::cout << "refused " << error.what() << "\n";
+      continue;
+    }
+    for (const bool valid : {true, false}) {
+      for (const Json& text : test[valid ? "accept" : "reject"]) {
+        ++checked;
+        EXPECT_EQ(accepts(constraint, text.get<std::string>()), valid) << source << "\n" << text;
+        EXPECT_EQ(accepts_tokens(constraint, text.get<std::string>()), valid) << source << "\n" << text;
+      }
+    }
+  }
+  std::cout << checked << " checked, " << refused << " refused\n";
+}
+
+TEST(GrammarGolden, RegularExpressions) {
+  run("regex.json", ConstraintKind::regex, "regex");
+}
+
+TEST(GrammarGolden, RegularExpressionsOfXgrammar) {
+  run("xgrammar_regex.json", ConstraintKind::regex, "regex");
+}
+
+TEST(GrammarGolden, FilesOfLlamaCpp) {
+  run("gbnf_files.json", ConstraintKind::gbnf, "grammar");
+}
+
+TEST(GrammarGolden, GrammarsOfLlamaCpp) {
+  run("llama_cpp_grammars.json", ConstraintKind::gbnf, "grammar");
+}
+
+TEST(GrammarGolden, GrammarsOfXgrammar) {
+  run("xgrammar_ebnf.json", ConstraintKind::gbnf, "grammar");
+}
+
+}  // namespace
+}  // namespace quire

@@ -1,0 +1,149 @@
+// JSON Schema against the official suite and schemas from the world, as far as they are there.
+#include <filesystem>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/core/constrained/constraint_fixture.h"
+
+namespace quire {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string golden(const std::string& name) {
+  return std::string(QUIRE_SHARED_DIR) + "/golden/json_schema/" + name;
+}
+
+std::vector<std::string> json_files(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+struct Tally {
+  int right = 0;
+  int wrong = 0;
+  int refused = 0;
+  std::map<std::string, int> reasons;
+};
+
+void check(const std::shared_ptr<const Constraint>& constraint, const Json& value, bool valid,
+           const std::string& what, Tally& tally) {
+  for (const std::string& text : {value.dump(), spaced(value), value.dump(2)}) {
+    bool accepted = false;
+    try {
+      accepted = accepts(constraint, text);
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what() << "\n" << what;
+      return;
+    }
+    (accepted == valid ? tally.right : tally.wrong) += 1;
+    EXPECT_EQ(accepted, valid) << what << "\n" << text;
+  }
+  try {
+    EXPECT_EQ(accepts_tokens(constraint, value.dump()), valid) << what;
+  } catch (const std::logic_error& error) {
+    ADD_FAILURE() << error.what() << "\n" << what;
+  }
+}
+
+std::shared_ptr<const Constraint> compile_or_count(const Json& schema, Tally& tally,
+                                                   const std::string& what) {
+  try {
+    return compile(ConstraintKind::json_schema, schema.dump());
+  } catch (const Error& error) {
+    ++tally.refused;
+    ++tally.reasons[std::string(error.what()).substr(0, 90)];
+    if (getenv("VERBOSE") != nullptr) std::cout << "refused " << what << ": " << error.what() << "\n";
+    return nullptr;
+  }
+}
+
+void report(const Tally& tally) {
+  std::cout << tally.right << " right, " << tally.wrong << " wrong, " << tally.refused
+            << " schemas refused\n";
+  for (const auto& [reason, count] : tally.reasons) std::cout << "  " << count << " x " << reason << "\n";
+}
+
+void run_suite(const std::string& draft) {
+  if (!fs::is_directory(golden("suite"))) GTEST_SKIP() << golden("suite") << " is absent";
+  const std::map<std::string, std::string> uris = {
+      {"draft2020-12", "https://json-schema.org/draft/2020-12/schema"},
+      {"draft2019-09", "https://json-schema.org/draft/2019-09/schema"},
+      {"draft7", "http://json-schema.org/draft-07/schema#"}};
+  Tally tally;
+  for (const std::string& file : json_files(golden("suite/" + draft))) {
+    for (const Json& group : read_json_file(file)) {
+      Json schema = group["schema"];
+      if (schema.is_object() && !schema.contains("$schema")) schema["$schema"] = uris.at(draft);
+      const std::string what =
+          fs::path(file).filename().string() + ": " + group["description"].get<std::string>();
+      // A metaschema of its own that switches keywords off is not looked at.
+      if (what.find("custom metaschema") != std::string::npos) continue;
+      const auto constraint = compile_or_count(schema, tally, what);
+      if (constraint == nullptr) continue;
+      for (const Json& test : group["tests"]) {
+        check(constraint, test["data"], test["valid"],
+              what + ": " + test["description"].get<std::string>() + "\n" + schema.dump(), tally);
+      }
+    }
+  }
+  report(tally);
+}
+
+TEST(JsonSchemaGolden, SuiteOfDraft202012) {
+  run_suite("draft2020-12");
+}
+
+TEST(JsonSchemaGolden, SuiteOfDraft201909) {
+  run_suite("draft2019-09");
+}
+
+TEST(JsonSchemaGolden, SuiteOfDraft7) {
+  run_suite("draft7");
+}
+
+TEST(JsonSchemaGolden, RealSchemas) {
+  if (!fs::is_directory(golden("real"))) GTEST_SKIP() << golden("real") << " is absent";
+  Tally tally;
+  int num_schemas = 0;
+  for (const std::string& file : json_files(golden("real"))) {
+    // Its conditions on which members are there together have more alternatives than the limit of items
+    // allows.
+    if (file.find("filespec-schema") != std::string::npos) continue;
+    const Json test = read_json_file(file);
+    ++num_schemas;
+    const auto constraint = compile_or_count(test["schema"], tally, file);
+    if (constraint == nullptr) continue;
+    for (const Json& value : test["valid"]) check(constraint, value, true, file, tally);
+    for (const Json& value : test["invalid"]) check(constraint, value, false, file, tally);
+  }
+  report(tally);
+  EXPECT_LE(tally.refused * 20, num_schemas);
+}
+
+TEST(JsonSchemaGolden, ArgumentsOfTools) {
+  if (!fs::is_directory(golden("tools"))) GTEST_SKIP() << golden("tools") << " is absent";
+  Tally tally;
+  for (const std::string& file : json_files(golden("tools"))) {
+    const Json test = read_json_file(file);
+    std::map<std::string, Json> schemas;
+    for (const Json& tool : test["tools"]) {
+      const Json& function = tool.contains("function") ? tool["function"] : tool;
+      schemas[function["name"]] = function["parameters"];
+    }
+    for (const Json& call : test["calls"]) {
+      const auto constraint = compile_or_count(schemas.at(call["name"]), tally, file);
+      if (constraint != nullptr) check(constraint, call["arguments"], true, file, tally);
+    }
+  }
+  report(tally);
+}
+
+}  // namespace
+}  // namespace quire
