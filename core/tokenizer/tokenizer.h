@@ -1,5 +1,5 @@
-// Text to token ids and back, as the tokenizer.json of a model says, id for id what the Hugging Face
-// `tokenizers` library yields.
+// Text to token ids and back, as the files of a model say, id for id what the Hugging Face `tokenizers`
+// library, SentencePiece or tiktoken yield.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,15 @@ namespace quire {
 class Decoder;
 struct TokenizerParts;
 
-// The contents of a model's tokenizer files; only the first must be there, the others may be empty. The views
-// are needed during load only.
+// The contents of a model's tokenizer files. One of `tokenizer_json` and `model` must be there, of which the
+// first counts; the others may be empty. The views are needed during load only.
 struct TokenizerFiles {
   std::string_view tokenizer_json;
   std::string_view tokenizer_config_json;
   std::string_view special_tokens_map_json;
   std::string_view added_tokens_json;
+  std::string_view model{};       // tokenizer.model of SentencePiece, or the ranks of tiktoken
+  std::string_view model_name{};  // the name of that file
 };
 
 struct EncodeOptions {

@@ -1,6 +1,8 @@
 #include "core/tokenizer/unigram.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
@@ -18,11 +20,14 @@ Unigram::Unigram(const Vocabulary& vocabulary, Parts parts)
     : vocabulary_(vocabulary),
       scores_(std::move(parts.scores)),
       unknown_(parts.unknown),
+      single_precision_(parts.single_precision),
       where_(std::move(parts.where)) {
   if (parts.byte_fallback) fallback_.emplace(vocabulary);
+  double least = std::numeric_limits<double>::infinity();
   for (size_t idx = 0; idx < scores_.size(); ++idx) {
     const auto id = static_cast<TokenId>(idx);
-    if (!vocabulary.contains(id) || !vocabulary.in_model(id)) continue;
+    if (!vocabulary.contains(id) || !vocabulary.in_model(id) || std::isinf(scores_[idx])) continue;
+    least = std::min(least, scores_[idx]);
     const std::string_view text = vocabulary.text(id);
     if (text.size() > kMaxTokenBytes) {
       throw Error(ErrorCode::unsupported, "{}: a token of {} bytes, more than {}", where_, text.size(),
@@ -30,8 +35,7 @@ Unigram::Unigram(const Vocabulary& vocabulary, Parts parts)
     }
     if (!text.empty()) trie_.insert(text, id);
   }
-  const auto least = std::min_element(scores_.begin(), scores_.end());
-  unknown_score_ = (least != scores_.end() ? *least : 0.0) - kUnknownPenalty;
+  unknown_score_ = (std::isinf(least) ? 0.0 : least) - kUnknownPenalty;
 }
 
 void Unigram::encode(std::string_view piece, bool allow_special, EncodeScratch& scratch,
@@ -67,9 +71,12 @@ void Unigram::encode(std::string_view piece, bool allow_special, EncodeScratch& 
 void Unigram::find_best(std::string_view piece, bool allow_special, UnigramScratch& scratch) const {
   auto& nodes = scratch.nodes;
   nodes.assign(piece.size() + 1, {0.0, 0, kNowhere});
-  const auto offer = [&nodes](size_t begin, size_t end, TokenId id, double score) {
+  const auto rounded = [this](double score) {
+    return single_precision_ ? static_cast<double>(static_cast<float>(score)) : score;
+  };
+  const auto offer = [&](size_t begin, size_t end, TokenId id, double score) {
     UnigramScratch::Node& node = nodes[end];
-    if (node.id == kNowhere || score > node.score) node = {score, static_cast<uint32_t>(begin), id};
+    if (node.id == kNowhere || score > node.score) node = {rounded(score), static_cast<uint32_t>(begin), id};
   };
   for (size_t begin = 0; begin < piece.size();) {
     const double score_here = nodes[begin].score;
@@ -87,7 +94,7 @@ void Unigram::find_best(std::string_view piece, bool allow_special, UnigramScrat
     }
     if (!has_single) {
       if (!unknown_) refuse_unknown();
-      offer(begin, char_end, *unknown_, score_here + unknown_score_);
+      offer(begin, char_end, *unknown_, rounded(score_here + unknown_score_));
     }
     begin = char_end;
   }

@@ -35,7 +35,8 @@ class Unigram final : public SubwordModel {
   static constexpr size_t kMaxTokenBytes = 512;
 
   struct Parts {
-    std::vector<double> scores;  // by id
+    std::vector<double> scores;     // by id; minus infinity for tokens that no text is cut into
+    bool single_precision = false;  // sums are rounded to float, as SentencePiece's are
     std::optional<TokenId> unknown;
     bool byte_fallback = false;
     std::string where;  // names the model in messages
@@ -58,6 +59,7 @@ class Unigram final : public SubwordModel {
   std::optional<TokenId> unknown_;
   std::optional<ByteFallback> fallback_;
   double unknown_score_ = 0.0;
+  bool single_precision_;
   std::string where_;
 };
 

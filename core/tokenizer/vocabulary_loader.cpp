@@ -175,7 +175,9 @@ std::vector<Vocabulary::Entry> load_model_tokens(const JsonView& vocab) {
 std::vector<AddedToken> load_added_tokens(const TokenizerJson& json,
                                           const std::vector<Vocabulary::Entry>& model) {
   AddedTokenList tokens(model);
-  if (const auto list = json.tokenizer.find("added_tokens")) read_tokenizer_list(*list, tokens);
+  if (json.tokenizer) {
+    if (const auto list = json.tokenizer->find("added_tokens")) read_tokenizer_list(*list, tokens);
+  }
   if (json.config) {
     if (const auto list = json.config->find("added_tokens_decoder")) read_config_list(*list, tokens);
   }

@@ -11,9 +11,9 @@
 
 namespace quire {
 
-// The JSON of a tokenizer's files; all but the first may be missing.
+// The JSON of a tokenizer's files, those that are there.
 struct TokenizerJson {
-  JsonView tokenizer;
+  std::optional<JsonView> tokenizer;
   std::optional<JsonView> config;
   std::optional<JsonView> special_tokens_map;
   std::optional<JsonView> added_tokens;

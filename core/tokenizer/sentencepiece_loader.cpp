@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "core/base/error.h"
+#include "core/tokenizer/bpe.h"
+#include "core/tokenizer/cut_merges.h"
+#include "core/tokenizer/sentencepiece_file.h"
+#include "core/tokenizer/sentencepiece_normalizer.h"
+#include "core/tokenizer/tokenizer_assembly.h"
+#include "core/tokenizer/unigram.h"
+
+namespace quire {
+namespace {
+
+using PieceType = SentencePieceFile::PieceType;
+
+constexpr std::string_view kSpace = "\xe2\x96\x81";
+constexpr size_t kMaxLeadingSpaces = 1024;
+
+// Whether text is cut into such pieces; the others stand for what is no text.
+bool is_text(const SentencePieceFile::Piece& piece) {
+  return piece.type == PieceType::normal || piece.type == PieceType::user_defined;
+}
+
+std::vector<Vocabulary::Entry> entries_of(const SentencePieceFile& file) {
+  std::vector<Vocabulary::Entry> entries;
+  for (const SentencePieceFile::Piece& piece : file.pieces) {
+    entries.push_back({static_cast<TokenId>(entries.size()), piece.text, true});
+  }
+  return entries;
+}
+
+// Those of the other files, and the control pieces, which are found in a text that may hold special tokens.
+// All are looked for in the text as it comes: normalized, each would begin with a space.
+std::vector<AddedToken> added_tokens_of(const SentencePieceFile& file, const TokenizerJson& json,
+                                        const std::vector<Vocabulary::Entry>& entries) {
+  std::vector<AddedToken> added = load_added_tokens(json, entries);
+  std::vector<bool> known(file.pieces.size());
+  for (AddedToken& token : added) {
+    token.normalized = false;
+    if (static_cast<size_t>(token.id) < known.size()) known[static_cast<size_t>(token.id)] = true;
+  }
+  for (size_t idx = 0; idx < file.pieces.size(); ++idx) {
+    const SentencePieceFile::Piece& piece = file.pieces[idx];
+    const bool special = piece.type == PieceType::control || piece.type == PieceType::unknown;
+    if (!special || known[idx]) continue;
+    AddedToken token;
+    token.text = piece.text;
+    token.id = static_cast<TokenId>(idx);
+    token.special = true;
+    added.push_back(std::move(token));
+  }
+  return added;
+}
+
+std::string unknown_piece(const SentencePieceFile& file, const std::string& where) {
+  for (const auto& piece : file.pieces) {
+    if (piece.type == PieceType::unknown) return piece.text;
+  }
+  throw Error(ErrorCode::format, "{}: no piece is the unknown one", where);
+}
+
+std::unique_ptr<Normalizer> make_normalizer(const SentencePieceFile& file, const std::string& where) {
+  SentencePieceNormalizer::Options options;
+  options.map = Charsmap(file.charsmap, where + ": precompiled_charsmap");
+  for (size_t idx = 0; idx < file.pieces.size(); ++idx) {
+    const auto& piece = file.pieces[idx];
+    if (piece.type == PieceType::user_defined) options.kept.insert(piece.text, static_cast<int32_t>(idx));
+  }
+  options.add_dummy_prefix = file.add_dummy_prefix;
+  options.remove_extra_whitespaces = file.remove_extra_whitespaces;
+  options.escape_whitespaces = file.escape_whitespaces;
+  return std::make_unique<SentencePieceNormalizer>(std::move(options));
+}
+
+// The best score merges first, equal ones from the left.
+MergeTable merges_of(const SentencePieceFile& file, const Vocabulary& vocabulary) {
+  std::vector<float> scores;
+  for (const auto& piece : file.pieces) {
+    if (is_text(piece)) scores.push_back(piece.score);
+  }
+  std::sort(scores.begin(), scores.end(), std::greater<>());
+  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
+  std::vector<RankedToken> tokens;
+  for (size_t idx = 0; idx < file.pieces.size(); ++idx) {
+    if (!is_text(file.pieces[idx])) continue;
+    const auto place =
+        std::lower_bound(scores.begin(), scores.end(), file.pieces[idx].score, std::greater<>());
+    tokens.push_back({static_cast<TokenId>(idx), static_cast<uint32_t>(place - scores.begin())});
+  }
+  return merge_all_cuts(vocabulary, tokens);
+}
+
+std::unique_ptr<SubwordModel> make_bpe(const SentencePieceFile& file, const Vocabulary& vocabulary,
+                                       const std::string& where) {
+  BpeSpeller::Options options;
+  options.byte_fallback = file.byte_fallback;
+  options.fuse_unknown = true;
+  options.unknown = unknown_piece(file, where);
+  Bpe::Parts parts;
+  parts.merges = merges_of(file, vocabulary);
+  parts.speller = BpeSpeller(vocabulary, std::move(options), where);
+  return std::make_unique<Bpe>(vocabulary, std::move(parts));
+}
+
+// A user-defined piece scores so that it is always taken.
+std::vector<double> scores_of(const SentencePieceFile& file) {
+  float most = std::numeric_limits<float>::min();
+  for (const auto& piece : file.pieces) {
+    if (piece.type == PieceType::normal) most = std::max(most, piece.score);
+  }
+  std::vector<double> scores;
+  for (const auto& piece : file.pieces) {
+    double score = -std::numeric_limits<double>::infinity();
+    if (piece.type == PieceType::normal) score = static_cast<double>(piece.score);
+    if (piece.type == PieceType::user_defined) {
+      score = static_cast<double>(static_cast<float>(piece.text.size()) * most) - 0.1;
+    }
+    scores.push_back(score);
+  }
+  return scores;
+}
+
+std::unique_ptr<SubwordModel> make_unigram(const SentencePieceFile& file, const Vocabulary& vocabulary,
+                                           const std::string& where) {
+  Unigram::Parts parts;
+  parts.scores = scores_of(file);
+  parts.single_precision = true;
+  parts.unknown = vocabulary.find(unknown_piece(file, where));
+  parts.byte_fallback = file.byte_fallback;
+  parts.where = where;
+  return std::make_unique<Unigram>(vocabulary, std::move(parts));
+}
+
+std::unique_ptr<Decoder> make_decoder(const SentencePieceFile& file, const Vocabulary& vocabulary) {
+  StepDecoder::Steps steps;
+  size_t num_leading = 0;
+  if (file.add_dummy_prefix) num_leading = 1;
+  if (file.remove_extra_whitespaces) num_leading = kMaxLeadingSpaces;
+  steps.push_back(std::make_unique<StripStep>(StripStep::Options{std::string(kSpace), num_leading, 0},
+                                              StripStep::Over::text));
+  steps.push_back(
+      std::make_unique<LiteralReplaceStep>(std::string(kSpace), " ", LiteralReplaceStep::Over::token));
+  steps.push_back(std::make_unique<ByteFallbackStep>());
+  return std::make_unique<StepDecoder>(vocabulary, std::move(steps));
+}
+
+// Which tokens a text begins and ends with is not in the model itself: the class of the tokenizer decides,
+// and most of those with a beginning put it there.
+PostProcessor make_post_processor(const TokenizerJson& json, const TokenizerParts& parts) {
+  const std::string type = json.config ? json.config->string_or("tokenizer_class", "") : "";
+  const bool ends = type.starts_with("T5") || type.starts_with("MT5");
+  const bool adds_bos = json.config ? json.config->bool_or("add_bos_token", !ends) : true;
+  const bool adds_eos = json.config ? json.config->bool_or("add_eos_token", ends) : false;
+  std::vector<PostProcessor::Piece> pieces;
+  if (adds_bos && parts.bos_id) pieces.push_back({false, {*parts.bos_id}});
+  pieces.push_back({true, {}});
+  if (adds_eos && parts.eos_id) pieces.push_back({false, {*parts.eos_id}});
+  return PostProcessor(std::move(pieces));
+}
+
+std::optional<TokenId> piece_id(int32_t id, const Vocabulary& vocabulary) {
+  return vocabulary.contains(id) ? std::optional<TokenId>(id) : std::nullopt;
+}
+
+}  // namespace
+
+std::unique_ptr<const TokenizerParts> load_sentencepiece_parts(const TokenizerFiles& files) {
+  const std::string where(files.model_name);
+  const SentencePieceFile file = read_sentencepiece_file(files.model, where);
+  const ParsedTokenizerFiles parsed(files);
+  const TokenizerJson json = parsed.views();
+
+  auto parts = std::make_unique<TokenizerParts>();
+  std::vector<Vocabulary::Entry> entries = entries_of(file);
+  const std::vector<AddedToken> added = added_tokens_of(file, json, entries);
+  parts->vocabulary = make_vocabulary(std::move(entries), added, where);
+  parts->normalizer = make_normalizer(file, where);
+  parts->model = file.algorithm == SentencePieceFile::Algorithm::bpe
+                     ? make_bpe(file, parts->vocabulary, where)
+                     : make_unigram(file, parts->vocabulary, where);
+  finish_parts(json, added, *parts);
+  for (size_t idx = 0; idx < file.pieces.size(); ++idx) {
+    const auto id = static_cast<TokenId>(idx);
+    if (file.pieces[idx].type == PieceType::unknown) {
+      parts->vocabulary.show_as(id, file.unknown_surface);
+      if (!parts->unk_id) parts->unk_id = id;
+    }
+    if (file.pieces[idx].type != PieceType::user_defined) continue;
+    AddedToken token;
+    token.text = file.pieces[idx].text;
+    token.id = id;
+    parts->normalized_tokens.add(token, token.text);
+  }
+  if (!parts->bos_id) parts->bos_id = piece_id(file.bos_id, parts->vocabulary);
+  if (!parts->eos_id) parts->eos_id = piece_id(file.eos_id, parts->vocabulary);
+  if (!parts->pad_id) parts->pad_id = piece_id(file.pad_id, parts->vocabulary);
+  parts->decoder = make_decoder(file, parts->vocabulary);
+  parts->post_processor = make_post_processor(json, *parts);
+  return parts;
+}
+
+}  // namespace quire

@@ -1,0 +1,62 @@
+// What the loaders of all file formats share: from files and lists of tokens to the parts of a tokenizer.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/tokenizer/added_tokens.h"
+#include "core/tokenizer/tokenizer_parts.h"
+#include "core/tokenizer/vocabulary_loader.h"
+
+namespace quire {
+
+// Keeps the parsed files alive while the views into them are used.
+class ParsedTokenizerFiles {
+ public:
+  explicit ParsedTokenizerFiles(const TokenizerFiles& files)
+      : tokenizer_(parse_optional(files.tokenizer_json, kTokenizer)),
+        config_(parse_optional(files.tokenizer_config_json, kConfig)),
+        special_tokens_map_(parse_optional(files.special_tokens_map_json, kSpecialTokensMap)),
+        added_tokens_(parse_optional(files.added_tokens_json, kAddedTokens)) {}
+
+  TokenizerJson views() const {
+    return {view(tokenizer_, kTokenizer), view(config_, kConfig),
+            view(special_tokens_map_, kSpecialTokensMap), view(added_tokens_, kAddedTokens)};
+  }
+
+ private:
+  static constexpr const char* kTokenizer = "tokenizer.json";
+  static constexpr const char* kConfig = "tokenizer_config.json";
+  static constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
+  static constexpr const char* kAddedTokens = "added_tokens.json";
+
+  static std::optional<JsonValue> parse_optional(std::string_view text, const char* name) {
+    if (text.empty()) return std::nullopt;
+    return parse_json(text, name);
+  }
+  static std::optional<JsonView> view(const std::optional<JsonValue>& json, const char* name) {
+    if (!json) return std::nullopt;
+    return JsonView(*json, name);
+  }
+
+  std::optional<JsonValue> tokenizer_;
+  std::optional<JsonValue> config_;
+  std::optional<JsonValue> special_tokens_map_;
+  std::optional<JsonValue> added_tokens_;
+};
+
+// The tokens of the model, and those that are added.
+Vocabulary make_vocabulary(std::vector<Vocabulary::Entry> entries, const std::vector<AddedToken>& added,
+                           const std::string& where);
+
+// What follows from the vocabulary and the normalizer, which are there: what is looked for in a text, and the
+// tokens with a role.
+void finish_parts(const TokenizerJson& json, const std::vector<AddedToken>& added, TokenizerParts& parts);
+
+// A SentencePiece model, and a file of ranks as tiktoken has it.
+std::unique_ptr<const TokenizerParts> load_sentencepiece_parts(const TokenizerFiles& files);
+std::unique_ptr<const TokenizerParts> load_tiktoken_parts(const TokenizerFiles& files);
+
+}  // namespace quire
