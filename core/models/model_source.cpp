@@ -16,6 +16,13 @@ constexpr uint64_t kMaxTokenizerBytes = uint64_t{256} << 20;
 constexpr uint64_t kMaxConfigBytes = uint64_t{4} << 20;
 constexpr uint64_t kMaxTemplateBytes = uint64_t{4} << 20;
 
+constexpr const char* kTokenizerJson = "tokenizer.json";
+
+// SentencePiece's and tiktoken's, by their names.
+bool is_tokenizer_model(std::string_view name) {
+  return name.ends_with(".model") || name.ends_with(".tiktoken");
+}
+
 class DirectorySource final : public ModelSource {
  public:
   DirectorySource(const FileSystem& files, const std::string& path) : ModelSource(path), files_(files) {}
@@ -25,11 +32,17 @@ class DirectorySource final : public ModelSource {
     return *generation_config_;
   }
 
-  bool has_tokenizer() override { return holds("tokenizer.json"); }
+  bool has_tokenizer() override { return holds(kTokenizerJson) || !tokenizer_model_name().empty(); }
 
   TokenizerTexts tokenizer() override {
     TokenizerTexts texts;
-    texts.tokenizer_json = files_.read_text(path_of("tokenizer.json"), kMaxTokenizerBytes);
+    const std::string model = holds(kTokenizerJson) ? std::string() : tokenizer_model_name();
+    if (model.empty()) {
+      texts.tokenizer_json = files_.read_text(path_of(kTokenizerJson), kMaxTokenizerBytes);
+    } else {
+      texts.model = files_.read_text(path_of(model), kMaxTokenizerBytes);
+      texts.model_name = model;
+    }
     texts.tokenizer_config_json = read_if_there("tokenizer_config.json", kMaxTokenizerBytes);
     texts.special_tokens_map_json = read_if_there("special_tokens_map.json", kMaxTokenizerBytes);
     texts.added_tokens_json = read_if_there("added_tokens.json", kMaxTokenizerBytes);
@@ -65,9 +78,17 @@ class DirectorySource final : public ModelSource {
     return holds(name) ? files_.read_text(path_of(name), max_bytes) : std::string();
   }
 
-  bool holds(std::string_view name) {
+  const std::vector<std::string>& names() {
     if (names_.empty()) names_ = files_.list(path());
-    return std::find(names_.begin(), names_.end(), name) != names_.end();
+    return names_;
+  }
+  bool holds(std::string_view name) {
+    return std::find(names().begin(), names().end(), name) != names().end();
+  }
+  // The first file that may be the model of a tokenizer; empty where there is none.
+  std::string tokenizer_model_name() {
+    const auto it = std::find_if(names().begin(), names().end(), is_tokenizer_model);
+    return it != names().end() ? *it : std::string();
   }
 
   const WeightDirectory& directory() {
@@ -89,7 +110,9 @@ class TokenizerFileSource final : public ModelSource {
   bool has_tokenizer() override { return true; }
   TokenizerTexts tokenizer() override {
     TokenizerTexts texts;
-    texts.tokenizer_json = files_.read_text(path(), kMaxTokenizerBytes);
+    std::string& text = is_tokenizer_model(path()) ? texts.model : texts.tokenizer_json;
+    text = files_.read_text(path(), kMaxTokenizerBytes);
+    texts.model_name = path().substr(path().find_last_of('/') + 1);
     return texts;
   }
   std::string chat_template() override { return {}; }

@@ -23,9 +23,12 @@ struct TokenizerTexts {
   std::string tokenizer_config_json;
   std::string special_tokens_map_json;
   std::string added_tokens_json;
+  std::string model;  // where there is no tokenizer.json
+  std::string model_name;
 
   TokenizerFiles files() const {
-    return {tokenizer_json, tokenizer_config_json, special_tokens_map_json, added_tokens_json};
+    return {tokenizer_json, tokenizer_config_json, special_tokens_map_json, added_tokens_json, model,
+            model_name};
   }
 };
 
@@ -68,8 +71,8 @@ class ModelSource {
   std::optional<ModelConfig> config_;
 };
 
-// A directory, a bare tokenizer.json, or "synthetic:..." (synthetic_model.h). Throws ErrorCode::not_found or
-// ErrorCode::unsupported for anything else, saying what it is and what would load.
+// A directory, a bare tokenizer.json, *.model or *.tiktoken, or "synthetic:..." (synthetic_model.h). Throws
+// ErrorCode::not_found or ErrorCode::unsupported for anything else, saying what it is and what would load.
 std::shared_ptr<ModelSource> open_model_source(const FileSystem& files, const std::string& path);
 
 }  // namespace quire

@@ -127,5 +127,22 @@ TEST(ModelSource, ABareTokenizerFileHasATokenizerAlone) {
   expect_error(ErrorCode::unsupported, {path}, [&] { (void)source->tensors(); });
 }
 
+TEST(ModelSource, ATokenizerModelStandsInForATokenizerJson) {
+  MemoryFileSystem files;
+  files.write("m/tokenizer.tiktoken", "IQ== 0\n");
+  files.write("m/tokenizer_config.json", R"({"tokenizer_class": "GPT2Tokenizer"})");
+  files.write("qwen.tiktoken", "IQ== 0\nISE= 1\n");
+  ModelOptions options;
+  options.scope = ModelScope::tokenizer;
+  options.source = open_model_source(files, "m");
+  EXPECT_TRUE(options.source->has_tokenizer());
+  EXPECT_EQ(Model::load(options)->tokenizer().encode("!"), TokenIds{0});
+  options.source = open_model_source(files, "qwen.tiktoken");
+  EXPECT_EQ(Model::load(options)->tokenizer().encode("!!"), TokenIds{1});
+  files.write("m/tokenizer.json", "{}");
+  options.source = open_model_source(files, "m");
+  expect_error(ErrorCode::format, {"tokenizer.json.model"}, [&] { (void)Model::load(options); });
+}
+
 }  // namespace
 }  // namespace quire::testing
