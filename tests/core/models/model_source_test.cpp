@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
-#include "core/engine/model_plan.h"
+#include "core/engine/model/model_plan.h"
 #include "core/models/model.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/expect_error.h"
@@ -131,13 +131,13 @@ TEST(ModelSource, ATokenizerModelStandsInForATokenizerJson) {
   MemoryFileSystem files;
   files.write("m/tokenizer.tiktoken", "IQ== 0\n");
   files.write("m/tokenizer_config.json", R"({"tokenizer_class": "GPT2Tokenizer"})");
-  files.write("qwen.tiktoken", "IQ== 0\nISE= 1\n");
+  files.write("d/qwen.tiktoken", "IQ== 0\nISE= 1\n");
   ModelOptions options;
   options.scope = ModelScope::tokenizer;
   options.source = open_model_source(files, "m");
   EXPECT_TRUE(options.source->has_tokenizer());
   EXPECT_EQ(Model::load(options)->tokenizer().encode("!"), TokenIds{0});
-  options.source = open_model_source(files, "qwen.tiktoken");
+  options.source = open_model_source(files, "d/qwen.tiktoken");
   EXPECT_EQ(Model::load(options)->tokenizer().encode("!!"), TokenIds{1});
   files.write("m/tokenizer.json", "{}");
   options.source = open_model_source(files, "m");
