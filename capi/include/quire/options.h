@@ -105,7 +105,8 @@ QUIRE_API int32_t quire_model_options_free(quire_model_options* handle, quire_er
 
 /**
  * The model: a directory with config.json, tokenizer.json and *.safetensors. With QUIRE_MODEL_SCOPE_TOKENIZER
- * also a tokenizer.json, *.model or *.tiktoken itself. A path of the file system in UTF-8, or whatever bytes it has. Required.
+ * also a tokenizer.json, *.model or *.tiktoken itself. A path of the file system in UTF-8, or whatever bytes
+ * it has. Required.
  */
 QUIRE_API int32_t quire_model_options_set_path(quire_model_options* options, const char* text,
                                                size_t text_len, quire_error** error);
