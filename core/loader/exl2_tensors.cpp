@@ -1,10 +1,14 @@
 #include "core/loader/exl2_tensors.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 #include "core/base/checked_math.h"
 #include "core/base/error.h"
+#include "core/loader/coded_tensors.h"
 #include "core/loader/typed_tensor.h"
+#include "kernels/interface/half.h"
 
 namespace quire {
 namespace {
@@ -114,7 +118,12 @@ void require_finite_halves(gsl::span<const uint16_t> halves, std::string_view wh
   }
 }
 
-LinearWeight load_exl2(WeightReader& reader, const LinearRequest& request) {
+LinearWeight load_exl2(WeightReader& reader, const LinearRequest& request, const QuantizationConfig&) {
+  if (!request.is_whole()) {
+    throw Error(ErrorCode::unsupported,
+                "{}: a part of an EXL2 matrix is not supported; its rows have one order",
+                printable(request.key));
+  }
   const Exl2Shape shape = check_shapes(reader.directory(), request);
   const auto name = [&request](std::string_view suffix) { return request.key + std::string(suffix); };
   const auto where = [&](std::string_view suffix) { return describe(reader.directory().at(name(suffix))); };
@@ -140,6 +149,89 @@ LinearWeight load_exl2(WeightReader& reader, const LinearRequest& request) {
   // Written by old converters, derived here.
   reader.skip(name(".q_perm"));
   reader.skip(name(".q_group_map"));
+  return weight;
+}
+
+std::vector<int64_t> describe_exl2(const LayerTensors& layer) {
+  return {layer.extent(".q_weight", 1), layer.extent(".q_invperm", 0)};
+}
+
+namespace {
+
+constexpr int32_t kGroupRows = 128;
+constexpr std::array<int32_t, 6> kWidths = {8, 6, 5, 4, 3, 2};
+
+struct Mix {
+  int32_t bits = 0;
+  double share = 0.0;
+};
+
+// Widths around an average, as the converter mixes them: a tenth of the rows one width up, the rest split so
+// that the average comes out.
+std::vector<Mix> mix_for(double bits) {
+  for (const int32_t width : kWidths) {
+    if (bits == width && (width == 8 || width == 2)) return {{width, 1.0}};
+  }
+  const auto below =
+      *std::find_if(kWidths.begin(), kWidths.end(), [&](int32_t width) { return width <= bits; });
+  int32_t above = 8;
+  for (const int32_t width : kWidths) {
+    if (width > bits) above = width;
+  }
+  if (bits == below && below > 2) {
+    const int32_t lower = below == 8 ? 6 : below - 1;
+    const double up = 0.1;
+    const double down = up * (above - below) / (below - lower);
+    return {{above, up}, {below, 1.0 - up - down}, {lower, down}};
+  }
+  const double up = (bits - below) / (above - below);
+  return {{above, up}, {below, 1.0 - up}};
+}
+
+// Rows of each width are whole groups, widest first; the last width takes what is left.
+std::vector<kernels::Exl2Group> groups_for(int32_t rows, double bits) {
+  std::vector<kernels::Exl2Group> groups;
+  int32_t row = 0;
+  int32_t packed = 0;
+  const std::vector<Mix> mix = mix_for(bits);
+  for (size_t m = 0; m < mix.size(); ++m) {
+    const double share = mix[m].share * rows / kGroupRows;
+    int32_t left = m + 1 == mix.size() ? rows - row : static_cast<int32_t>(std::lround(share)) * kGroupRows;
+    while (left > 0 && row < rows) {
+      const int32_t take = std::min({left, kGroupRows, rows - row});
+      groups.push_back({mix[m].bits, row, take, packed});
+      packed += take * mix[m].bits / 32;
+      row += take;
+      left -= take;
+    }
+  }
+  return groups;
+}
+
+// Of uniform codes and scale indices: the ceiling that gives the matrix unit gain.
+uint16_t scale_ceiling(int32_t bits, int32_t rows) {
+  const double codes = std::ldexp(1.0, bits) / std::sqrt(12.0);
+  const double scales = 0.45;  // root mean square of ((i + 1) / 16)^2 over i = 0..15
+  return kernels::float_to_half(
+      static_cast<float>(1.0 / (std::sqrt(static_cast<double>(rows)) * codes * scales)));
+}
+
+}  // namespace
+
+LinearWeight synthesize_exl2(const SyntheticRequest& request, SyntheticValues& values) {
+  LinearWeight weight = empty_weight(request.num_in, request.num_out);
+  Exl2Matrix matrix;
+  matrix.groups = groups_for(request.num_in, request.bits);
+  const kernels::Exl2Group& last = matrix.groups.back();
+  const int64_t packed_rows = last.first_packed_row + last.num_rows * last.bits / 32;
+  const auto num_groups = static_cast<int64_t>(matrix.groups.size());
+  matrix.q_weight = values.random_words(packed_rows, request.num_out, request.key);
+  matrix.q_scale = values.random_words(num_groups, request.num_out / 8, request.key);
+  matrix.q_scale_max = HostTensor(DType::f16, {num_groups}, static_cast<size_t>(num_groups) * 2, request.key);
+  for (size_t g = 0; g < matrix.groups.size(); ++g)
+    matrix.q_scale_max.elements<uint16_t>()[g] = scale_ceiling(matrix.groups[g].bits, request.num_in);
+  weight.row_order = values.order_of(request);
+  weight.matrix = std::move(matrix);
   return weight;
 }
 

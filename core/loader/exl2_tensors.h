@@ -5,11 +5,17 @@
 #include <string_view>
 #include <vector>
 
+#include "core/loader/layer_tensors.h"
 #include "core/loader/load_linear.h"
+#include "core/loader/synthetic_values.h"
 
 namespace quire {
 
-LinearWeight load_exl2(WeightReader& reader, const LinearRequest& request);
+LinearWeight load_exl2(WeightReader& reader, const LinearRequest& request,
+                       const QuantizationConfig& quantization);
+std::vector<int64_t> describe_exl2(const LayerTensors& layer);
+// Rows in a random order, as files have them; widths mixed around the bits asked for.
+LinearWeight synthesize_exl2(const SyntheticRequest& request, SyntheticValues& values);
 
 // q_groups (pairs of bits and first packed row) as runs of rows. Throws ErrorCode::format beginning with
 // `where` unless: widths are 2, 3, 4, 5, 6 or 8 and never increase; first rows begin at 0, increase, and stay

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "core/base/checked_math.h"
 #include "core/base/error.h"
+#include "core/loader/coded_tensors.h"
+#include "core/loader/dense_tensors.h"
 #include "kernels/interface/half.h"
 
 namespace quire {
@@ -14,7 +17,6 @@ using Shape = std::vector<int64_t>;
 
 // Both multiply the codes: "inv" speaks of the quantizer's division.
 constexpr std::array<std::string_view, 2> kScaleSuffixes = {".weight_scale", ".weight_scale_inv"};
-constexpr std::array<std::string_view, 2> kActivationSuffixes = {".input_scale", ".input_scale_ub"};
 
 const WeightDirectory::Entry& find_scales(const WeightDirectory& directory, const LinearRequest& request) {
   const WeightDirectory::Entry* found = nullptr;
@@ -29,8 +31,8 @@ const WeightDirectory::Entry& find_scales(const WeightDirectory& directory, cons
   }
   if (found) return *found;
   throw Error(ErrorCode::format, "{}: F8_E4M3 needs its scales, and no file holds \"{}{}\" or \"{}{}\"",
-              describe(directory.at(request.key + ".weight")), printable(request.key), kScaleSuffixes[0],
-              printable(request.key), kScaleSuffixes[1]);
+              describe(directory.at(dense_name(directory, request))), printable(request.key),
+              kScaleSuffixes[0], printable(request.key), kScaleSuffixes[1]);
 }
 
 // Outputs and inputs that share a scale.
@@ -43,29 +45,29 @@ Shape shape_of_blocks(const LinearRequest& request, const ScaleBlock& block) {
   const auto num = [](int32_t size, int32_t step) {
     return static_cast<int64_t>(ceil_div(static_cast<uint64_t>(size), static_cast<uint64_t>(step)));
   };
-  return {num(request.num_out, block.out), num(request.num_in, block.in)};
+  return stored_shape(request, {num(request.num_stored(), block.out), num(request.num_in, block.in)});
 }
 
 // What shares a scale is told by the shape, and of blocks by the configuration.
-ScaleBlock block_of(const WeightDirectory::Entry& scales, const LinearRequest& request) {
+ScaleBlock block_of(const WeightDirectory::Entry& scales, const LinearRequest& request,
+                    const QuantizationScheme& scheme) {
   const Shape& shape = scales.tensor->shape;
-  const auto is = [&shape](const Shape& other) { return shape == other; };
-  if (is({}) || is({1}) || is({1, 1})) return {request.num_out, request.num_in};
-  if (is({request.num_out}) || is({request.num_out, 1})) return {1, request.num_in};
-  if (request.fp8_block_out < 1 || request.fp8_block_in < 1) {
+  const int32_t outputs = request.num_stored();
+  const auto is = [&](Shape of_one) { return shape == stored_shape(request, std::move(of_one)); };
+  if (is({}) || is({1}) || is({1, 1})) return {outputs, request.num_in};
+  if (is({outputs}) || is({outputs, 1})) return {1, request.num_in};
+  if (scheme.block_out < 1 || scheme.block_in < 1) {
     throw Error(ErrorCode::format,
                 "{}: has the shape {} where [1] or [{}, 1] is needed; for blocks config.json must say "
                 "quantization_config.weight_block_size",
-                describe(scales), shape_text(shape), request.num_out);
+                describe(scales), shape_text(shape), outputs);
   }
-  const ScaleBlock block = {std::min(request.fp8_block_out, request.num_out),
-                            std::min(request.fp8_block_in, request.num_in)};
+  const ScaleBlock block = {std::min(scheme.block_out, outputs), std::min(scheme.block_in, request.num_in)};
   const Shape needed = shape_of_blocks(request, block);
-  if (is(needed)) return block;
+  if (shape == needed) return block;
   throw Error(ErrorCode::format,
               "{}: has the shape {} where the blocks of {} x {} weights that config.json speaks of need {}",
-              describe(scales), shape_text(shape), request.fp8_block_out, request.fp8_block_in,
-              shape_text(needed));
+              describe(scales), shape_text(shape), scheme.block_out, scheme.block_in, shape_text(needed));
 }
 
 std::vector<float> read_scales(WeightReader& reader, const WeightDirectory::Entry& entry) {
@@ -89,26 +91,72 @@ void require_numbers(const HostTensor& weight, const WeightDirectory::Entry& ent
               describe(entry), bad - codes.begin());
 }
 
+// Of a part: the scales of each of its outputs.
+void keep_scales_of_part(const LinearRequest& request, DenseMatrix& matrix) {
+  const size_t in_blocks = static_cast<size_t>((request.num_in - 1) / matrix.scale_in + 1);
+  const size_t out_blocks = static_cast<size_t>((request.num_stored() - 1) / matrix.scale_out + 1);
+  const size_t first = static_cast<size_t>(request.part.expert) * out_blocks;
+  std::vector<float> kept;
+  for (int32_t j = 0; j < request.num_out; ++j) {
+    const int32_t stored = request.part.first + j * request.part.step;
+    const auto row = (first + static_cast<size_t>(stored / matrix.scale_out)) * in_blocks;
+    kept.insert(kept.end(), matrix.scales.begin() + static_cast<ptrdiff_t>(row),
+                matrix.scales.begin() + static_cast<ptrdiff_t>(row + in_blocks));
+  }
+  matrix.scales = std::move(kept);
+}
+
 }  // namespace
 
-DenseMatrix load_fp8(WeightReader& reader, const LinearRequest& request) {
+bool is_fp8(const LayerTensors& layer) {
+  return layer.is(".weight", "F8_E4M3");
+}
+
+LinearWeight load_fp8(WeightReader& reader, const LinearRequest& request,
+                      const QuantizationConfig& quantization) {
   const WeightDirectory& directory = reader.directory();
-  const WeightDirectory::Entry& stored = directory.at(request.key + ".weight");
-  require_shape(stored, {request.num_out, request.num_in});
+  const std::string name = dense_name(directory, request);
+  const WeightDirectory::Entry& stored = directory.at(name);
+  require_shape(stored, stored_shape(request, {request.num_stored(), request.num_in}));
   const WeightDirectory::Entry& scales = find_scales(directory, request);
-  const ScaleBlock block = block_of(scales, request);
-  for (const std::string_view suffix : kActivationSuffixes) reader.skip(request.key + std::string(suffix));
+  const ScaleBlock block = block_of(scales, request, quantization.scheme_of(request.key));
+  LinearWeight weight = empty_weight(request.num_in, request.num_out);
   DenseMatrix matrix;
   matrix.scale_out = block.out;
   matrix.scale_in = block.in;
-  matrix.weight = reader.read_values(stored.tensor->name, stored.tensor->shape);
-  if (matrix.weight.data() == nullptr) {
+  matrix.weight = read_outputs(reader, request, name);
+  const bool has_data = matrix.weight.data() != nullptr;
+  if (has_data) {
+    require_numbers(matrix.weight, stored);
+    matrix.scales = read_scales(reader, scales);
+    if (!request.is_whole()) keep_scales_of_part(request, matrix);
+  } else {
     reader.skip(scales.tensor->name);
-    return matrix;
   }
-  require_numbers(matrix.weight, stored);
-  matrix.scales = read_scales(reader, scales);
-  return matrix;
+  if (!request.is_whole()) matrix.scale_out = 1;
+  weight.matrix = std::move(matrix);
+  return weight;
+}
+
+// Uniform codes, whose root mean square is 107, with a scale for each block of 128 by 128.
+LinearWeight synthesize_fp8(const SyntheticRequest& request, SyntheticValues& values) {
+  constexpr int32_t kBlock = 128;
+  if (request.key == "lm_head") return synthesize_dense(request, values);  // as published models are
+  LinearWeight weight = empty_weight(request.num_in, request.num_out);
+  DenseMatrix matrix;
+  matrix.weight = values.tensor(DType::f8_e4m3, request.num_out, request.num_in, request.key);
+  matrix.scale_out = std::min(kBlock, request.num_out);
+  matrix.scale_in = std::min(kBlock, request.num_in);
+  if (values.has_data()) {
+    values.fill(matrix.weight.bytes());
+    for (uint8_t& code : matrix.weight.elements<uint8_t>())
+      code = static_cast<uint8_t>(code ^ (kernels::is_e4m3_nan(code) ? 1U : 0U));
+    const auto num_blocks = ceil_div(static_cast<uint64_t>(request.num_out), kBlock) *
+                            ceil_div(static_cast<uint64_t>(request.num_in), kBlock);
+    matrix.scales.assign(num_blocks, 1.0f / (107.0f * std::sqrt(static_cast<float>(request.num_in))));
+  }
+  weight.matrix = std::move(matrix);
+  return weight;
 }
 
 }  // namespace quire

@@ -13,7 +13,7 @@ constexpr bool kStandsFor =
     std::is_same_v<std::variant_alternative_t<static_cast<size_t>(format), decltype(LinearWeight::matrix)>,
                    Matrix>;
 static_assert(kStandsFor<WeightFormat::dense, DenseMatrix> && kStandsFor<WeightFormat::exl2, Exl2Matrix> &&
-              kStandsFor<WeightFormat::gptq, GptqMatrix>);
+              kStandsFor<WeightFormat::coded, CodedMatrix>);
 
 template <typename T>
 const T* data_or_null(const std::vector<T>& values) {
@@ -39,13 +39,24 @@ void describe_matrix(const Exl2Matrix& matrix, WeightSource& source) {
   source.exl2.packed_rows = gsl::narrow<int32_t>(matrix.q_weight.shape().front());
 }
 
-void describe_matrix(const GptqMatrix& matrix, WeightSource& source) {
-  source.gptq.q_weight = words(matrix.q_weight);
-  source.gptq.q_zeros = words(matrix.q_zeros);
-  source.gptq.scales = data_or_null(matrix.scales);
-  source.gptq.group_of_row = matrix.group_of_row.data();
-  source.gptq.num_groups = gsl::narrow<int32_t>(matrix.q_zeros.shape().front());
-  source.gptq.zero_offset = matrix.zero_offset;
+void describe_matrix(const CodedMatrix& matrix, WeightSource& source) {
+  kernels::CodedSource& coded = source.coded;
+  coded.bits = matrix.bits;
+  coded.codes = words(matrix.codes);
+  if (coded.codes != nullptr) coded.codes += matrix.first_word;
+  coded.row_words = matrix.row_words;
+  coded.column_words = matrix.column_words;
+  coded.values = matrix.values;
+  if (matrix.has_zeros) {
+    coded.zeros = data_or_null(matrix.zeros);
+    coded.zero_group_words = (int64_t{source.padded_out} * matrix.bits + 31) / 32;
+    coded.zero_column_words = 1;
+  }
+  coded.zero_offset = matrix.zero_offset;
+  coded.scales = data_or_null(matrix.scales);
+  coded.scale_dtype = matrix.scale_dtype;
+  coded.group_of_row = matrix.group_of_row.data();
+  coded.num_groups = matrix.num_groups;
 }
 
 uint64_t matrix_bytes(const DenseMatrix& matrix) {
@@ -54,8 +65,8 @@ uint64_t matrix_bytes(const DenseMatrix& matrix) {
 uint64_t matrix_bytes(const Exl2Matrix& matrix) {
   return matrix.q_weight.size_bytes() + matrix.q_scale.size_bytes() + matrix.q_scale_max.size_bytes();
 }
-uint64_t matrix_bytes(const GptqMatrix& matrix) {
-  return matrix.q_weight.size_bytes() + matrix.q_zeros.size_bytes() + matrix.scales.size() * sizeof(uint16_t);
+uint64_t matrix_bytes(const CodedMatrix& matrix) {
+  return matrix.codes.size_bytes() + matrix.zeros.size() * sizeof(uint32_t) + matrix.scales.size();
 }
 
 }  // namespace

@@ -27,12 +27,21 @@ struct Exl2Matrix {
   std::vector<kernels::Exl2Group> groups;
 };
 
-struct GptqMatrix {
-  HostTensor q_weight;
-  HostTensor q_zeros;
-  std::vector<uint16_t> scales;       // [num_groups, padded_out] f16
+// See kernels::CodedSource.
+struct CodedMatrix {
+  int32_t bits = 4;
+  HostTensor codes;        // of words, or of bytes of which four make a word
+  int64_t first_word = 0;  // of the first row and output
+  int64_t row_words = 0;
+  int64_t column_words = 0;
+  const uint8_t* values = nullptr;  // [16], of a table that lives as long as the process
+  std::vector<uint32_t> zeros;      // [num_groups, words of padded_out zeros]
+  bool has_zeros = false;           // also where they were not read
+  int32_t zero_offset = 0;
+  DType scale_dtype = DType::f16;
+  std::vector<uint8_t> scales;        // [num_groups, padded_out] of scale_dtype
   std::vector<int32_t> group_of_row;  // [num_in]
-  int32_t zero_offset = 1;
+  int32_t num_groups = 0;
 };
 
 // Owns everything that its source() points to. Move-only; buffers stay where they are when it moves.
@@ -40,7 +49,7 @@ struct LinearWeight {
   int32_t num_in = 0;
   int32_t num_out = 0;
   int32_t padded_out = 0;  // columns as stored
-  std::variant<DenseMatrix, Exl2Matrix, GptqMatrix> matrix;
+  std::variant<DenseMatrix, Exl2Matrix, CodedMatrix> matrix;
   std::vector<float> bias;            // [num_out] in stored column order, or empty
   std::vector<int32_t> row_order;     // stored row k is input feature row_order[k]; empty: the same
   std::vector<int32_t> column_order;  // output j is stored column column_order[j]; empty: the same

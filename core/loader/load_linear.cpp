@@ -1,55 +1,30 @@
 #include "core/loader/load_linear.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/base/error.h"
-#include "core/loader/exl2_tensors.h"
-#include "core/loader/fp8_tensors.h"
-#include "core/loader/gptq_tensors.h"
+#include "core/loader/coded_tensors.h"
+#include "core/loader/dense_tensors.h"
+#include "core/loader/weight_formats.h"
 
 namespace quire {
 namespace {
 
-using kernels::WeightFormat;
+// Beside a quantized matrix, and without a say in its weights: how activations and caches were quantized.
+constexpr std::array<std::string_view, 9> kOfActivations = {
+    ".input_scale", ".input_scale_ub", ".input_global_scale", ".input_zero_point", ".output_scale",
+    ".k_scale",     ".v_scale",        ".k_zero_point",       ".v_zero_point"};
 
-constexpr std::string_view suffix_of(WeightFormat format) {
-  switch (format) {
-    case WeightFormat::dense:
-      return ".weight";
-    case WeightFormat::exl2:
-      return ".q_weight";
-    case WeightFormat::gptq:
-      return ".qweight";
-  }
-  return "";
+std::string name_of_bias(const WeightDirectory& directory, const LinearRequest& request) {
+  std::string name = request.key + ".bias";
+  return request.part.num_experts > 0 && !directory.has(name) ? request.key + "_bias" : name;
 }
 
-LinearWeight load_dense(WeightReader& reader, const LinearRequest& request) {
-  const std::string name = request.key + ".weight";
-  const WeightDirectory::Entry& stored = reader.directory().at(name);
-  LinearWeight weight;
-  weight.num_in = request.num_in;
-  weight.num_out = request.num_out;
-  weight.padded_out = request.num_out;
-  if (stored.tensor->type->dtype == DType::f8_e4m3) {
-    weight.matrix = load_fp8(reader, request);
-    return weight;
-  }
-  DenseMatrix matrix;
-  matrix.weight = reader.read_values(name, {request.num_out, request.num_in});
-  const DType dtype = matrix.weight.dtype();
-  if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32) {
-    throw Error(ErrorCode::unsupported, "{}: the type {} is not one of F16, BF16, F32 and F8_E4M3",
-                describe(stored), dtype_name(dtype));
-  }
-  weight.matrix = std::move(matrix);
-  return weight;
-}
-
-// [num_out] or, in a padded file, [padded_out]. All zeros, as GPTQ exporters write where there is none,
-// counts as absent.
+// As many as the stored outputs or, in a padded file, as its columns; of a part its own. All zeros, as GPTQ
+// exporters write where there is none, counts as absent.
 std::vector<float> load_bias(WeightReader& reader, const LinearRequest& request, int32_t padded_out) {
-  const std::string name = request.key + ".bias";
+  const std::string name = name_of_bias(reader.directory(), request);
   const WeightDirectory::Entry* entry = reader.directory().find(name);
   if (!entry) {
     if (!request.needs_bias) return {};
@@ -57,26 +32,66 @@ std::vector<float> load_bias(WeightReader& reader, const LinearRequest& request,
                 reader.directory().path(), printable(name));
   }
   const bool padded = entry->tensor->shape == std::vector<int64_t>{padded_out};
-  std::vector<float> bias = reader.read_floats(name, {padded ? padded_out : request.num_out});
-  bias.resize(static_cast<size_t>(request.num_out));
+  const std::vector<float> stored = reader.read_floats(
+      name, padded ? std::vector<int64_t>{padded_out} : stored_shape(request, {request.num_stored()}));
+  const auto first = static_cast<size_t>(output_range(request).first);
+  std::vector<float> bias;
+  for (size_t j = 0; j < static_cast<size_t>(request.num_out); ++j)
+    bias.push_back(stored[first + j * static_cast<size_t>(request.part.step)]);
   const bool all_zero = std::all_of(bias.begin(), bias.end(), [](float value) { return value == 0.0f; });
   return all_zero ? std::vector<float>() : bias;
 }
 
+bool is_known(std::string_view suffix, const FormatRow& format) {
+  const auto is = [suffix](std::string_view known) { return known == suffix; };
+  return suffix == ".bias" || std::any_of(format.suffixes.begin(), format.suffixes.end(), is) ||
+         std::any_of(kOfActivations.begin(), kOfActivations.end(), is);
+}
+
+// A tensor beside those of the format (a rotation, a low-rank correction, a scale of inputs) would change
+// what the matrix gives.
+void refuse_extras(WeightReader& reader, const LinearRequest& request, const FormatRow& format) {
+  const auto& entries = reader.directory().entries();
+  const std::string prefix = request.key + ".";
+  auto entry = std::lower_bound(
+      entries.begin(), entries.end(), prefix,
+      [](const WeightDirectory::Entry& e, const std::string& name) { return e.tensor->name < name; });
+  for (; entry != entries.end() && entry->tensor->name.starts_with(prefix); ++entry) {
+    const std::string_view suffix = std::string_view(entry->tensor->name).substr(request.key.size());
+    if (suffix.find('.', 1) != std::string_view::npos) continue;  // of a module within
+    if (!is_known(suffix, format)) {
+      throw Error(ErrorCode::unsupported, "{}: beside a matrix in the format {} this tensor is not supported",
+                  describe(*entry), format.name);
+    }
+    if (suffix != ".bias") reader.skip(entry->tensor->name);
+  }
+}
+
+void require_agreement(const LinearRequest& request, const FormatRow& format,
+                       const QuantizationConfig& quantization, const WeightDirectory& directory) {
+  if (!quantization.ignored.contains(request.key)) return;
+  throw Error(
+      ErrorCode::format,
+      "{}: \"{}\" is stored in the format {}, yet config.json lists it among the modules that are not "
+      "quantized",
+      directory.path(), printable(request.key), format.name);
+}
+
+const FormatRow& format_of(const WeightDirectory& directory, const LinearRequest& request) {
+  const FormatRow* format = find_format(LayerTensors(directory, request.key));
+  if (format != nullptr) return *format;
+  if (request.part.num_experts > 0 && directory.has(request.key)) {
+    const bool is_fp8 = directory.at(request.key).tensor->type->dtype == DType::f8_e4m3;
+    return *find_format_named(is_fp8 ? "fp8" : "dense");
+  }
+  throw Error(ErrorCode::format, "{}: no file holds \"{}\" as {}", directory.path(), printable(request.key),
+              names_of_codes());
+}
+
 }  // namespace
 
-std::optional<WeightFormat> find_weight_format(const WeightDirectory& directory, std::string_view key) {
-  std::optional<WeightFormat> found;
-  for (const WeightFormat format : {WeightFormat::exl2, WeightFormat::gptq, WeightFormat::dense}) {
-    const std::string name = std::string(key) + std::string(suffix_of(format));
-    if (!directory.has(name)) continue;
-    if (found) {
-      throw Error(ErrorCode::format, "{}: both \"{}{}\" and \"{}\" are there; one of them must go",
-                  directory.path(), printable(key), suffix_of(*found), printable(name));
-    }
-    found = format;
-  }
-  return found;
+bool has_linear(const WeightDirectory& directory, std::string_view key) {
+  return find_format(LayerTensors(directory, key)) != nullptr || directory.has(key);
 }
 
 HostTensor load_table(WeightReader& reader, const std::string& name, int32_t rows, int32_t columns) {
@@ -87,27 +102,16 @@ HostTensor load_table(WeightReader& reader, const std::string& name, int32_t row
               describe(reader.directory().at(name)), dtype_name(dtype));
 }
 
-LinearWeight load_linear(WeightReader& reader, const LinearRequest& request) {
+LinearWeight load_linear(WeightReader& reader, const LinearRequest& request,
+                         const QuantizationConfig& quantization) {
   Expects(request.num_in > 0 && request.num_out > 0);
-  const auto format = find_weight_format(reader.directory(), request.key);
-  if (!format) {
-    throw Error(ErrorCode::format, "{}: no file holds \"{}\" as .q_weight, .qweight or .weight",
-                reader.directory().path(), printable(request.key));
-  }
-  LinearWeight weight;
-  switch (*format) {
-    case WeightFormat::dense:
-      weight = load_dense(reader, request);
-      break;
-    case WeightFormat::exl2:
-      weight = load_exl2(reader, request);
-      break;
-    case WeightFormat::gptq:
-      weight = load_gptq(reader, request);
-      break;
-  }
+  const FormatRow& format = format_of(reader.directory(), request);
+  const bool is_dense = format.load == load_dense;
+  if (!is_dense) require_agreement(request, format, quantization, reader.directory());
+  LinearWeight weight = format.load(reader, request, quantization);
+  if (!is_dense) refuse_extras(reader, request, format);
   weight.bias = load_bias(reader, request, weight.padded_out);
-  weight.prescale = request.prescale;
+  weight.prescale *= request.prescale;
   return weight;
 }
 

@@ -1,34 +1,44 @@
 // One linear layer out of a directory, in whichever format its tensors are.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 
+#include "core/config/quantization_config.h"
 #include "core/loader/linear_weight.h"
 #include "core/loader/weight_reader.h"
 
 namespace quire {
 
+// Which outputs of a stored matrix a layer has: all, a slice of a fused one (q, k and v in one), every second
+// one of an interleaved pair (gate and up), of one expert of a stack.
+struct LinearPart {
+  int32_t num_stored = 0;   // outputs of the stored matrix; 0: as many as the layer's
+  int32_t first = 0;        // stored output of the layer's first,
+  int32_t step = 1;         // and from each of its outputs to the next
+  int32_t num_experts = 0;  // matrices in the stack; 0: no stack
+  int32_t expert = 0;
+  bool input_major = false;  // floats stored as [inputs, outputs]
+};
+
 // What the model expects of a layer.
 struct LinearRequest {
-  std::string key;  // without suffix, such as "model.layers.0.self_attn.q_proj"
+  std::string key;  // without suffix, such as "model.layers.0.self_attn.q_proj" or "...mlp.experts.down_proj"
   int32_t num_in = 0;
   int32_t num_out = 0;
   bool needs_bias = false;  // a missing bias is an error; one that is there is used either way
   float prescale = 1.0f;
-  // GPTQ, from quantization_config.
-  int32_t gptq_zero_offset = 1;  // 0 for checkpoint format "gptq_v2"
-  int32_t gptq_group_size = 0;   // rows of a group; -1: one group for all; 0: not said
-  // FP8, from quantization_config: outputs and inputs that share a scale; 0: not said.
-  int32_t fp8_block_out = 0;
-  int32_t fp8_block_in = 0;
+  LinearPart part;
+
+  int32_t num_stored() const { return part.num_stored == 0 ? num_out : part.num_stored; }
+  bool is_whole() const {
+    return num_stored() == num_out && part.first == 0 && part.step == 1 && part.num_experts == 0;
+  }
 };
 
-// How the layer is stored, decided by its tensors alone: `.q_weight` is EXL2, `.qweight` GPTQ, `.weight`
-// dense. Nothing where none of them is there; ErrorCode::format where more than one is.
-std::optional<kernels::WeightFormat> find_weight_format(const WeightDirectory& directory,
-                                                        std::string_view key);
+// Whether there is such a layer, in any format: its tensors alone decide (weight_formats.h). Throws
+// ErrorCode::format where tensors of more than one format are there.
+bool has_linear(const WeightDirectory& directory, std::string_view key);
 
 // A table of embeddings [rows, columns], F16, BF16 or F32; without data where only the layout is read. Throws
 // ErrorCode::format or ErrorCode::unsupported naming the file, the tensor and the reason.
@@ -37,6 +47,7 @@ HostTensor load_table(WeightReader& reader, const std::string& name, int32_t row
 // Reads and checks all tensors of the layer. What is returned satisfies every statement of
 // kernels/interface/weight_source.h. Throws ErrorCode::format, ErrorCode::numeric or ErrorCode::unsupported
 // naming the file, the tensor and the reason.
-LinearWeight load_linear(WeightReader& reader, const LinearRequest& request);
+LinearWeight load_linear(WeightReader& reader, const LinearRequest& request,
+                         const QuantizationConfig& quantization = {});
 
 }  // namespace quire

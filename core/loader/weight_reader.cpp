@@ -71,9 +71,29 @@ std::vector<float> WeightReader::read_floats(std::string_view name, const std::v
   return values;
 }
 
+HostTensor WeightReader::read_rows(std::string_view name, const std::vector<int64_t>& shape,
+                                   const RowRange& rows) {
+  const WeightDirectory::Entry& entry = directory_.at(name);
+  require_shape(entry, shape);
+  Expects(rows.num_rows > 0 && rows.first >= 0 && rows.count > 0 && rows.count <= rows.num_rows - rows.first);
+  const size_t row_bytes = size_of(entry) / static_cast<size_t>(rows.num_rows);
+  const size_t bytes = row_bytes * static_cast<size_t>(rows.count);
+  const int64_t columns = static_cast<int64_t>(row_bytes / kernels::dtype_bytes(dtype_of(entry)));
+  see(entry.tensor->name);
+  if (scope_ == ReadScope::layout)
+    return HostTensor::without_data(dtype_of(entry), {rows.count, columns}, bytes);
+  HostTensor tensor(dtype_of(entry), {rows.count, columns}, bytes, describe(entry));
+  const auto skipped = static_cast<uint64_t>(rows.first) * row_bytes;
+  fill_from(entry, entry.tensor->offset_bytes + skipped, true, tensor.bytes());
+  return tensor;
+}
+
 void WeightReader::fill(const WeightDirectory::Entry& entry, gsl::span<std::byte> out) {
-  const bool counts = claim_count(entry.tensor->name);
-  uint64_t offset = entry.tensor->offset_bytes;
+  fill_from(entry, entry.tensor->offset_bytes, claim_count(entry.tensor->name), out);
+}
+
+void WeightReader::fill_from(const WeightDirectory::Entry& entry, uint64_t offset, bool counts,
+                             gsl::span<std::byte> out) {
   while (!out.empty()) {
     if (monitor_.cancel && monitor_.cancel->load(std::memory_order_relaxed)) {
       throw Error(ErrorCode::cancelled, "loading {} was cancelled", directory_.path());
@@ -90,7 +110,7 @@ void WeightReader::fill(const WeightDirectory::Entry& entry, gsl::span<std::byte
 void WeightReader::report(std::string_view tensor) {
   if (!monitor_.progress || std::this_thread::get_id() != teller_) return;
   told_bytes_ = done_bytes_.load(std::memory_order_relaxed);
-  monitor_.progress({told_bytes_, directory_.total_bytes(), tensor});
+  monitor_.progress({std::min(told_bytes_, directory_.total_bytes()), directory_.total_bytes(), tensor});
 }
 
 void WeightReader::finish() {

@@ -33,6 +33,13 @@ struct LoadMonitor {
 // What is read of a directory: everything, or what decides how matrices will lie in memory.
 enum class ReadScope : uint8_t { all, layout };
 
+// Some rows of a tensor of num_rows rows.
+struct RowRange {
+  int64_t num_rows = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
 // One load of one directory; any thread. Borrows the directory.
 class WeightReader {
  public:
@@ -50,6 +57,8 @@ class WeightReader {
   HostTensor read(std::string_view name, const std::vector<int64_t>& shape);
   // The same of codes, scales and values: without data where the scope is the layout.
   HostTensor read_values(std::string_view name, const std::vector<int64_t>& shape);
+  // The same of some rows: the tensor is seen as [num_rows, the rest], and so many are read from `first` on.
+  HostTensor read_rows(std::string_view name, const std::vector<int64_t>& shape, const RowRange& rows);
   // A float tensor of this shape as finite floats; ErrorCode::numeric names the first that is not.
   std::vector<float> read_floats(std::string_view name, const std::vector<int64_t>& shape);
 
@@ -62,6 +71,7 @@ class WeightReader {
 
  private:
   void fill(const WeightDirectory::Entry& entry, gsl::span<std::byte> out);
+  void fill_from(const WeightDirectory::Entry& entry, uint64_t offset, bool counts, gsl::span<std::byte> out);
   void report(std::string_view tensor);
   bool has_seen(const std::string& name) const;
   void see(const std::string& name);

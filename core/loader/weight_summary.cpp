@@ -7,15 +7,14 @@
 #include <optional>
 
 #include "core/base/checked_math.h"
+#include "core/loader/weight_formats.h"
 
 namespace quire {
 namespace {
 
-// Tensors that describe how others are packed, and activations.
-constexpr std::array<std::string_view, 15> kPackingSuffixes = {
-    "q_scale",          "q_scale_max", "q_groups",       "q_invperm", "q_perm",
-    "q_group_map",      "qzeros",      "scales",         "g_idx",     "weight_scale",
-    "weight_scale_inv", "input_scale", "input_scale_ub", "k_scale",   "v_scale"};
+// Of activations and caches.
+constexpr std::array<std::string_view, 5> kOtherSuffixes = {"input_scale", "input_scale_ub",
+                                                            "input_global_scale", "k_scale", "v_scale"};
 
 struct SplitName {
   std::string_view key;
@@ -28,20 +27,21 @@ SplitName split(std::string_view name) {
                                        : SplitName{name.substr(0, dot), name.substr(dot + 1)};
 }
 
-uint64_t extent(const TensorInfo& tensor, size_t index) {
-  return index < tensor.shape.size() ? static_cast<uint64_t>(tensor.shape[index]) : 0;
+uint64_t product_of(const std::vector<int64_t>& shape, std::string_view name) {
+  uint64_t product = 1;
+  for (const int64_t extent : shape) product = checked_mul(product, static_cast<uint64_t>(extent), name);
+  return product;
 }
 
 uint64_t weights_of(const WeightDirectory& directory, const TensorInfo& tensor) {
-  const SplitName name = split(tensor.name);
-  if (name.suffix == "q_weight") {
-    const auto* rows = directory.find(std::string(name.key) + ".q_invperm");
-    return rows ? checked_mul(rows->tensor->num_elements(), extent(tensor, 1), tensor.name) : 0;
+  if (const auto owner = find_owner(directory, tensor.name)) {
+    if (!owner->has_codes) return 0;
+    return product_of(owner->format->describe(LayerTensors(directory, owner->key)), tensor.name);
   }
-  if (name.suffix == "qweight") return checked_mul<uint64_t>(tensor.num_elements(), 8, tensor.name);
-  const bool packing =
-      std::find(kPackingSuffixes.begin(), kPackingSuffixes.end(), name.suffix) != kPackingSuffixes.end();
-  return packing ? 0 : tensor.num_elements();
+  const SplitName name = split(tensor.name);
+  const bool other =
+      std::find(kOtherSuffixes.begin(), kOtherSuffixes.end(), name.suffix) != kOtherSuffixes.end();
+  return other ? 0 : tensor.num_elements();
 }
 
 // The number right after the prefix, where the name has one.

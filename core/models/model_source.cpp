@@ -52,7 +52,7 @@ class DirectorySource final : public ModelSource {
   std::string chat_template() override { return read_if_there("chat_template.jinja", kMaxTemplateBytes); }
 
   std::unique_ptr<WeightProvider> weights(ReadScope scope, const LoadMonitor& monitor) override {
-    return std::make_unique<StoredWeights>(directory(), monitor, scope);
+    return std::make_unique<StoredWeights>(directory(), config().quantization, monitor, scope);
   }
 
   StoredTensors tensors() override {

@@ -13,13 +13,11 @@ namespace quire {
 // Whether the path names a synthetic model ("synthetic:...") instead of a directory.
 bool is_synthetic(std::string_view path);
 
-enum class SyntheticFormat : uint8_t { exl2, gptq, fp8, f16 };
-
 struct SyntheticSpec {
-  std::string shape;  // "llama-3.2-1b", "llama-3.1-8b" or "llama-3.1-70b"
-  SyntheticFormat format = SyntheticFormat::exl2;
-  double bits = 4.0;      // EXL2: average of the layers, mixed of neighbouring widths; 2 to 8
-  int32_t head_bits = 6;  // EXL2
+  std::string shape;            // "llama-3.2-1b", "llama-3.1-8b" or "llama-3.1-70b"
+  std::string format = "exl2";  // a row of weight_formats.h
+  double bits = 4.0;            // EXL2: average of the layers, mixed of neighbouring widths; 2 to 8
+  int32_t head_bits = 6;        // EXL2
   uint64_t seed = 1;
 };
 

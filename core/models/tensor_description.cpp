@@ -4,13 +4,11 @@
 #include <charconv>
 #include <map>
 
+#include "core/loader/weight_formats.h"
 #include "core/tensor/dtype.h"
 
 namespace quire {
 namespace {
-
-// The tensors of one key, which may be one matrix in several pieces.
-using Parts = std::map<std::string, WeightDirectory::Entry, std::less<>>;
 
 std::string lower_case(std::string_view text) {
   std::string out(text);
@@ -26,42 +24,21 @@ int32_t layer_of(std::string_view key, std::string_view layer_prefix) {
   return read.ec == std::errc() ? number : -1;
 }
 
-bool is_fp8(const Parts& parts) {
-  const auto weight = parts.find("weight");
-  return weight != parts.end() && weight->second.tensor->type->dtype == DType::f8_e4m3;
-}
-
-bool is_quantized(const Parts& parts) {
-  return parts.contains("q_weight") || parts.contains("qweight") || is_fp8(parts);
-}
-
-// Inputs and outputs of a quantized matrix, by the tensors that tell them.
-std::vector<int64_t> quantized_shape(const Parts& parts) {
-  const auto extent = [&](std::string_view suffix, size_t axis) -> int64_t {
-    const auto found = parts.find(suffix);
-    if (found == parts.end() || found->second.tensor->shape.size() <= axis) return 0;
-    return found->second.tensor->shape[axis];
-  };
-  if (is_fp8(parts)) return parts.find("weight")->second.tensor->shape;
-  if (parts.contains("q_weight")) return {extent("q_weight", 1), extent("q_invperm", 0)};
-  return {extent("qweight", 1), extent("qweight", 0) * 8};
-}
-
-TensorDescription describe_matrix(const std::string& key, const Parts& parts, std::string_view layer_prefix) {
+TensorDescription describe_matrix(const WeightDirectory& directory, const TensorOwner& owner,
+                                  std::string_view layer_prefix) {
+  const LayerTensors layer(directory, owner.key);
   TensorDescription out;
-  out.name = key;
-  out.format = parts.contains("q_weight") ? "exl2" : parts.contains("qweight") ? "gptq" : "fp8";
-  out.shape = quantized_shape(parts);
-  out.layer = layer_of(key, layer_prefix);
-  for (const auto& [suffix, entry] : parts)
-    out.stored_bytes += static_cast<int64_t>(entry.tensor->size_bytes);
+  out.name = owner.key;
+  out.format = owner.format->name;
+  out.shape = owner.format->describe(layer);
+  out.layer = layer_of(owner.key, layer_prefix);
   return out;
 }
 
 TensorDescription describe_plain(const std::string& key, const std::string& suffix,
                                  const WeightDirectory::Entry& entry, std::string_view layer_prefix) {
   TensorDescription out;
-  out.name = suffix == "weight" ? key : key + "." + suffix;
+  out.name = suffix.empty() || suffix == "weight" ? key : key + "." + suffix;
   out.format = lower_case(entry.tensor->type->name);
   out.shape = entry.tensor->shape;
   out.stored_bytes = static_cast<int64_t>(entry.tensor->size_bytes);
@@ -69,24 +46,45 @@ TensorDescription describe_plain(const std::string& key, const std::string& suff
   return out;
 }
 
+// The bias of a quantized matrix and the scales of its activations are told with it.
+bool is_extra_of_matrix(const WeightDirectory& directory, const std::string& key, std::string_view suffix) {
+  if (suffix != "bias" && suffix != "input_scale" && suffix != "input_scale_ub" &&
+      suffix != "input_global_scale")
+    return false;
+  const FormatRow* format = find_format(LayerTensors(directory, key));
+  return format != nullptr && format->name != "dense";
+}
+
 }  // namespace
 
 std::vector<TensorDescription> describe_tensors(const WeightDirectory& directory,
                                                 std::string_view layer_prefix) {
-  std::map<std::string, Parts> by_key;
+  std::map<std::string, TensorDescription> by_name;
+  std::map<std::string, int64_t> bias_bytes;
   for (const WeightDirectory::Entry& entry : directory.entries()) {
     const std::string& name = entry.tensor->name;
-    const size_t dot = name.rfind('.');
-    const std::string key = dot == std::string::npos ? name : name.substr(0, dot);
-    by_key[key].emplace(dot == std::string::npos ? "" : name.substr(dot + 1), entry);
-  }
-  std::vector<TensorDescription> out;
-  for (const auto& [key, parts] : by_key) {
-    if (is_quantized(parts)) {
-      out.push_back(describe_matrix(key, parts, layer_prefix));
+    const auto bytes = static_cast<int64_t>(entry.tensor->size_bytes);
+    if (const auto owner = find_owner(directory, name)) {
+      const auto found =
+          by_name.try_emplace(owner->key, describe_matrix(directory, *owner, layer_prefix)).first;
+      found->second.stored_bytes += bytes;
       continue;
     }
-    for (const auto& [suffix, entry] : parts) out.push_back(describe_plain(key, suffix, entry, layer_prefix));
+    const size_t dot = name.rfind('.');
+    const std::string key = dot == std::string::npos ? name : name.substr(0, dot);
+    const std::string suffix = dot == std::string::npos ? "" : name.substr(dot + 1);
+    if (is_extra_of_matrix(directory, key, suffix)) {
+      bias_bytes[key] += bytes;
+      continue;
+    }
+    TensorDescription plain = describe_plain(key, suffix, entry, layer_prefix);
+    by_name.emplace(name, std::move(plain));
+  }
+  std::vector<TensorDescription> out;
+  for (auto& [name, description] : by_name) {
+    const auto bias = bias_bytes.find(name);
+    if (bias != bias_bytes.end()) description.stored_bytes += bias->second;
+    out.push_back(std::move(description));
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const auto& a, const auto& b) { return a.layer != b.layer && (a.layer < b.layer); });

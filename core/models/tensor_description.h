@@ -13,8 +13,8 @@ namespace quire {
 // One tensor of the files; a quantized matrix is one, whatever it is stored in.
 struct TensorDescription {
   std::string name;            // without the suffix of the format: "model.layers.0.mlp.down_proj"
-  std::string format;          // "exl2", "gptq", "fp8", "f16", "bf16", "f32"
-  std::vector<int64_t> shape;  // of a matrix [outputs, inputs]
+  std::string format;          // "gptq" (weight_formats.h), or the type of floats: "f16"
+  std::vector<int64_t> shape;  // of a matrix [outputs, inputs], of a stack with experts first
   int64_t stored_bytes = 0;    // scales, orders and biases included
   int32_t layer = -1;          // -1 where it belongs to none
 };

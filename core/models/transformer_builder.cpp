@@ -157,10 +157,6 @@ class PieceBuilder {
     request.num_in = num_in;
     request.num_out = num_out;
     request.needs_bias = needs_bias;
-    request.gptq_zero_offset = config_.quantization.gptq_v2 ? 0 : 1;
-    request.gptq_group_size = config_.quantization.gptq_group_size;
-    request.fp8_block_out = config_.quantization.fp8_block_out;
-    request.fp8_block_in = config_.quantization.fp8_block_in;
     return read_.emplace_back(weights_.linear(request));
   }
 

@@ -30,14 +30,17 @@ class WeightProvider {
 // The files of a model directory, which is borrowed.
 class StoredWeights final : public WeightProvider {
  public:
-  StoredWeights(const WeightDirectory& directory, const LoadMonitor& monitor, ReadScope scope)
-      : reader_(directory, monitor, scope) {}
+  StoredWeights(const WeightDirectory& directory, const QuantizationConfig& quantization,
+                const LoadMonitor& monitor, ReadScope scope)
+      : reader_(directory, monitor, scope), quantization_(quantization) {}
 
   bool is_concurrent() const override { return true; }
   bool has_linear(const std::string& key) const override {
-    return find_weight_format(reader_.directory(), key).has_value();
+    return quire::has_linear(reader_.directory(), key);
   }
-  LinearWeight linear(const LinearRequest& request) override { return load_linear(reader_, request); }
+  LinearWeight linear(const LinearRequest& request) override {
+    return load_linear(reader_, request, quantization_);
+  }
   std::vector<float> vector(const std::string& name, int32_t count) override {
     return reader_.read_floats(name, {count});
   }
@@ -48,6 +51,7 @@ class StoredWeights final : public WeightProvider {
 
  private:
   WeightReader reader_;
+  const QuantizationConfig quantization_;
 };
 
 }  // namespace quire

@@ -39,6 +39,8 @@ std::string_view dtype_name(DType dtype) {
       return "I64";
     case DType::f8_e4m3:
       return "F8_E4M3";
+    case DType::f8_e8m0:
+      return "F8_E8M0";
   }
   return "?";
 }

@@ -43,34 +43,43 @@ struct ColumnTerms {
   int32_t zero[kPanelColumns];
 };
 
+float scale_at(DType dtype, const void* scales, size_t index) {
+  return dtype == DType::f8_e8m0 ? e8m0_to_float(static_cast<const uint8_t*>(scales)[index])
+                                 : dense_value(dtype, scales, index);
+}
+
 ColumnTerms terms_of_group(const WeightPart& part, size_t panel, size_t group, int32_t bits) {
   ColumnTerms terms{};
   const size_t index = panel * static_cast<size_t>(part.num_groups) + group;
-  const uint8_t* nibbles = part.nibbles.as<uint8_t>() + index * (kPanelColumns / 2);
   for (size_t lane = 0; lane < kPanelColumns; ++lane) {
-    const int32_t nibble = (nibbles[lane / 2] >> (4 * (lane % 2))) & 15;
+    const size_t place = index * kPanelColumns + lane;
     if (part.format == WeightFormat::exl2) {
-      terms.scale[lane] = part.scale_table.as<float>()[group * 16 + static_cast<size_t>(nibble)];
+      const uint8_t pair = part.nibbles.as<uint8_t>()[place / 2];
+      const auto nibble = static_cast<size_t>((pair >> (4 * (lane % 2))) & 15);
+      terms.scale[lane] = part.scale_table.as<float>()[group * 16 + nibble];
       terms.zero[lane] = 1 << (bits - 1);
     } else {
-      terms.scale[lane] =
-          half_to_float(part.scales.as<uint16_t>()[index * kPanelColumns + lane]) * part.prescale;
-      terms.zero[lane] = nibble + part.zero_offset;
+      const CodedTerms& coded = part.coded;
+      const int32_t zero = coded.zeros.bytes() > 0 ? coded.zeros.as<uint8_t>()[place] : 0;
+      terms.scale[lane] = scale_at(coded.scale_dtype, part.scales.as<void>(), place) * part.prescale;
+      terms.zero[lane] = zero + coded.zero_offset;
     }
   }
   return terms;
 }
 
-void write_block(const uint32_t* words, int32_t bits, const ColumnTerms& terms, const int32_t* features,
-                 const Target& target) {
+// values: what codes stand for; nullptr: themselves.
+void write_block(const uint32_t* words, int32_t bits, const uint8_t* values, const ColumnTerms& terms,
+                 const int32_t* features, const Target& target) {
   uint8_t codes[kBlockRows * kPanelColumns];
   unpack_block(bits, words, codes);
   for (int32_t row = 0; row < kBlockRows; ++row) {
     if (features[row] < 0) continue;
     float* out = target.host + static_cast<size_t>(features[row]) * target.row_floats + target.first_column;
     for (int32_t lane = 0; lane < target.columns; ++lane) {
-      const int32_t code = codes[row * kPanelColumns + lane];
-      out[lane] = round_to_half(static_cast<float>(code - terms.zero[lane]) * terms.scale[lane]);
+      const uint8_t code = codes[row * kPanelColumns + lane];
+      const int32_t value = values != nullptr ? values[code] : code;
+      out[lane] = round_to_half(static_cast<float>(value - terms.zero[lane]) * terms.scale[lane]);
     }
   }
 }
@@ -84,7 +93,8 @@ void write_quantized_panel(const WeightPart& part, const RowOrder& order, size_t
     for (int32_t i = 0; i < run.num_groups; ++i, ++group) {
       const ColumnTerms terms = terms_of_group(part, panel, group, run.bits);
       for (int32_t block = 0; block < part.group_blocks[group]; ++block) {
-        write_block(words, run.bits, terms, features, target);
+        write_block(words, run.bits, part.coded.has_values ? part.coded.values : nullptr, terms, features,
+                    target);
         words += ptrdiff_t{kPanelColumns} * run.bits;
         features += kBlockRows;
       }

@@ -139,11 +139,18 @@ QuantPanels panels_of(const WeightPart& part, int32_t first_panel, int32_t num_p
   out.group_blocks = part.group_blocks.data();
   out.codes = reinterpret_cast<const uint32_t*>(part.data.as<uint8_t>() + index * part.panel_bytes);
   out.panel_words = part.panel_bytes / sizeof(uint32_t);
-  out.nibbles = part.nibbles.as<uint8_t>() + first_group * (kPanelColumns / 2);
-  out.scale_table = part.scale_table.as<float>();
-  if (part.format == WeightFormat::gptq)
-    out.scales = part.scales.as<uint16_t>() + first_group * kPanelColumns;
-  out.zero_offset = part.zero_offset;
+  if (part.format == WeightFormat::exl2) {
+    out.nibbles = part.nibbles.as<uint8_t>() + first_group * (kPanelColumns / 2);
+    out.scale_table = part.scale_table.as<float>();
+  } else {
+    const size_t first_term = first_group * kPanelColumns;
+    const CodedTerms& coded = part.coded;
+    if (coded.zeros.bytes() > 0) out.zeros = coded.zeros.as<uint8_t>() + first_term;
+    out.zero_offset = coded.zero_offset;
+    if (coded.has_values) out.values = coded.values;
+    out.scales = part.scales.as<uint8_t>() + first_term * dtype_bytes(coded.scale_dtype);
+    out.scale_dtype = coded.scale_dtype;
+  }
   out.num_panels = num_panels;
   out.last_columns = columns_of_last(part, first_panel + num_panels - 1);
   return out;

@@ -30,12 +30,20 @@ const char* fault_of_exl2(const WeightSource& source) {
   return row == source.num_in ? nullptr : "the groups' rows are not as many as the input features";
 }
 
-const char* fault_of_gptq(const WeightSource& source) {
+bool is_scale_type(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 || dtype == DType::f32 || dtype == DType::f8_e8m0;
+}
+
+const char* fault_of_coded(const WeightSource& source) {
+  const CodedSource& coded = source.coded;
+  if (coded.bits != 4 && (coded.bits != 8 || coded.values != nullptr)) return "codes of a width not known";
+  if (!is_scale_type(coded.scale_dtype)) return "scales of a type not known";
+  if (source.row_order != nullptr) return "codes with an order of rows";
   for (int32_t k = 0; k < source.num_in; ++k) {
-    const int32_t group = source.gptq.group_of_row[k];
-    if (group < 0 || group >= source.gptq.num_groups) return "a row belongs to no group";
+    if (coded.group_of_row[k] < 0 || coded.group_of_row[k] >= coded.num_groups)
+      return "a row belongs to no group";
   }
-  return source.num_in % 8 == 0 ? nullptr : "the input features are no multiple of 8";
+  return nullptr;
 }
 
 const char* fault_of_dense(const WeightSource& source) {
@@ -62,9 +70,9 @@ const char* fault_of(const WeightSource& source) {
   if (source.format == WeightFormat::dense) {
     return fault_of_dense(source);
   }
-  if (source.padded_out < source.num_out || source.padded_out % 8 != 0)
-    return "the stored columns do not fit";
-  return source.format == WeightFormat::exl2 ? fault_of_exl2(source) : fault_of_gptq(source);
+  if (source.padded_out < source.num_out) return "the stored columns do not fit";
+  if (source.format == WeightFormat::coded) return fault_of_coded(source);
+  return source.padded_out % 8 == 0 ? fault_of_exl2(source) : "the stored columns do not fit";
 }
 
 // The first of several parts that cannot be prepared, or nullptr.
@@ -96,16 +104,33 @@ RowOrder keep_order(Device& device, const std::vector<int32_t>& features, int32_
   return order;
 }
 
+void keep_groups(Device& device, const PartLayout& layout, WeightPart& part) {
+  part.order_idx = layout.order_idx;
+  part.num_groups = layout.num_groups;
+  part.runs = layout.runs;
+  part.group_blocks = layout.group_blocks;
+  part.panel_bytes = layout.panel_bytes;
+  part.data = AlignedBuffer(device.meter, layout.data_bytes);
+}
+
 void add_part(Device& device, const WeightSource& source, const PartLayout& layout, Weight& weight) {
   WeightPart part;
   part.format = source.format;
   part.num_out = source.num_out;
   part.num_panels = layout.num_panels;
   part.bias = panel_bias(device, source, layout.bias_bytes);
-  if (source.format == WeightFormat::dense) {
-    prepare_dense_part(device, source, layout, part);
-  } else {
-    prepare_quantized_part(device, source, layout, part);
+  switch (source.format) {
+    case WeightFormat::dense:
+      prepare_dense_part(device, source, layout, part);
+      break;
+    case WeightFormat::exl2:
+      keep_groups(device, layout, part);
+      prepare_exl2_part(device, source, layout, part);
+      break;
+    case WeightFormat::coded:
+      keep_groups(device, layout, part);
+      prepare_coded_part(device, source, layout, part);
+      break;
   }
   weight.num_out += source.num_out;
   weight.parts.push_back(std::move(part));
@@ -113,7 +138,7 @@ void add_part(Device& device, const WeightSource& source, const PartLayout& layo
 
 uint64_t part_bytes(const WeightPart& part) {
   return part.data.bytes() + part.bias.bytes() + part.nibbles.bytes() + part.scale_table.bytes() +
-         part.scales.bytes();
+         part.scales.bytes() + part.coded.zeros.bytes();
 }
 
 Status refuse_unsound(Device& device, const char* doing, const MatrixSource* matrices, int32_t num_matrices) {

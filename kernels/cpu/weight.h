@@ -18,6 +18,15 @@
 
 namespace quire::kernels {
 
+// What codes stand for; see CodedSource.
+struct CodedTerms {
+  AlignedBuffer zeros;  // [panels, groups, 16], or empty
+  int32_t zero_offset = 0;
+  bool has_values = false;
+  uint8_t values[16] = {};
+  DType scale_dtype = DType::f16;
+};
+
 struct WeightPart {
   WeightFormat format = WeightFormat::dense;
   int32_t num_out = 0;
@@ -34,10 +43,10 @@ struct WeightPart {
   int32_t scale_rows = 0;
   std::vector<QuantRun> runs;
   std::vector<int32_t> group_blocks;  // [groups]
-  AlignedBuffer nibbles;              // [panels, groups, 8] scale index or zero, column 2i in the low half
+  AlignedBuffer nibbles;              // exl2: [panels, groups, 8] scale index, column 2i in the low half
   AlignedBuffer scale_table;          // exl2: f32 [groups, 16]
-  AlignedBuffer scales;               // gptq: f16 [panels, groups, 16]; f8_e4m3: the same of f32
-  int32_t zero_offset = 0;
+  AlignedBuffer scales;               // coded: [panels, groups, 16] of scale_dtype; f8_e4m3: the same of f32
+  CodedTerms coded;
 
   // f8_e4m3: [num_groups, 16]
   float* panel_scales(int64_t panel) const {
@@ -70,12 +79,28 @@ struct Weight {
 struct Device;
 void prepare_dense_part(Device& device, const WeightSource& source, const PartLayout& layout,
                         WeightPart& part);
-void prepare_quantized_part(Device& device, const WeightSource& source, const PartLayout& layout,
-                            WeightPart& part);
+void prepare_exl2_part(Device& device, const WeightSource& source, const PartLayout& layout,
+                       WeightPart& part);
+void prepare_coded_part(Device& device, const WeightSource& source, const PartLayout& layout,
+                        WeightPart& part);
 
 // The stored column of output n.
 inline int32_t stored_column(const WeightSource& source, int32_t n) {
   return source.column_order != nullptr ? source.column_order[n] : n;
+}
+
+// The stored columns of a panel, looked up once.
+struct PanelSource {
+  int32_t stored[kPanelColumns];
+  int32_t count;
+};
+inline PanelSource columns_of_panel(const WeightSource& source, int32_t panel) {
+  PanelSource columns{};
+  const int32_t left = source.num_out - panel * kPanelColumns;
+  columns.count = left < kPanelColumns ? left : kPanelColumns;
+  for (int32_t lane = 0; lane < columns.count; ++lane)
+    columns.stored[lane] = stored_column(source, panel * kPanelColumns + lane);
+  return columns;
 }
 
 // Scale of each index of an EXL2 group: f16(f16((index + 1)^2) * f16(ceiling * prescale / 256)).

@@ -35,19 +35,19 @@ void arrange_exl2(const WeightSource& source, PartLayout& layout) {
 }
 
 // Rows of a group are brought together, in their stored order.
-void arrange_gptq(const WeightSource& source, PartLayout& layout) {
-  const GptqSource& gptq = source.gptq;
+void arrange_coded(const WeightSource& source, PartLayout& layout) {
+  const CodedSource& coded = source.coded;
   std::vector<int32_t> order(static_cast<size_t>(source.num_in));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return gptq.group_of_row[a] < gptq.group_of_row[b]; });
+                   [&](int32_t a, int32_t b) { return coded.group_of_row[a] < coded.group_of_row[b]; });
   size_t next = 0;
-  for (int32_t g = 0; g < gptq.num_groups; ++g) {
+  for (int32_t g = 0; g < coded.num_groups; ++g) {
     const size_t start = layout.stored_rows.size();
-    for (; next < order.size() && gptq.group_of_row[order[next]] == g; ++next) {
+    for (; next < order.size() && coded.group_of_row[order[next]] == g; ++next) {
       layout.stored_rows.push_back(order[next]);
     }
-    end_group(layout, start, 4);
+    end_group(layout, start, coded.bits);
   }
 }
 
@@ -71,16 +71,17 @@ PartLayout lay_out_quantized(const WeightSource& source, std::vector<std::vector
   if (exl2) {
     arrange_exl2(source, layout);
   } else {
-    arrange_gptq(source, layout);
+    arrange_coded(source, layout);
   }
   layout.order_idx = find_order(source, layout.stored_rows, orders);
   const auto panels = static_cast<size_t>(layout.num_panels);
   const auto groups = static_cast<size_t>(layout.num_groups);
-  layout.nibble_bytes = product({panels, groups, kPanelColumns / 2});
   if (exl2) {
+    layout.nibble_bytes = product({panels, groups, kPanelColumns / 2});
     layout.scale_table_bytes = product({groups, 16, sizeof(float)});
   } else {
-    layout.scale_bytes = product({panels, groups, kPanelColumns, sizeof(uint16_t)});
+    layout.scale_bytes = product({panels, groups, kPanelColumns, dtype_bytes(source.coded.scale_dtype)});
+    if (source.coded.has_zeros()) layout.zero_bytes = product({panels, groups, kPanelColumns});
   }
   return layout;
 }

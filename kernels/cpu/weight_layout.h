@@ -24,9 +24,10 @@ struct PartLayout {
   size_t nibble_bytes = 0;
   size_t scale_table_bytes = 0;
   size_t scale_bytes = 0;
+  size_t zero_bytes = 0;
 
   uint64_t bytes() const {
-    return uint64_t{data_bytes} + bias_bytes + nibble_bytes + scale_table_bytes + scale_bytes;
+    return uint64_t{data_bytes} + bias_bytes + nibble_bytes + scale_table_bytes + scale_bytes + zero_bytes;
   }
 };
 

@@ -54,6 +54,12 @@ constexpr float e4m3_to_float(uint8_t bits) {
   return half_to_float(half) * 256.0f;
 }
 
+// E8M0: a power of two, 2^(bits - 127); 255 is no number.
+constexpr float e8m0_to_float(uint8_t bits) {
+  if (bits == 0xff) return std::numeric_limits<float>::quiet_NaN();
+  return std::bit_cast<float>(bits == 0 ? 0x00400000U : static_cast<uint32_t>(bits) << 23);
+}
+
 // The value a float has after a trip through half.
 constexpr float round_to_half(float value) {
   return half_to_float(float_to_half(value));

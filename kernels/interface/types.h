@@ -11,13 +11,14 @@
 
 namespace quire::kernels {
 
-enum class DType : uint8_t { f32, f16, bf16, f64, i8, u8, i16, i32, i64, f8_e4m3 };
+enum class DType : uint8_t { f32, f16, bf16, f64, i8, u8, i16, i32, i64, f8_e4m3, f8_e8m0 };
 
 constexpr size_t dtype_bytes(DType dtype) {
   switch (dtype) {
     case DType::i8:
     case DType::u8:
     case DType::f8_e4m3:
+    case DType::f8_e8m0:
       return 1;
     case DType::f16:
     case DType::bf16:

@@ -10,7 +10,7 @@
 
 namespace quire::kernels {
 
-enum class WeightFormat : uint8_t { dense, exl2, gptq };
+enum class WeightFormat : uint8_t { dense, exl2, coded };
 
 // nn.Linear.weight as stored: [N, K], K contiguous.
 struct DenseSource {
@@ -46,15 +46,47 @@ struct Exl2Source {
   int32_t packed_rows = 0;
 };
 
-// W[k][n] = (code - zero) * scales[g][n], g = group_of_row[k], zero = nibble of q_zeros + zero_offset.
-struct GptqSource {
-  const uint32_t* q_weight = nullptr;  // [K / 8, padded_out], row 8r+i at bits 4i
-  const uint32_t* q_zeros = nullptr;   // [num_groups, padded_out / 8]
-  const uint16_t* scales = nullptr;    // [num_groups, padded_out] f16
+// Groups of rows whose codes share a scale and a zero in each column: GPTQ, AWQ, compressed-tensors, MXFP4,
+// NVFP4. W[k][n] = (value - zero) * scale, with value = values[code], or the code itself, and g =
+// group_of_row[k].
+struct CodedSource {
+  int32_t bits = 4;  // of a code: 4 or 8
+  // Word (r, n) has the codes of column n in the rows from r * 32 / bits on, the first in its lowest bits.
+  const uint32_t* codes = nullptr;
+  int64_t row_words = 0;     // from word (r, n) to word (r + 1, n)
+  int64_t column_words = 0;  // from word (r, n) to word (r, n + 1)
+  // What codes of 4 bits stand for, [16]; nullptr: themselves. A table of halves or of numbers with a sign is
+  // told by prescale and zero_offset.
+  const uint8_t* values = nullptr;
+  // Word (g, j) has the zeros of the columns from j * 32 / bits on. No words from group to group: none are
+  // stored, and all zeros are zero_offset.
+  const uint32_t* zeros = nullptr;
+  int64_t zero_group_words = 0;
+  int64_t zero_column_words = 0;
+  int32_t zero_offset = 0;  // added to a stored zero; 1 for GPTQ's first checkpoint format
+  // [num_groups, padded_out] f16, bf16, f32 or f8_e8m0; each at most 2^15 in size.
+  const void* scales = nullptr;
+  DType scale_dtype = DType::f16;
   const int32_t* group_of_row =
       nullptr;  // [K], each in 0..num_groups-1; rows of a group need not be adjacent
   int32_t num_groups = 0;
-  int32_t zero_offset = 1;  // 1 for checkpoint format "gptq", 0 for "gptq_v2"
+
+  bool has_zeros() const { return zero_group_words != 0; }
+  uint32_t code(int64_t row, int64_t column) const {
+    return bits_at(codes + column * column_words, row, row_words);
+  }
+  int32_t zero(int64_t group, int64_t column) const {
+    const uint32_t stored =
+        has_zeros() ? bits_at(zeros + group * zero_group_words, column, zero_column_words) : 0;
+    return static_cast<int32_t>(stored) + zero_offset;
+  }
+
+ private:
+  // Of the index-th code, in words that lie `stride` apart.
+  uint32_t bits_at(const uint32_t* words, int64_t index, int64_t stride) const {
+    const int64_t per_word = 32 / bits;
+    return (words[index / per_word * stride] >> (index % per_word * bits)) & ((1U << bits) - 1U);
+  }
 };
 
 // Borrowed: everything must stay until the prepare call returns.
@@ -62,10 +94,10 @@ struct WeightSource {
   WeightFormat format = WeightFormat::dense;
   int32_t num_in = 0;      // K
   int32_t num_out = 0;     // N that the model uses
-  int32_t padded_out = 0;  // N as stored, >= num_out; a multiple of 32 for exl2, of 8 for gptq
+  int32_t padded_out = 0;  // N as stored, >= num_out; a multiple of 32 for exl2
   DenseSource dense;
   Exl2Source exl2;
-  GptqSource gptq;
+  CodedSource coded;
   // Stored row k is input feature row_order[k]; nullptr: rows are in the order of the features. A
   // permutation of 0..K-1. EXL2 files carry one; for the others it is nullptr.
   const int32_t* row_order = nullptr;

@@ -158,15 +158,23 @@ struct Source {
   void fill_gptq(size_t columns, uint64_t& state) {
     const auto rows = static_cast<size_t>(source.num_in);
     const size_t num_groups = (rows + 127) / 128;
-    source.format = WeightFormat::gptq;
+    source.format = WeightFormat::coded;
     words.resize(rows / 8 * columns);
     scales.resize(num_groups * columns / 8);  // the zeros
     half.assign(num_groups * columns, float_to_half(0.01f));
     for (uint32_t& word : words) word = next_random(state);
     for (uint32_t& word : scales) word = next_random(state) & 0x77777777;
     for (size_t row = 0; row < rows; ++row) group_of_row.push_back(static_cast<int32_t>(row / 128));
-    source.gptq = {
-        words.data(), scales.data(), half.data(), group_of_row.data(), static_cast<int32_t>(num_groups), 1};
+    source.coded.codes = words.data();
+    source.coded.row_words = static_cast<int64_t>(columns);
+    source.coded.column_words = 1;
+    source.coded.zeros = scales.data();
+    source.coded.zero_group_words = static_cast<int64_t>(columns / 8);
+    source.coded.zero_column_words = 1;
+    source.coded.zero_offset = 1;
+    source.coded.scales = half.data();
+    source.coded.group_of_row = group_of_row.data();
+    source.coded.num_groups = static_cast<int32_t>(num_groups);
   }
 
   std::vector<int32_t> group_of_row;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/base/error.h"
-#include "core/loader/load_linear.h"
+#include "core/loader/weight_formats.h"
 #include "core/loader/weight_summary.h"
 #include "tests/support/dequantize_reference.h"
 #include "tests/support/memory_file_system.h"
@@ -17,33 +17,28 @@ namespace {
 
 // Trusting what the file says of a layer's sizes, as a hostile configuration would.
 LinearRequest request_for(const WeightDirectory& directory, const std::string& key) {
-  const auto extent = [&](std::string_view suffix, size_t index) -> int32_t {
-    const auto* entry = directory.find(key + std::string(suffix));
-    if (!entry || index >= entry->tensor->shape.size()) return 0;
-    const int64_t value = entry->tensor->shape[index];
-    return value <= (1 << 24) ? static_cast<int32_t>(value) : 0;
-  };
   LinearRequest request;
   request.key = key;
-  if (directory.has(key + ".q_weight")) {
-    request.num_in = extent(".q_invperm", 0);
-    request.num_out = extent(".q_weight", 1);
-  } else if (directory.has(key + ".qweight")) {
-    request.num_in = extent(".qweight", 0) * 8;
-    request.num_out = extent(".qweight", 1);
-  } else {
-    request.num_in = extent(".weight", 1);
-    request.num_out = extent(".weight", 0);
-    request.fp8_block_out = 2;
-    request.fp8_block_in = 3;
-  }
+  const FormatRow* format = find_format(LayerTensors(directory, key));
+  if (format == nullptr) return request;
+  const std::vector<int64_t> shape = format->describe(LayerTensors(directory, key));
+  if (shape.size() < 2 || shape.size() > 3) return request;
+  const auto size = [](int64_t extent) {
+    return extent > 0 && extent <= (1 << 24) ? static_cast<int32_t>(extent) : 0;
+  };
+  request.num_out = size(shape[shape.size() - 2]);
+  request.num_in = size(shape.back());
+  if (shape.size() == 3) request.part.num_experts = size(shape.front());
   return request;
 }
 
 void load_layer(WeightReader& reader, const std::string& key) {
   const LinearRequest request = request_for(reader.directory(), key);
   if (request.num_in < 1 || request.num_out < 1) return;
-  const LinearWeight weight = load_linear(reader, request);
+  QuantizationConfig quantization;
+  quantization.scheme.block_out = 2;
+  quantization.scheme.block_in = 3;
+  const LinearWeight weight = load_linear(reader, request, quantization);
   const kernels::WeightSource source = weight.source();
   if (!testing::find_defect(source).empty()) std::abort();
   if (int64_t{source.num_in} * source.num_out <= 65536) testing::dequantize_reference(source);
@@ -58,7 +53,8 @@ void run(std::string bytes) {
     const std::string& name = entry.tensor->name;
     try {
       reader.read(name);
-      load_layer(reader, name.substr(0, name.rfind('.')));
+      const auto owner = find_owner(directory, name);
+      load_layer(reader, owner ? owner->key : name.substr(0, name.rfind('.')));
     } catch (const Error&) {  // one tensor that cannot be read says nothing about the next
     }
   }

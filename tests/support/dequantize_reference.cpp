@@ -72,13 +72,38 @@ float exl2_value(const WeightSource& source, size_t k, size_t n) {
   return static_cast<float>(static_cast<int>(exl2_code(source, group, k, n)) - zero) * scale;
 }
 
-float gptq_value(const WeightSource& source, size_t k, size_t n) {
-  const auto columns = static_cast<size_t>(source.padded_out);
-  const auto g = static_cast<size_t>(source.gptq.group_of_row[k]);
-  const uint32_t code = (source.gptq.q_weight[k / 8 * columns + n] >> (4 * (k % 8))) & 15U;
-  const int zero = static_cast<int>(nibble(source.gptq.q_zeros, g, n, columns)) + source.gptq.zero_offset;
-  const float scale = kernels::half_to_float(source.gptq.scales[g * columns + n]) * source.prescale;
-  return static_cast<float>(static_cast<int>(code) - zero) * scale;
+// The index-th of codes that follow each other in words `stride` apart.
+uint32_t packed(const uint32_t* words, size_t index, size_t bits, size_t stride) {
+  uint32_t code = 0;
+  for (size_t bit = 0; bit < bits; ++bit) {
+    const size_t position = index * bits + bit;
+    code |= ((words[position / 32 * stride] >> (position % 32)) & 1U) << bit;
+  }
+  return code;
+}
+
+float coded_scale(const kernels::CodedSource& coded, size_t index) {
+  if (coded.scale_dtype == DType::f32) return static_cast<const float*>(coded.scales)[index];
+  if (coded.scale_dtype == DType::f8_e8m0)
+    return std::ldexp(1.0f, static_cast<const uint8_t*>(coded.scales)[index] - 127);
+  const uint16_t bits = static_cast<const uint16_t*>(coded.scales)[index];
+  return coded.scale_dtype == DType::f16 ? kernels::half_to_float(bits) : kernels::bfloat16_to_float(bits);
+}
+
+float coded_value(const WeightSource& source, size_t k, size_t n) {
+  const kernels::CodedSource& coded = source.coded;
+  const auto bits = static_cast<size_t>(coded.bits);
+  const auto g = static_cast<size_t>(coded.group_of_row[k]);
+  const uint32_t code = packed(coded.codes + n * static_cast<size_t>(coded.column_words), k, bits,
+                               static_cast<size_t>(coded.row_words));
+  int zero = coded.zero_offset;
+  if (coded.zero_group_words != 0) {
+    zero += static_cast<int>(packed(coded.zeros + g * static_cast<size_t>(coded.zero_group_words), n, bits,
+                                    static_cast<size_t>(coded.zero_column_words)));
+  }
+  const float scale = coded_scale(coded, g * static_cast<size_t>(source.padded_out) + n) * source.prescale;
+  const auto stands_for = static_cast<int>(coded.values != nullptr ? coded.values[code] : code);
+  return static_cast<float>(stands_for - zero) * scale;
 }
 
 // Stored row k, stored column n; prescale applied.
@@ -88,8 +113,8 @@ float value(const WeightSource& source, size_t k, size_t n) {
       return dense_value(source, k, n) * source.prescale;
     case WeightFormat::exl2:
       return exl2_value(source, k, n);
-    case WeightFormat::gptq:
-      return gptq_value(source, k, n);
+    case WeightFormat::coded:
+      return coded_value(source, k, n);
   }
   return 0.0f;
 }

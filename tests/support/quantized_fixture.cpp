@@ -131,15 +131,90 @@ WeightFixture make_exl2(const Exl2Options& options) {
   return weight;
 }
 
-WeightFixture make_gptq(const GptqOptions& options) {
+namespace {
+
+// One after the other, the first in the lowest bits of the first word; what is left of the last word is 0.
+std::vector<uint32_t> pack_run(const uint8_t* codes, size_t num_codes, int32_t bits) {
+  const auto per_word = static_cast<size_t>(32 / bits);
+  std::vector<uint32_t> words((num_codes + per_word - 1) / per_word);
+  for (size_t i = 0; i < num_codes; ++i)
+    words[i / per_word] |= uint32_t{codes[i]} << (static_cast<size_t>(bits) * (i % per_word));
+  return words;
+}
+
+std::vector<uint32_t> transposed(const std::vector<uint32_t>& words, size_t columns) {
+  const size_t rows = words.size() / columns;
+  std::vector<uint32_t> out(words.size());
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t c = 0; c < columns; ++c) out[c * rows + r] = words[r * columns + c];
+  return out;
+}
+
+void add_scale(WeightFixture& weight, float scale) {
+  const auto append = [&weight](auto value) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&value);
+    weight.scales.insert(weight.scales.end(), bytes, bytes + sizeof value);
+  };
+  switch (weight.scale_dtype) {
+    case DType::f16:
+      return append(kernels::float_to_half(scale));
+    case DType::bf16:
+      return append(static_cast<uint16_t>(std::bit_cast<uint32_t>(scale) >> 16));
+    case DType::f8_e8m0:
+      return append(static_cast<uint8_t>(std::bit_cast<uint32_t>(scale) >> 23));
+    default:
+      return append(scale);
+  }
+}
+
+void add_coded_terms(WeightFixture& weight, const CodedOptions& options, int32_t num_groups, Random& random) {
+  const float largest = options.values.empty()
+                            ? static_cast<float>((1 << options.bits) - 1)
+                            : *std::max_element(options.values.begin(), options.values.end());
+  for (size_t i = 0; i < count(num_groups, weight.padded_out); ++i) {
+    if (options.has_zeros)
+      weight.stored_zeros.push_back(static_cast<uint8_t>(random.below(1U << options.bits)));
+    add_scale(weight, typical_weight(options.num_in) * 2.0f / largest * random.between(0.5f, 2.0f));
+  }
+  const auto columns = static_cast<size_t>(weight.padded_out);
+  for (size_t g = 0; options.has_zeros && g < static_cast<size_t>(num_groups); ++g) {
+    const std::vector<uint32_t> words = pack_run(&weight.stored_zeros[g * columns], columns, options.bits);
+    weight.q_zeros.insert(weight.q_zeros.end(), words.begin(), words.end());
+  }
+  if (options.by_output && options.has_zeros)
+    weight.q_zeros = transposed(weight.q_zeros, weight.q_zeros.size() / static_cast<size_t>(num_groups));
+}
+
+void add_codes(WeightFixture& weight, const CodedOptions& options, Random& random) {
+  const auto rows = static_cast<size_t>(options.num_in), columns = static_cast<size_t>(weight.padded_out);
+  for (size_t i = 0; i < rows * columns; ++i)
+    weight.codes.push_back(static_cast<uint8_t>(random.below(1U << options.bits)));
+  for (size_t n = 0; n < columns; ++n) {
+    std::vector<uint8_t> column;
+    for (size_t k = 0; k < rows; ++k) column.push_back(weight.codes[k * columns + n]);
+    const std::vector<uint32_t> words = pack_run(column.data(), rows, options.bits);
+    weight.q_weight.insert(weight.q_weight.end(), words.begin(), words.end());
+  }
+  if (!options.by_output) weight.q_weight = transposed(weight.q_weight, weight.q_weight.size() / columns);
+}
+
+}  // namespace
+
+WeightFixture make_coded(const CodedOptions& options) {
   Random random(options.seed);
   WeightFixture weight;
-  weight.format = WeightFormat::gptq;
+  weight.format = WeightFormat::coded;
   weight.num_in = options.num_in;
   weight.num_out = options.num_out;
-  weight.padded_out = static_cast<int32_t>(round_up(static_cast<uint64_t>(options.num_out), 8));
+  weight.padded_out = options.by_output
+                          ? options.num_out
+                          : static_cast<int32_t>(round_up(static_cast<uint64_t>(options.num_out), 8));
   weight.zero_offset = options.zero_offset;
   weight.prescale = options.prescale;
+  weight.bits = options.bits;
+  weight.by_output = options.by_output;
+  weight.values = options.values;
+  weight.scale_dtype = options.scale_dtype;
   const auto num_groups = static_cast<int32_t>(
       ceil_div(static_cast<uint64_t>(options.num_in), static_cast<uint64_t>(options.group_size)));
   const std::vector<int32_t> slot =
@@ -148,18 +223,41 @@ WeightFixture make_gptq(const GptqOptions& options) {
     weight.group_of_row.push_back((options.act_order ? slot[static_cast<size_t>(k)] : k) /
                                   options.group_size);
   }
-  for (size_t i = 0; i < count(options.num_in, weight.padded_out); ++i) {
-    weight.codes.push_back(static_cast<uint8_t>(random.below(16)));
-  }
-  weight.q_weight = pack_codes(weight.codes, options.num_in, weight.padded_out, 4);
-  for (size_t i = 0; i < count(num_groups, weight.padded_out); ++i) {
-    weight.zero_nibs.push_back(static_cast<uint8_t>(random.below(16)));
-    weight.scales.push_back(
-        kernels::float_to_half(typical_weight(options.num_in) / 8.0f * random.between(0.5f, 2.0f)));
-  }
-  weight.q_zeros = pack_nibbles(weight.zero_nibs);
+  add_codes(weight, options, random);
+  add_coded_terms(weight, options, num_groups, random);
   add_extras(weight, random, options.permute_columns, options.bias);
   return weight;
+}
+
+std::vector<CodedOptions> coded_varieties(uint64_t seed) {
+  const std::vector<uint8_t> e2m1 = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
+  const std::vector<uint8_t> bytes = {0,   23,  44,  62,  78,  92,  105, 117,
+                                      128, 140, 152, 165, 180, 196, 216, 240};
+  CodedOptions gptq8{.num_in = 144, .num_out = 40, .group_size = 48, .act_order = true, .bits = 8};
+  CodedOptions packed4{.num_in = 160, .num_out = 43, .zero_offset = 0, .by_output = true};
+  packed4.scale_dtype = DType::bf16;
+  CodedOptions packed8 = packed4;
+  packed8.bits = 8;
+  packed8.num_in = 101;  // does not fill its last word
+  packed8.group_size = 101;
+  packed8.has_zeros = false;
+  packed8.zero_offset = 128;
+  packed8.scale_dtype = DType::f32;
+  CodedOptions mxfp4{.num_in = 96, .num_out = 35, .zero_offset = 12, .prescale = 0.5f, .by_output = true};
+  mxfp4.has_zeros = false;
+  mxfp4.values = e2m1;
+  mxfp4.scale_dtype = DType::f8_e8m0;
+  CodedOptions nvfp4 = mxfp4;
+  nvfp4.group_size = 16;
+  nvfp4.scale_dtype = DType::f32;
+  CodedOptions table{.num_in = 128, .num_out = 24, .zero_offset = 0, .values = bytes};
+  std::vector<CodedOptions> all = {gptq8, packed4, packed8, mxfp4, nvfp4, table};
+  for (CodedOptions& options : all) {
+    options.seed = ++seed;
+    options.permute_columns = options.bits == 4;
+    options.bias = !options.has_zeros;
+  }
+  return all;
 }
 
 uint8_t float_to_e4m3(float value) {
@@ -224,8 +322,8 @@ WeightFixture make_dense(const DenseOptions& options) {
 }
 
 int32_t WeightFixture::num_groups() const {
-  return static_cast<int32_t>(format == WeightFormat::exl2 ? groups.size()
-                                                           : scales.size() / static_cast<size_t>(padded_out));
+  const size_t row_bytes = static_cast<size_t>(padded_out) * kernels::dtype_bytes(scale_dtype);
+  return static_cast<int32_t>(format == WeightFormat::exl2 ? groups.size() : scales.size() / row_bytes);
 }
 
 const void* WeightFixture::dense_data() const {
@@ -253,8 +351,22 @@ kernels::WeightSource WeightFixture::source() const {
     source.exl2 = {q_weight.data(), q_scale.data(), q_scale_max.data(),
                    groups.data(),   num_groups(),   packed_rows};
   } else {
-    source.gptq = {q_weight.data(),     q_zeros.data(), scales.data(),
-                   group_of_row.data(), num_groups(),   zero_offset};
+    const int64_t row_words = (num_in * bits + 31) / 32, zero_words = (padded_out * bits + 31) / 32;
+    source.coded.bits = bits;
+    source.coded.codes = q_weight.data();
+    source.coded.row_words = by_output ? 1 : padded_out;
+    source.coded.column_words = by_output ? row_words : 1;
+    source.coded.values = values.empty() ? nullptr : values.data();
+    if (!q_zeros.empty()) {
+      source.coded.zeros = q_zeros.data();
+      source.coded.zero_group_words = by_output ? 1 : zero_words;
+      source.coded.zero_column_words = by_output ? num_groups() : 1;
+    }
+    source.coded.zero_offset = zero_offset;
+    source.coded.scales = scales.data();
+    source.coded.scale_dtype = scale_dtype;
+    source.coded.group_of_row = group_of_row.data();
+    source.coded.num_groups = num_groups();
   }
   source.row_order = row_order.empty() ? nullptr : row_order.data();
   source.column_order = column_order.empty() ? nullptr : column_order.data();
@@ -303,9 +415,10 @@ void add_weight(SafetensorsBuilder& file, const std::string& key, const WeightFi
     file.add(key + ".q_groups", "I16", {2 * groups}, weight.stored_groups());
     file.add(key + ".q_invperm", "I32", {weight.num_in}, weight.inverse_row_order());
   } else {
-    file.add(key + ".qweight", "I32", {weight.num_in / 8, padded}, weight.q_weight);
-    file.add(key + ".qzeros", "I32", {groups, padded / 8}, weight.q_zeros);
-    file.add(key + ".scales", "F16", {groups, padded}, weight.scales);
+    file.add(key + ".qweight", "I32", {weight.num_in * weight.bits / 32, padded}, weight.q_weight);
+    file.add(key + ".qzeros", "I32", {groups, padded * weight.bits / 32}, weight.q_zeros);
+    file.add_bytes(key + ".scales", "F16", {groups, padded},
+                   std::string(weight.scales.begin(), weight.scales.end()));
     file.add(key + ".g_idx", "I32", {weight.num_in}, weight.group_of_row);
   }
   if (weight.bias.empty()) return;

@@ -26,16 +26,20 @@ struct WeightFixture {
   std::vector<float> dense_scales;   // [ceil(num_out / scale_out), ceil(num_in / scale_in)]
   int32_t scale_out = 0;
   int32_t scale_in = 0;
-  // exl2 and gptq
-  std::vector<uint8_t> codes;       // [num_in, padded_out] in stored row order
-  std::vector<uint8_t> scale_nibs;  // exl2: [num_groups, padded_out]
-  std::vector<uint8_t> zero_nibs;   // gptq: [num_groups, padded_out]
+  // exl2 and coded
+  std::vector<uint8_t> codes;         // [num_in, padded_out] in stored row order
+  std::vector<uint8_t> scale_nibs;    // exl2: [num_groups, padded_out]
+  std::vector<uint8_t> stored_zeros;  // coded: [num_groups, padded_out], or empty
   std::vector<uint32_t> q_weight;
   std::vector<uint32_t> q_scale;
   std::vector<uint16_t> q_scale_max;
   std::vector<kernels::Exl2Group> groups;
-  std::vector<uint32_t> q_zeros;
-  std::vector<uint16_t> scales;
+  int32_t bits = 4;                                  // coded
+  bool by_output = false;                            // coded: words lie along the inputs of an output
+  std::vector<uint8_t> values;                       // coded: of the codes, or empty
+  std::vector<uint32_t> q_zeros;                     // coded, or empty
+  kernels::DType scale_dtype = kernels::DType::f16;  // coded
+  std::vector<uint8_t> scales;                       // coded: [num_groups, padded_out] of scale_dtype
   std::vector<int32_t> group_of_row;
   int32_t zero_offset = 1;
   // all; each empty where absent
@@ -69,7 +73,7 @@ struct Exl2Options {
 };
 WeightFixture make_exl2(const Exl2Options& options);
 
-struct GptqOptions {
+struct CodedOptions {
   int32_t num_in = 64;
   int32_t num_out = 32;     // padded to a multiple of 8
   int32_t group_size = 32;  // the last group may be shorter
@@ -79,8 +83,17 @@ struct GptqOptions {
   int32_t zero_offset = 1;  // 1: checkpoint format "gptq", 0: "gptq_v2"
   float prescale = 1.0f;
   uint64_t seed = 1;
+  // Where it is not GPTQ's 4 bits.
+  int32_t bits = 4;
+  bool by_output = false;            // as compressed-tensors stores it
+  bool has_zeros = true;             // else all zeros are zero_offset
+  std::vector<uint8_t> values = {};  // [16] of the codes; empty: themselves
+  kernels::DType scale_dtype = kernels::DType::f16;
 };
-WeightFixture make_gptq(const GptqOptions& options);
+WeightFixture make_coded(const CodedOptions& options);
+// Every width, arrangement, kind of values, zeros and scales that a backend must know, one of each with
+// another.
+std::vector<CodedOptions> coded_varieties(uint64_t seed);
 
 struct DenseOptions {
   int32_t num_in = 32;

@@ -65,17 +65,33 @@ std::string find_exl2_defect(const WeightSource& source) {
   return "";
 }
 
-std::string find_gptq_defect(const WeightSource& source) {
-  const kernels::GptqSource& gptq = source.gptq;
-  if (source.padded_out % 8 != 0 || source.num_in % 8 != 0) return "sizes are no multiple of 8";
-  if (gptq.num_groups < 1) return "no groups";
-  if (gptq.zero_offset != 0 && gptq.zero_offset != 1) return "zero offset";
-  for (int32_t k = 0; k < source.num_in; ++k) {
-    if (gptq.group_of_row[k] < 0 || gptq.group_of_row[k] >= gptq.num_groups) return "group of a row";
+bool is_sound_scale(const kernels::CodedSource& coded, size_t index) {
+  switch (coded.scale_dtype) {
+    case kernels::DType::f16:
+      return is_finite_half(static_cast<const uint16_t*>(coded.scales)[index]);
+    case kernels::DType::bf16:
+      return std::abs(kernels::bfloat16_to_float(static_cast<const uint16_t*>(coded.scales)[index])) <=
+             65504.0f;
+    case kernels::DType::f8_e8m0:
+      return static_cast<const uint8_t*>(coded.scales)[index] <= 127 + 15;
+    default:
+      return std::abs(static_cast<const float*>(coded.scales)[index]) <= 65504.0f;
   }
-  const size_t num_scales = static_cast<size_t>(gptq.num_groups) * static_cast<size_t>(source.padded_out);
+}
+
+std::string find_coded_defect(const WeightSource& source) {
+  const kernels::CodedSource& coded = source.coded;
+  if (coded.bits != 4 && coded.bits != 8) return "bits";
+  if (coded.values && coded.bits != 4) return "values of 8 bits";
+  if (coded.num_groups < 1) return "no groups";
+  if (coded.zero_offset < 0 || coded.zero_offset > 128) return "zero offset";
+  if (source.row_order) return "a row order";
+  for (int32_t k = 0; k < source.num_in; ++k) {
+    if (coded.group_of_row[k] < 0 || coded.group_of_row[k] >= coded.num_groups) return "group of a row";
+  }
+  const size_t num_scales = static_cast<size_t>(coded.num_groups) * static_cast<size_t>(source.padded_out);
   for (size_t i = 0; i < num_scales; ++i) {
-    if (!is_finite_half(gptq.scales[i])) return "a scale is not finite";
+    if (!is_sound_scale(coded, i)) return "a scale is not finite";
   }
   return "";
 }
@@ -94,8 +110,8 @@ std::string find_defect(const WeightSource& source) {
       return find_dense_defect(source);
     case WeightFormat::exl2:
       return find_exl2_defect(source);
-    case WeightFormat::gptq:
-      return find_gptq_defect(source);
+    case WeightFormat::coded:
+      return find_coded_defect(source);
   }
   return "format";
 }

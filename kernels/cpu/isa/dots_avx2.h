@@ -53,8 +53,8 @@ struct Dots {
     return sums[r][0];
   }
 
-  template <int kBits>
-  QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[1], const int8_t* x) {
+  template <int kBits, typename Value>
+  QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[1], const int8_t* x, Value value_of) {
     const uint32_t* words = codes[0];
     const auto word = [words](int w) __attribute__((always_inline)) {
       I32 lanes = load_int(words + 16 * w);
@@ -63,6 +63,7 @@ struct Dots {
     };
     for_each_quad<kBits>(
         word, [&](int q, I32 quads) __attribute__((always_inline)) {
+          quads = value_of(quads);
           const I32 even = even_bytes(quads);
           const I32 odd = odd_bytes(quads);
 #pragma GCC unroll 4

@@ -73,8 +73,8 @@ struct Dots {
   }
 
   // x: [kRows, kBlockBytes].
-  template <int kBits>
-  QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[kPanels], const int8_t* x) {
+  template <int kBits, typename Value>
+  QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[kPanels], const int8_t* x, Value value_of) {
     // Left alone, the compiler loads a word again for every shift, and the loads become the bottleneck.
     const auto word = [&codes](int w) __attribute__((always_inline)) {
       Panels<kPanels> words;
@@ -87,6 +87,8 @@ struct Dots {
     };
     for_each_quad<kBits>(
         word, [&](int q, Panels<kPanels> quads) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+          for (int i = 0; i < kPanels; ++i) quads.of[i] = value_of(quads.of[i]);
 #pragma GCC unroll 8
           for (int r = 0; r < kRows; ++r) {
             const int8_t* row = x + r * kBlockBytes + 4 * q;

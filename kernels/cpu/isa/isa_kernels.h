@@ -55,11 +55,15 @@ struct QuantPanels {
   const int32_t* group_blocks = nullptr;  // [groups] blocks of 32 rows in each group
   const uint32_t* codes = nullptr;        // of the first panel
   size_t panel_words = 0;                 // from the codes of one panel to those of the next
-  // [panels, groups, 8] exl2: scale index; gptq: zero. Column 2i in the low half of byte i
+  // exl2, [panels, groups, 8]: scale index. Column 2i in the low half of byte i.
   const uint8_t* nibbles = nullptr;
   const float* scale_table = nullptr;  // exl2: [groups, 16] scale of each index
-  const uint16_t* scales = nullptr;    // gptq: [panels, groups, 16] f16
-  int32_t zero_offset = 0;             // gptq: added to the zero nibble
+  // coded
+  const uint8_t* zeros = nullptr;   // [panels, groups, 16]; nullptr: all zeros are zero_offset
+  int32_t zero_offset = 0;          // added to a zero
+  const uint8_t* values = nullptr;  // [16] of the codes; nullptr: themselves
+  const void* scales = nullptr;     // [panels, groups, 16] f16, bf16, f32 or f8_e8m0
+  DType scale_dtype = DType::f16;
   int32_t num_panels = 1;
   int32_t last_columns = kPanelColumns;  // of the last panel
   // What a full tile also brings to the second-level cache: from next_codes on, and for each block that it

@@ -33,7 +33,8 @@ int64_t dot_rounds(const int8_t* x, int64_t rounds, int32_t* result) {
   for (int64_t round = 0; round < rounds; ++round) {
     Dots<kQuantRows, kQuantPanels> dots;
     dots.clear();
-    dots.add_block<0>(codes, x);
+    dots.add_block<0>(
+        codes, x, [](I32 same) __attribute__((always_inline)) { return same; });
 #pragma GCC unroll 4
     for (int r = 0; r < kQuantRows; ++r) {
 #pragma GCC unroll 4

@@ -94,10 +94,29 @@ struct QuantTotals {
 template <int kPanels>
 struct GroupTerms {
   F32 scales[kPanels];
-  I32 zeros[kPanels];  // gptq
+  I32 zeros[kPanels];  // coded
 };
 
-template <bool kGptq, int kPanels>
+// Of 16 columns, from the index-th group of all panels.
+QUIRE_LANE_INLINE F32 load_scales(const QuantPanels& panels, size_t index) {
+  const auto* bytes = static_cast<const uint8_t*>(panels.scales);
+  const size_t first = index * kPanelColumns;
+  switch (panels.scale_dtype) {
+    case DType::f16:
+      return load_half(reinterpret_cast<const uint16_t*>(bytes) + first);
+    case DType::bf16:
+      return load_bfloat(reinterpret_cast<const uint16_t*>(bytes) + first);
+    case DType::f8_e8m0:  // 2^-127, which would be subnormal, counts as 0
+      return as_float(shift_left<23>(load_bytes(bytes + first)));
+    default:
+      return load(reinterpret_cast<const float*>(bytes) + first);
+  }
+}
+
+// How the values of a run's codes come about.
+enum class CodeKind { exl2, linear, table };
+
+template <CodeKind kKind, int kPanels>
 QUIRE_LANE_INLINE GroupTerms<kPanels> terms_of_group(const QuantPanels& panels, int32_t group) {
   GroupTerms<kPanels> terms;
 #pragma GCC unroll 4
@@ -105,15 +124,32 @@ QUIRE_LANE_INLINE GroupTerms<kPanels> terms_of_group(const QuantPanels& panels, 
     // A panel that is not there is computed as the first one and not written.
     const size_t panel = i < panels.num_panels ? static_cast<size_t>(i) : 0;
     const size_t index = panel * static_cast<size_t>(panels.num_groups) + static_cast<size_t>(group);
-    const I32 nibbles = load_nibbles(panels.nibbles + index * (kPanelColumns / 2));
-    if constexpr (kGptq) {
-      terms.scales[i] = load_half(panels.scales + index * kPanelColumns);
-      terms.zeros[i] = add(nibbles, splat_int(panels.zero_offset));
+    if constexpr (kKind != CodeKind::exl2) {
+      terms.scales[i] = load_scales(panels, index);
+      terms.zeros[i] = splat_int(panels.zero_offset);
+      if (panels.zeros != nullptr)
+        terms.zeros[i] = add(terms.zeros[i], load_bytes(panels.zeros + index * kPanelColumns));
     } else {
+      const I32 nibbles = load_nibbles(panels.nibbles + index * (kPanelColumns / 2));
       terms.scales[i] = lookup(panels.scale_table + static_cast<size_t>(group) * kPanelColumns, nibbles);
     }
   }
   return terms;
+}
+
+// From quads of codes to quads of values.
+template <CodeKind kKind>
+QUIRE_LANE_INLINE auto value_of_codes(const QuantPanels& panels) {
+  if constexpr (kKind == CodeKind::table) {
+    const I32 table = load_table(panels.values);
+    return [table](I32 codes) __attribute__((always_inline)) {
+      return lookup_bytes(table, codes);
+    };
+  } else {
+    return [](I32 codes) __attribute__((always_inline)) {
+      return codes;
+    };
+  }
 }
 
 QUIRE_LANE_INLINE void prefetch_block(const uint32_t* codes, int bits) {
@@ -130,7 +166,7 @@ QUIRE_LANE_INLINE const uint32_t* prefetch_next(const uint32_t* codes, int32_t l
 }
 
 // total += (dot - zero * sum of the codes of x) * scale of x * scale of the group.
-template <bool kGptq, int kBits, int kRows, int kPanels>
+template <CodeKind kKind, int kBits, int kRows, int kPanels>
 QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels>& dots, const GroupTerms<kPanels>& terms,
                                      const float* x_scales, const int32_t (&x_sums)[kRows],
                                      QuantTotals<kRows, kPanels>& totals) {
@@ -140,7 +176,7 @@ QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels>& dots, const Gro
     const I32 x_sum = splat_int(x_sums[r]);
 #pragma GCC unroll 4
     for (int i = 0; i < kPanels; ++i) {
-      const I32 offset = kGptq ? mul(terms.zeros[i], x_sum) : shift_left<kBits - 1>(x_sum);
+      const I32 offset = kKind == CodeKind::exl2 ? shift_left<kBits - 1>(x_sum) : mul(terms.zeros[i], x_sum);
       const F32 product = mul(to_float(sub(dots.sum(r, i), offset)), x_scale);
       totals.of[r][i] = fma(product, terms.scales[i], totals.of[r][i]);
     }
@@ -149,13 +185,14 @@ QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels>& dots, const Gro
 
 // All groups of a run. The integers of the blocks that share a group and a span are exact; then one
 // multiplication and one fused multiply-add, in the order of the blocks, for each output.
-template <bool kGptq, int kBits, int kRows, int kPanels, bool kBringsNext>
+template <CodeKind kKind, int kBits, int kRows, int kPanels, bool kBringsNext>
 void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanels>& cursor,
                QuantTotals<kRows, kPanels>& all_totals) {
   QuantTotals<kRows, kPanels> totals = all_totals;
   QuantCursor<kPanels> at = cursor;
+  const auto value_of = value_of_codes<kKind>(panels);
   for (const int32_t end = at.group + num_groups; at.group < end; ++at.group) {
-    const GroupTerms<kPanels> terms = terms_of_group<kGptq, kPanels>(panels, at.group);
+    const GroupTerms<kPanels> terms = terms_of_group<kKind, kPanels>(panels, at.group);
     for (int32_t left = panels.group_blocks[at.group]; left > 0;) {
       const int32_t of_span = kSpanBlocks - at.block_of_span;
       const int32_t blocks = left < of_span ? left : of_span;
@@ -166,7 +203,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
 #pragma GCC unroll 4
         for (int i = 0; i < kPanels; ++i) prefetch_block(at.codes[i], kBits);
         if constexpr (kBringsNext) at.next_codes = prefetch_next(at.next_codes, panels.next_lines);
-        dots.template add_block<kBits>(at.codes, at.x);
+        dots.template add_block<kBits>(at.codes, at.x, value_of);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) x_sums[r] += at.x_sums[r];
 #pragma GCC unroll 4
@@ -174,7 +211,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
         at.x += kRows * kBlockBytes;
         at.x_sums += kRows;
       }
-      add_to_totals<kGptq, kBits>(dots, terms, at.x_scales, x_sums, totals);
+      add_to_totals<kKind, kBits>(dots, terms, at.x_scales, x_sums, totals);
       left -= blocks;
       at.block_of_span += blocks;
       if (at.block_of_span == kSpanBlocks) {
@@ -206,27 +243,33 @@ void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const Pa
   for (int32_t run = 0; run < panels.num_runs; ++run) {
     const int32_t num_groups = panels.runs[run].num_groups;
     if (panels.scales != nullptr) {
-      quant_run<true, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+      if (panels.values != nullptr) {
+        quant_run<CodeKind::table, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+      } else if (panels.runs[run].bits == 4) {
+        quant_run<CodeKind::linear, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+      } else {
+        quant_run<CodeKind::linear, 8, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+      }
       continue;
     }
     switch (panels.runs[run].bits) {
       case 2:
-        quant_run<false, 2, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 2, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 3:
-        quant_run<false, 3, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 3, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 4:
-        quant_run<false, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 5:
-        quant_run<false, 5, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 5, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 6:
-        quant_run<false, 6, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 6, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       default:
-        quant_run<false, 8, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 8, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
         break;
     }
   }

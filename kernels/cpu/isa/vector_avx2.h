@@ -172,6 +172,13 @@ QUIRE_LANE_INLINE __m256 lookup_8(__m256 low, __m256 high, __m256i index) {
   return _mm256_blendv_ps(_mm256_permutevar8x32_ps(low, index), _mm256_permutevar8x32_ps(high, index),
                           use_high);
 }
+QUIRE_LANE_INLINE I32 load_table(const uint8_t* p) {
+  const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return {table, table};
+}
+QUIRE_LANE_INLINE I32 lookup_bytes(I32 table, I32 codes) {
+  return {_mm256_shuffle_epi8(table.a, codes.a), _mm256_shuffle_epi8(table.b, codes.b)};
+}
 QUIRE_LANE_INLINE F32 lookup(const float* table, I32 index) {
   const F32 t = load(table);
   return {lookup_8(t.a, t.b, index.a), lookup_8(t.a, t.b, index.b)};

@@ -157,6 +157,12 @@ QUIRE_LANE_INLINE I32 load_nibbles(const uint8_t* p) {
   const __m128i high = _mm_slli_epi16(_mm_srli_epi16(pairs, 4), 8);
   return {_mm512_cvtepu8_epi32(_mm_or_si128(low, high))};
 }
+QUIRE_LANE_INLINE I32 load_table(const uint8_t* p) {
+  return {_mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+QUIRE_LANE_INLINE I32 lookup_bytes(I32 table, I32 codes) {
+  return {_mm512_shuffle_epi8(table.v, codes.v)};
+}
 QUIRE_LANE_INLINE F32 lookup(const float* table, I32 index) {
   return {_mm512_permutexvar_ps(index.v, _mm512_loadu_ps(table))};
 }

@@ -228,6 +228,23 @@ QUIRE_LANE_INLINE I32 load_nibbles(const uint8_t* p) {
   QUIRE_EACH_LANE(i) r.v[i] = (p[i / 2] >> (4 * (i % 2))) & 15;
   return r;
 }
+// 16 bytes, and what they say of codes of 4 bits, four to a lane.
+QUIRE_LANE_INLINE I32 load_table(const uint8_t* p) {
+  I32 r;
+  QUIRE_EACH_LANE(i) std::memcpy(&r.v[i], p + 4 * (i % 4), 4);
+  return r;
+}
+QUIRE_LANE_INLINE I32 lookup_bytes(I32 table, I32 codes) {
+  uint8_t bytes[16];
+  std::memcpy(bytes, table.v, sizeof bytes);
+  QUIRE_EACH_LANE(i) {
+    uint32_t values = 0;
+    for (int byte = 0; byte < 4; ++byte)
+      values |= uint32_t{bytes[(static_cast<uint32_t>(codes.v[i]) >> (8 * byte)) & 15U]} << (8 * byte);
+    codes.v[i] = static_cast<int32_t>(values);
+  }
+  return codes;
+}
 QUIRE_LANE_INLINE F32 lookup(const float* table, I32 index) {
   F32 r;
   QUIRE_EACH_LANE(i) r.v[i] = table[index.v[i]];

@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/cuda/plan/coded_form.h"
 #include "kernels/interface/half.h"
 
 namespace quire::kernels {
@@ -147,24 +148,30 @@ bool plan_exl2(PartPlan& plan) {
   return true;
 }
 
-bool plan_gptq(PartPlan& plan) {
+// Groups that do not fit, and codes that the kernels do not know, become f16.
+bool plan_coded(PartPlan& plan) {
   const WeightSource& source = *plan.source;
-  const GptqSource& gptq = source.gptq;
+  const CodedSource& coded = source.coded;
   const auto rows = static_cast<size_t>(source.num_in);
   std::vector<int32_t> order(rows);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](int32_t a, int32_t b) { return gptq.group_of_row[a] < gptq.group_of_row[b]; });
+                   [&](int32_t a, int32_t b) { return coded.group_of_row[a] < coded.group_of_row[b]; });
   std::vector<int32_t> group_rows;
   for (size_t i = 0; i < rows; ++i) {
-    const int32_t group = gptq.group_of_row[order[i]];
-    if (group < 0 || group >= gptq.num_groups) return false;
+    const int32_t group = coded.group_of_row[order[i]];
+    if (group < 0 || group >= coded.num_groups) return false;
     if (i == 0 || group != plan.row_group.back()) {
       plan.group_first_row.push_back(static_cast<int32_t>(i));
       group_rows.push_back(0);
     }
     plan.row_group.push_back(group);
     ++group_rows.back();
+  }
+  if (!has_gptq_arithmetic(coded)) {
+    plan.row_group.clear();
+    plan.group_first_row.clear();
+    return make_dense(plan);
   }
   if (!std::is_sorted(order.begin(), order.end())) {
     plan.row_source = order;
@@ -202,9 +209,9 @@ bool plan_part(const WeightSource& source, PartPlan& plan) {
   plan.source = &source;
   if (source.num_in <= 0 || source.num_out <= 0) return false;
   plan.num_strips = (source.num_out + kStripColumns - 1) / kStripColumns;
-  const bool sound = source.format == WeightFormat::exl2   ? plan_exl2(plan)
-                     : source.format == WeightFormat::gptq ? plan_gptq(plan)
-                                                           : plan_unquantized(plan);
+  const bool sound = source.format == WeightFormat::exl2    ? plan_exl2(plan)
+                     : source.format == WeightFormat::coded ? plan_coded(plan)
+                                                            : plan_unquantized(plan);
   if (!sound) return false;
   if (plan.row_order.empty() && source.row_order != nullptr) {
     plan.row_order.assign(source.row_order, source.row_order + source.num_in);

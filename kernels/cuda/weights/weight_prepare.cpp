@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/cuda/device/device.h"
+#include "kernels/cuda/plan/coded_form.h"
 #include "kernels/cuda/plan/weight_plan.h"
 #include "kernels/cuda/weights/weight_repack.h"
 #include "kernels/interface/half.h"
@@ -52,7 +53,8 @@ size_t num_scales(const WeightSource& source) {
 size_t stored_bytes(const WeightSource& source) {
   const auto rows = static_cast<size_t>(source.num_in), padded = static_cast<size_t>(source.padded_out);
   if (source.format == WeightFormat::exl2) return static_cast<size_t>(source.exl2.packed_rows) * padded * 4;
-  if (source.format == WeightFormat::gptq) return rows / 8 * padded * 4;
+  if (source.format == WeightFormat::coded)
+    return has_gptq_arithmetic(source.coded) ? (rows + 7) / 8 * padded * 4 : rows * padded * 2;
   return rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype);
 }
 
@@ -113,6 +115,12 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   const WeightSource& source = *plan.source;
   const auto rows = static_cast<size_t>(source.num_in);
   const auto padded = static_cast<size_t>(source.padded_out);
+  const bool is_coded = source.format == WeightFormat::coded;
+  const bool is_gptq = is_coded && has_gptq_arithmetic(source.coded);
+  GptqForm gptq;
+  if (is_gptq) make_gptq_form(source, gptq);
+  const std::vector<uint16_t> halves =
+      is_coded && !is_gptq ? expand_to_half(source) : std::vector<uint16_t>();
 
   Piece codes, scales, group_scale, dense, dense_scales, order, row_group, row_bits, row_packed, row_source,
       first_rows;
@@ -125,12 +133,16 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
     group_scale = piece_of(plan.group_scale);
     row_bits = piece_of(plan.row_bits);
     row_packed = piece_of(plan.row_packed);
-  } else if (source.format == WeightFormat::gptq) {
-    codes = {source.gptq.q_weight, rows / 8 * padded * 4, 0};
-    scales = {source.gptq.q_zeros, static_cast<size_t>(source.gptq.num_groups) * (padded / 8) * 4, 0};
-    group_scale = {source.gptq.scales, static_cast<size_t>(source.gptq.num_groups) * padded * 2, 0};
+  } else if (is_gptq) {
+    const auto groups = static_cast<size_t>(source.coded.num_groups);
+    const auto columns = static_cast<size_t>(gptq.columns);
+    codes = {gptq.codes, (rows + 7) / 8 * columns * 4, 0};
+    scales = {gptq.zeros, groups * (columns / 8) * 4, 0};
+    group_scale = {gptq.scales, groups * columns * 2, 0};
     row_source = piece_of(plan.row_source);
     first_rows = piece_of(plan.group_first_row);
+  } else if (is_coded) {
+    dense = piece_of(halves);
   } else {
     dense = {source.dense.data, rows * static_cast<size_t>(source.num_out) * dtype_bytes(source.dense.dtype),
              0};
@@ -142,12 +154,12 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   if (status != Status::ok) return status;
 
   StoredMatrix stored;
-  stored.kind = source.format == WeightFormat::exl2   ? TileKind::exl2
-                : source.format == WeightFormat::gptq ? TileKind::gptq
-                                                      : TileKind::dense;
+  stored.kind = source.format == WeightFormat::exl2 ? TileKind::exl2
+                : is_gptq                           ? TileKind::gptq
+                                                    : TileKind::dense;
   stored.num_rows = source.num_in;
   stored.num_columns = source.num_out;
-  stored.padded_columns = source.padded_out;
+  stored.padded_columns = is_gptq ? gptq.columns : source.padded_out;
   stored.column_order = static_cast<const int32_t*>(at(order));
   stored.codes = static_cast<const uint32_t*>(at(codes));
   stored.scales = static_cast<const uint32_t*>(at(scales));
@@ -156,10 +168,10 @@ Status Preparer::part(const PartPlan& plan, Part& part) {
   stored.row_source = static_cast<const int32_t*>(at(row_source));
   stored.row_bits = static_cast<const int32_t*>(at(row_bits));
   stored.row_packed = static_cast<const int32_t*>(at(row_packed));
-  stored.zero_offset = source.gptq.zero_offset;
-  stored.prescale = source.prescale;
+  stored.zero_offset = source.coded.zero_offset;
+  stored.prescale = is_coded && !is_gptq ? 1.0f : source.prescale;  // the halves have it
   stored.dense = at(dense);
-  stored.dense_dtype = static_cast<int32_t>(source.dense.dtype);
+  stored.dense_dtype = static_cast<int32_t>(is_coded ? DType::f16 : source.dense.dtype);
   stored.dense_scales = static_cast<const float*>(at(dense_scales));
   stored.scale_out = source.dense.scale_out;
   stored.scale_in = source.dense.scale_in;

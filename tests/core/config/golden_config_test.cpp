@@ -71,7 +71,7 @@ TEST(GoldenConfig, OfTheStoryModels) {
   EXPECT_EQ(exl2.eos_ids, TokenIds{1});
   EXPECT_EQ(exl2.bos_id, 0);
   const ModelConfig gptq = read_model_config(files, models + "story-3m-gptq-g64-act");
-  EXPECT_EQ(gptq.quantization.gptq_group_size, 64);
+  EXPECT_EQ(gptq.quantization.scheme.group_size, 64);
   EXPECT_TRUE(gptq.quantization.gptq_act_order);
   EXPECT_FALSE(gptq.quantization.gptq_v2);
 }

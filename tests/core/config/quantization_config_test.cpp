@@ -24,13 +24,13 @@ TEST(QuantizationConfig, ReadsGptq) {
                                           {"sym", false},
                                           {"checkpoint_format", "gptq_v2"}});
   EXPECT_EQ(config.method, QuantizationConfig::Method::gptq);
-  EXPECT_EQ(config.gptq_group_size, 128);
+  EXPECT_EQ(config.scheme.group_size, 128);
   EXPECT_TRUE(config.gptq_act_order);
   EXPECT_TRUE(config.gptq_v2);
   const QuantizationConfig bare = read({{"quant_method", "gptq"}});
-  EXPECT_EQ(bare.gptq_group_size, 0);
+  EXPECT_EQ(bare.scheme.group_size, 0);
   EXPECT_FALSE(bare.gptq_act_order || bare.gptq_v2);
-  EXPECT_EQ(read({{"quant_method", "gptq"}, {"group_size", -1}}).gptq_group_size, -1);
+  EXPECT_EQ(read({{"quant_method", "gptq"}, {"group_size", -1}}).scheme.group_size, -1);
 }
 
 TEST(QuantizationConfig, ReadsExl2AsInformation) {
@@ -51,8 +51,8 @@ void expect_fp8(const Json& settings, int32_t block_out, int32_t block_in) {
   const QuantizationConfig config = read(settings);
   EXPECT_EQ(config.method, QuantizationConfig::Method::fp8) << settings;
   EXPECT_EQ(config.bits, 8.0);
-  EXPECT_EQ(config.fp8_block_out, block_out) << settings;
-  EXPECT_EQ(config.fp8_block_in, block_in) << settings;
+  EXPECT_EQ(config.scheme.block_out, block_out) << settings;
+  EXPECT_EQ(config.scheme.block_in, block_in) << settings;
 }
 
 TEST(QuantizationConfig, ReadsTheBlocksOfFp8) {
@@ -80,27 +80,89 @@ TEST(QuantizationConfig, ReadsFloatsOfCompressedTensors) {
   Json settings = compressed(floats);
   settings["config_groups"]["group_1"] = {{"targets", {"Attention"}}, {"weights", nullptr}};
   expect_fp8(settings, 0, 0);
-  settings["config_groups"]["group_1"]["weights"] = weights;
-  expect_error(ErrorCode::unsupported, {"config_groups", "different sizes"}, [&] { read(settings); });
-  settings = compressed(floats);
-  settings["format"] = "pack-quantized";
-  expect_error(ErrorCode::unsupported,
-               {"quantization_config.format", "\"pack-quantized\"", "float-quantized"},
+  settings["format"] = "int-quantized";
+  expect_error(ErrorCode::unsupported, {"quantization_config.format", "\"int-quantized\"", "pack-quantized"},
                [&] { read(settings); });
-  weights = {{"type", "int"}, {"num_bits", 8}};
-  expect_error(ErrorCode::unsupported, {"weights.type", "\"int\"", "float"},
-               [&] { read(compressed(weights)); });
-  weights = {{"type", "float"}, {"num_bits", 4}};
-  expect_error(ErrorCode::unsupported, {"weights.num_bits", "4 bit"}, [&] { read(compressed(weights)); });
+  weights = {{"type", "int"}, {"num_bits", 3}};
+  expect_error(ErrorCode::unsupported, {"weights.num_bits", "3 bits"}, [&] { read(compressed(weights)); });
+}
+
+Json mixed_precision() {
+  const Json four = {{"type", "int"}, {"num_bits", 4}, {"strategy", "group"}, {"group_size", 32}};
+  const Json eight = {{"type", "int"}, {"num_bits", 8}, {"strategy", "channel"}, {"group_size", nullptr}};
+  return {{"quant_method", "compressed-tensors"},
+          {"format", "pack-quantized"},
+          {"config_groups",
+           {{"group_0", {{"targets", {"Linear"}}, {"weights", four}}},
+            {"group_1", {{"targets", {R"(re:.*\.down_proj$)", "model.head"}}, {"weights", eight}}}}},
+          {"ignore", {"lm_head", R"(re:model\.layers\.0\..*)"}}};
+}
+
+TEST(QuantizationConfig, HoldsEachModuleAgainstItsGroup) {
+  const QuantizationConfig config = read(mixed_precision());
+  EXPECT_EQ(config.method, QuantizationConfig::Method::compressed);
+  EXPECT_EQ(config.scheme_of("model.layers.1.mlp.up_proj").bits, 4);
+  EXPECT_EQ(config.scheme_of("model.layers.1.mlp.up_proj").group_size, 32);
+  EXPECT_EQ(config.scheme_of("model.layers.1.mlp.down_proj").bits, 8);
+  EXPECT_EQ(config.scheme_of("model.layers.1.mlp.down_proj").group_size, -1);
+  EXPECT_EQ(config.scheme_of("model.head").bits, 8);
+  EXPECT_EQ(config.scheme_of("model.header").bits, 4);
+}
+
+TEST(QuantizationConfig, KeepsListsOfModulesAsEachMethodMeansThem) {
+  const ModuleNames exact = read(mixed_precision()).ignored;
+  EXPECT_TRUE(exact.contains("lm_head"));
+  EXPECT_FALSE(exact.contains("model.lm_head"));
+  EXPECT_TRUE(exact.contains("model.layers.0.mlp.up_proj"));
+  EXPECT_FALSE(exact.contains("x.model.layers.0.mlp.up_proj"));  // a pattern begins where the name does
+  const ModuleNames parts = read({{"quant_method", "awq"}, {"modules_to_not_convert", {"visual"}}}).ignored;
+  EXPECT_TRUE(parts.contains("model.visual.blocks.0.qkv"));
+  EXPECT_FALSE(parts.contains("model.layers.0.q_proj"));
+  const ModuleNames wild =
+      read({{"quant_method", "mxfp4"}, {"modules_to_not_convert", {"model.layers.*.self_attn", "lm_head"}}})
+          .ignored;
+  EXPECT_TRUE(wild.contains("model.layers.3.self_attn.q_proj"));
+  EXPECT_TRUE(wild.contains("lm_head"));
+  EXPECT_FALSE(wild.contains("model.layers.3.mlp.experts.down_proj"));
+  EXPECT_TRUE(read({{"quant_method", "gptq"}}).ignored.empty());
+}
+
+TEST(QuantizationConfig, BoundsPatterns) {
+  Json settings = mixed_precision();
+  settings["ignore"] = {"re:(a+)+$"};
+  EXPECT_FALSE(read(settings).ignored.contains(std::string(200, 'a') + "b"));
+  settings["ignore"] = {"re:("};
+  expect_error(ErrorCode::format, {"c.quantization_config.ignore", "malformed"}, [&] { read(settings); });
+  settings["ignore"] = {"re:" + std::string(1025, 'a')};
+  expect_error(ErrorCode::format, {"c.quantization_config.ignore", "1025 bytes"}, [&] { read(settings); });
+}
+
+TEST(QuantizationConfig, RefusesTransforms) {
+  Json settings = mixed_precision();
+  settings["transform_config"] = {{"config_groups", Json::object()}};
+  EXPECT_NO_THROW(read(settings));
+  settings["transform_config"]["config_groups"]["R1"] = {{"type", "hadamard"}};
+  expect_error(ErrorCode::unsupported, {"transform_config"}, [&] { read(settings); });
+  settings = mixed_precision();
+  settings["sparsity_config"] = {{"format", "sparse-24-bitmask"}};
+  expect_error(ErrorCode::unsupported, {"sparsity_config.format", "sparse-24"}, [&] { read(settings); });
+}
+
+TEST(QuantizationConfig, ReadsTheOtherMethods) {
+  using Method = QuantizationConfig::Method;
+  EXPECT_EQ(read({{"quant_method", "awq"}, {"bits", 4}, {"group_size", 64}}).scheme.group_size, 64);
+  EXPECT_EQ(read({{"quant_method", "gptq"}, {"bits", 8}}).bits, 8.0);
+  EXPECT_EQ(read({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}).method, Method::nvfp4);
+  EXPECT_EQ(read({{"quant_method", "mxfp4"}}).method, Method::mxfp4);
 }
 
 TEST(QuantizationConfig, SaysWhatItDoesNotRead) {
-  for (const int bits : {2, 3, 8}) {
-    expect_error(ErrorCode::unsupported, {"c.quantization_config.bits", "only 4 bit"}, [&] {
+  for (const int bits : {2, 3, 16}) {
+    expect_error(ErrorCode::unsupported, {"c.quantization_config.bits", "only 4 and 8 bit"}, [&] {
       read({{"quant_method", "gptq"}, {"bits", bits}});
     });
   }
-  for (const char* method : {"awq", "FP8", "bitsandbytes", "mxfp4", "exl3", "GPTQ", ""}) {
+  for (const char* method : {"AWQ", "FP8", "bitsandbytes", "exl3", "GPTQ", ""}) {
     expect_error(ErrorCode::unsupported,
                  {"c.quantization_config.quant_method", std::string("\"") + method + "\""}, [&] {
                    read({{"quant_method", method}});
@@ -109,9 +171,14 @@ TEST(QuantizationConfig, SaysWhatItDoesNotRead) {
   expect_error(ErrorCode::unsupported, {"quantization_config.fmt", "\"e5m2\"", "e4m3"}, [] {
     read({{"quant_method", "fp8"}, {"fmt", "e5m2"}});
   });
-  expect_error(ErrorCode::unsupported, {"quant_algo", "\"NVFP4\"", "FP8"}, [] {
-    read({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}});
+  expect_error(ErrorCode::unsupported, {"quant_algo", "\"NVFP4_SVD\"", "FP8"}, [] {
+    read({{"quant_method", "modelopt"}, {"quant_algo", "NVFP4_SVD"}});
   });
+  for (const char* version : {"gemv", "marlin"}) {
+    expect_error(ErrorCode::unsupported, {"quantization_config.version", version}, [&] {
+      read({{"quant_method", "awq"}, {"version", version}});
+    });
+  }
   expect_error(ErrorCode::unsupported, {"checkpoint_format", "\"marlin\""}, [] {
     read({{"quant_method", "gptq"}, {"checkpoint_format", "marlin"}});
   });

@@ -110,10 +110,10 @@ TEST(Fp8Tensors, RefusesScalesOfAnotherShapeThanTheBlocksMake) {
                  [&] { files.load(); });
   }
   LayerFiles files(in_blocks());
-  files.request().fp8_block_in = 128;
+  files.quantization().scheme.block_in = 128;
   expect_error(ErrorCode::format, {"\"layer.weight_scale\"", "[3, 3]", "8 x 128", "need [3, 1]"},
                [&] { files.load(); });
-  files.request().fp8_block_out = files.request().fp8_block_in = 0;
+  files.quantization().scheme.block_out = files.quantization().scheme.block_in = 0;
   expect_error(ErrorCode::format,
                {"\"layer.weight_scale\"", "[3, 3]", "[17, 1]", "quantization_config.weight_block_size"},
                [&] { files.load(); });
@@ -157,9 +157,10 @@ TEST(Fp8Tensors, OfTheLayoutAloneHaveNoValues) {
   request.key = "layer";
   request.num_in = 40;
   request.num_out = 17;
-  request.fp8_block_out = 8;
-  request.fp8_block_in = 16;
-  const LinearWeight weight = load_linear(reader, request);
+  QuantizationConfig quantization;
+  quantization.scheme.block_out = 8;
+  quantization.scheme.block_in = 16;
+  const LinearWeight weight = load_linear(reader, request, quantization);
   EXPECT_EQ(weight.source().dense.data, nullptr);
   EXPECT_EQ(weight.source().dense.scales, nullptr);
   EXPECT_EQ(weight.source().dense.scale_in, 16);

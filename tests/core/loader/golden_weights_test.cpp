@@ -59,7 +59,7 @@ TEST_P(GoldenWeights, FirstQueryProjection) {
 TEST_P(GoldenWeights, SecondDownProjectionInStoredOrder) {
   const std::string key = "model.layers.1.mlp.down_proj";
   LinearWeight weight = load(key);
-  EXPECT_EQ(weight.row_order.empty(), weight.format() == kernels::WeightFormat::gptq);
+  EXPECT_EQ(weight.row_order.empty(), weight.format() == kernels::WeightFormat::coded);
   weight.row_order.clear();
   EXPECT_EQ(count_differences(key, dequantize_reference(weight.source())), 0U);
 }

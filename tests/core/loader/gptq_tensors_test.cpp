@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/loader/coded_tensors.h"
 #include "kernels/interface/half.h"
 #include "tests/core/loader/layer_files.h"
 #include "tests/support/dequantize_reference.h"
@@ -13,29 +14,29 @@
 namespace quire {
 namespace {
 
+using testing::CodedOptions;
 using testing::dequantize_reference;
 using testing::expect_error;
 using testing::find_defect;
-using testing::GptqOptions;
 using testing::LayerFiles;
-using testing::make_gptq;
+using testing::make_coded;
 using testing::WeightFixture;
 
 // 64 rows in four groups of 16, 40 columns.
 WeightFixture typical(bool act_order) {
-  GptqOptions options;
+  CodedOptions options;
   options.num_in = 64;
   options.num_out = 40;
   options.group_size = 16;
   options.act_order = act_order;
-  return make_gptq(options);
+  return make_coded(options);
 }
 
 TEST(GptqTensors, LoadsEveryKind) {
   for (const bool act_order : {false, true}) {
     for (const int32_t zero_offset : {0, 1}) {
       for (const int32_t group_size : {16, 24, 32, 128}) {
-        GptqOptions options;
+        CodedOptions options;
         options.num_in = 136;
         options.num_out = 40;
         options.group_size = group_size;
@@ -43,7 +44,7 @@ TEST(GptqTensors, LoadsEveryKind) {
         options.zero_offset = zero_offset;
         options.bias = act_order;
         options.prescale = 0.5f;
-        const WeightFixture fixture = make_gptq(options);
+        const WeightFixture fixture = make_coded(options);
         const LayerFiles files(fixture);
         const LinearWeight weight = files.load();
         EXPECT_EQ(find_defect(weight.source()), "");
@@ -60,30 +61,33 @@ TEST(GptqTensors, ReadsRowsInOrderWithoutGroupIndexAndWithOneOfZeros) {
   for (const int32_t group_size : {0, 16}) {
     LayerFiles without(fixture);
     without.remove("g_idx");
-    without.request().gptq_group_size = group_size;
+    without.quantization().scheme.group_size = group_size;
     EXPECT_EQ(dequantize_reference(without.load().source()), dequantize_reference(fixture.source()));
     LayerFiles zeros(fixture);
     zeros.replace("g_idx", "I32", {64}, std::vector<int32_t>(64, 0));
-    zeros.request().gptq_group_size = group_size;
+    zeros.quantization().scheme.group_size = group_size;
     EXPECT_EQ(dequantize_reference(zeros.load().source()), dequantize_reference(fixture.source()));
   }
 }
 
 TEST(GptqTensors, AcceptsColumnsPaddedTo32) {
-  GptqOptions options;
+  CodedOptions options;
   options.num_out = 64;
-  WeightFixture fixture = make_gptq(options);
+  WeightFixture fixture = make_coded(options);
   LayerFiles files(fixture);
   files.request().num_out = 37;
   fixture.num_out = 37;
   EXPECT_EQ(dequantize_reference(files.load().source()), dequantize_reference(fixture.source()));
 }
 
-TEST(GptqTensors, ConvertsScalesOfOtherFloatTypes) {
+TEST(GptqTensors, KeepsScalesOfOtherFloatTypes) {
   const WeightFixture fixture = typical(true);
   LayerFiles files(fixture);
   std::vector<float> wide;
-  for (const uint16_t half : fixture.scales) wide.push_back(kernels::half_to_float(half));
+  for (size_t i = 0; i < fixture.scales.size(); i += 2) {
+    const auto half = static_cast<uint16_t>(fixture.scales[i] | fixture.scales[i + 1] << 8);
+    wide.push_back(kernels::half_to_float(half));
+  }
   files.replace("scales", "F32", {4, 40}, wide);
   EXPECT_EQ(dequantize_reference(files.load().source()), dequantize_reference(fixture.source()));
 }
@@ -91,7 +95,7 @@ TEST(GptqTensors, ConvertsScalesOfOtherFloatTypes) {
 TEST(GptqTensors, TakesEveryZeroPointOfBothVersions) {
   for (const int32_t zero_offset : {0, 1}) {
     LayerFiles files(typical(false));
-    files.request().gptq_zero_offset = zero_offset;
+    files.quantization().gptq_v2 = zero_offset == 0;
     std::vector<uint32_t> zeros(4 * 5, 0xfedcba98U);
     zeros[0] = 0x76543210U;
     files.replace("qzeros", "I32", {4, 5}, zeros);
@@ -178,14 +182,14 @@ const Bend kBends[] = {
      {"4 groups where 64 rows in groups of 32 make 2"},
      [](auto& f) {
        f.remove("g_idx");
-       f.request().gptq_group_size = 32;
+       f.quantization().scheme.group_size = 32;
      }},
     {"one_group_against_config",
      ErrorCode::format,
      {"4 groups where 64 rows in groups of 64 make 1"},
      [](auto& f) {
        f.remove("g_idx");
-       f.request().gptq_group_size = -1;
+       f.quantization().scheme.group_size = -1;
      }},
     {"scales_width",
      ErrorCode::format,
@@ -239,18 +243,16 @@ const Bend kBends[] = {
      [](auto& f) {
        resize<int32_t>(f, "qweight", {6, 40});
      }},
-    {"eight_bit",
-     ErrorCode::unsupported,
-     {"layer.qweight", "8 bit GPTQ"},
+    {"eight_bit_with_zeros_of_four",
+     ErrorCode::format,
+     {"layer.qzeros", "[4, 5] where [4, 10]"},
      [](auto& f) {
        resize<int32_t>(f, "qweight", {16, 40});
      }},
-    {"awq",
+    {"an_extra_tensor",
      ErrorCode::unsupported,
-     {"layer.qweight", "AWQ"},
-     [](auto& f) {
-       resize<int32_t>(f, "qweight", {64, 5});
-     }},
+     {"layer.pre_quant_scale", "beside a matrix in the format gptq"},
+     [](auto& f) { f.template replace<float>("pre_quant_scale", "F32", {1}, {1.0f}); }},
     {"weight_rows",
      ErrorCode::format,
      {"layer.qweight", "[9, 40] where 64 inputs need 8 rows"},

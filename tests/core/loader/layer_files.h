@@ -42,9 +42,9 @@ class LayerFiles {
     request_.num_in = weight.num_in;
     request_.num_out = weight.num_out;
     request_.prescale = weight.prescale;
-    request_.gptq_zero_offset = weight.zero_offset;
-    request_.fp8_block_out = weight.scale_out;
-    request_.fp8_block_in = weight.scale_in;
+    quantization_.gptq_v2 = weight.zero_offset == 0;
+    quantization_.scheme.block_out = weight.scale_out;
+    quantization_.scheme.block_in = weight.scale_in;
   }
 
   Tensor& operator[](const std::string& suffix) { return tensors_[suffix]; }
@@ -56,6 +56,7 @@ class LayerFiles {
                         std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T))};
   }
   LinearRequest& request() { return request_; }
+  QuantizationConfig& quantization() { return quantization_; }
 
   LinearWeight load() const {
     SafetensorsBuilder builder;
@@ -66,7 +67,7 @@ class LayerFiles {
     files.write("m/a.safetensors", builder.build());
     const WeightDirectory directory = WeightDirectory::open(files, "m");
     WeightReader reader(directory);
-    LinearWeight weight = load_linear(reader, request_);
+    LinearWeight weight = load_linear(reader, request_, quantization_);
     unused_ = reader.unused();
     return weight;
   }
@@ -76,6 +77,7 @@ class LayerFiles {
  private:
   std::map<std::string, Tensor> tensors_;
   LinearRequest request_;
+  QuantizationConfig quantization_;
   mutable std::vector<std::string> unused_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/loader/weight_formats.h"
 #include "tests/core/loader/layer_files.h"
 #include "tests/support/dequantize_reference.h"
 #include "tests/support/expect_error.h"
@@ -80,7 +81,7 @@ TEST(LoadLinear, CutsAPaddedBias) {
   EXPECT_EQ(files.load().bias, fixture.bias);
 }
 
-TEST(FindWeightFormat, GoesByTheTensorsAlone) {
+TEST(FindFormat, GoesByTheTensorsAlone) {
   SafetensorsBuilder builder;
   const std::vector<int32_t> word = {0};
   for (const char* name : {"a.q_weight", "b.qweight", "c.weight", "d.bias", "e.weight", "e.q_weight"}) {
@@ -89,16 +90,18 @@ TEST(FindWeightFormat, GoesByTheTensorsAlone) {
   MemoryFileSystem files;
   files.write("m/a.safetensors", builder.build());
   const WeightDirectory directory = WeightDirectory::open(files, "m");
-  EXPECT_EQ(find_weight_format(directory, "a"), WeightFormat::exl2);
-  EXPECT_EQ(find_weight_format(directory, "b"), WeightFormat::gptq);
-  EXPECT_EQ(find_weight_format(directory, "c"), WeightFormat::dense);
-  EXPECT_EQ(find_weight_format(directory, "d"), std::nullopt);
-  expect_error(ErrorCode::format, {"e.q_weight", "e.weight"}, [&] { find_weight_format(directory, "e"); });
+  const auto name_of = [&](const char* key) { return find_format(LayerTensors(directory, key))->name; };
+  EXPECT_EQ(name_of("a"), "exl2");
+  EXPECT_EQ(name_of("b"), "gptq");
+  EXPECT_EQ(name_of("c"), "dense");
+  EXPECT_EQ(find_format(LayerTensors(directory, "d")), nullptr);
+  EXPECT_FALSE(has_linear(directory, "d"));
+  expect_error(ErrorCode::format, {"e.q_weight", "e.weight"}, [&] { has_linear(directory, "e"); });
   WeightReader reader(directory);
   LinearRequest request;
   request.key = "d";
   request.num_in = request.num_out = 1;
-  expect_error(ErrorCode::format, {"m:", "\"d\"", ".q_weight, .qweight or .weight"},
+  expect_error(ErrorCode::format, {"m:", "\"d\"", ".q_weight, .qweight, .weight_packed, _blocks or .weight"},
                [&] { load_linear(reader, request); });
 }
 

@@ -22,13 +22,13 @@ TEST(WeightSummary, CountsWeightsAndBytesByLayer) {
   testing::Exl2Options exl2;
   exl2.groups = {{4, 64}};
   exl2.num_out = 32;
-  testing::GptqOptions gptq;
+  testing::CodedOptions gptq;
   gptq.num_in = 64;
   gptq.num_out = 32;
   gptq.group_size = 64;
   SafetensorsBuilder builder;
   add_weight(builder, "model.layers.0.self_attn.q_proj", make_exl2(exl2));
-  add_weight(builder, "model.layers.10.self_attn.q_proj", make_gptq(gptq));
+  add_weight(builder, "model.layers.10.self_attn.q_proj", make_coded(gptq));
   add_weight(builder, "model.layers.2.self_attn.q_proj", testing::make_dense({}));
   testing::DenseOptions fp8;
   fp8.dtype = DType::f8_e4m3;

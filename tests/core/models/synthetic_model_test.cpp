@@ -60,10 +60,10 @@ TEST_P(SyntheticFormats, OfTheLayoutAloneHaveTheSameSize) {
   EXPECT_EQ(outline.source().dense.scale_in, full.source().dense.scale_in);
   EXPECT_EQ(outline.source().exl2.q_weight, nullptr);
   EXPECT_EQ(outline.source().exl2.packed_rows, full.source().exl2.packed_rows);
-  EXPECT_EQ(outline.source().gptq.q_weight, nullptr);
+  EXPECT_EQ(outline.source().coded.codes, nullptr);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SyntheticFormats, ::testing::Values("exl2", "gptq", "fp8", "f16"),
+INSTANTIATE_TEST_SUITE_P(All, SyntheticFormats, ::testing::Values("exl2", "gptq", "fp8", "mxfp4", "f16"),
                          [](const auto& format) { return std::string(format.param); });
 
 TEST(SyntheticSpec, RefusesWhatItDoesNotKnow) {

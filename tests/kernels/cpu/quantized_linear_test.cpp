@@ -90,7 +90,7 @@ TEST_P(QuantizedLinear, GptqWithAndWithoutActOrder) {
   for (const int32_t group_size : {32, 48, 8}) {
     for (const bool act_order : {false, true}) {
       for (const int32_t rows : {1, 9}) {
-        GptqOptions options;
+        CodedOptions options;
         options.seed = random.next();
         options.num_in = 136;
         options.num_out = 43;
@@ -100,8 +100,19 @@ TEST_P(QuantizedLinear, GptqWithAndWithoutActOrder) {
         options.permute_columns = true;
         options.bias = act_order;
         options.prescale = act_order ? 1.0f : 1.25f;
-        check_one(device, random, make_gptq(options), rows);
+        check_one(device, random, make_coded(options), rows);
       }
+    }
+  }
+}
+
+TEST_P(QuantizedLinear, CodesOfEveryVariety) {
+  Random random(fresh_seed());
+  CpuDevice device(GetParam());
+  for (const int32_t rows : {1, 2, 7, 33}) {
+    for (const CodedOptions& options : coded_varieties(random.next())) {
+      SCOPED_TRACE(::testing::Message() << options.bits << " bits, groups of " << options.group_size);
+      check_one(device, random, make_coded(options), rows);
     }
   }
 }
@@ -239,21 +250,21 @@ TEST_P(QuantizedLinear, PaddingOfTinyGroupsFitsTheContext) {
   limits.max_logit_rows = 8;
   limits.max_columns = 64;
   CpuDevice device(GetParam(), 2, limits);
-  GptqOptions options;
+  CodedOptions options;
   options.seed = random.next();
   options.num_in = 64;
   options.num_out = 16;
   options.group_size = 1;
   options.act_order = true;
-  check_one(device, random, make_gptq(options), 5);
+  check_one(device, random, make_coded(options), 5);
 }
 
 TEST_P(QuantizedLinear, RefusesAMatrixLargerThanTheContext) {
   CpuDevice device(GetParam());
-  GptqOptions options;
+  CodedOptions options;
   options.num_in = 2048;
   options.group_size = 1;
-  const WeightFixture fixture = make_gptq(options);
+  const WeightFixture fixture = make_coded(options);
   const CpuWeight weight(device, {fixture.source()});
   std::vector<float> input(2048);
   std::vector<float> output(32);
@@ -273,13 +284,15 @@ TEST_P(QuantizedLinear, RefusesAMatrixLargerThanTheContext) {
 
 TEST(QuantizedLinearAcrossIsas, GivesTheSameBits) {
   Random random(fresh_seed());
-  GptqOptions gptq;
+  CodedOptions gptq;
   gptq.seed = random.next();
   gptq.num_in = 320;
   gptq.num_out = 50;
   gptq.group_size = 40;
   gptq.act_order = true;
-  for (const WeightFixture& fixture : {mixed_fixture(random.next()), make_gptq(gptq)}) {
+  std::vector<WeightFixture> fixtures = {mixed_fixture(random.next()), make_coded(gptq)};
+  for (const CodedOptions& options : coded_varieties(random.next())) fixtures.push_back(make_coded(options));
+  for (const WeightFixture& fixture : fixtures) {
     const auto input = random_floats(random, 13 * static_cast<size_t>(fixture.num_in));
     std::vector<uint32_t> expected;
     for (const std::string& isa : usable_isas()) {

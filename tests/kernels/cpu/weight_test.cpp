@@ -42,11 +42,19 @@ TEST_P(WeightTest, DequantizesExl2BitForBit) {
   EXPECT_EQ(dequantized(device, make_exl2(options)), rounded_reference(make_exl2(options)));
 }
 
+TEST_P(WeightTest, DequantizesCodesOfEveryVarietyBitForBit) {
+  CpuDevice device(GetParam());
+  for (const CodedOptions& options : coded_varieties(fresh_seed())) {
+    const WeightFixture fixture = make_coded(options);
+    EXPECT_EQ(dequantized(device, fixture), rounded_reference(fixture)) << options.bits << " bits";
+  }
+}
+
 TEST_P(WeightTest, DequantizesGptqBitForBit) {
   CpuDevice device(GetParam());
   for (const bool act_order : {false, true}) {
     for (const int32_t zero_offset : {0, 1}) {
-      GptqOptions options;
+      CodedOptions options;
       options.seed = fresh_seed();
       options.num_in = 120;
       options.num_out = 37;
@@ -54,7 +62,7 @@ TEST_P(WeightTest, DequantizesGptqBitForBit) {
       options.act_order = act_order;
       options.zero_offset = zero_offset;
       options.permute_columns = true;
-      EXPECT_EQ(dequantized(device, make_gptq(options)), rounded_reference(make_gptq(options)));
+      EXPECT_EQ(dequantized(device, make_coded(options)), rounded_reference(make_coded(options)));
     }
   }
 }

@@ -117,11 +117,20 @@ inline void make_gptq(StoredWeight& w, int32_t rows, int32_t columns, int32_t gr
   for (int32_t r = 0; r < rows; ++r) w.group_of_row.push_back(r / group_size);
   if (act_order) std::shuffle(w.group_of_row.begin(), w.group_of_row.end(), random);
   WeightSource& s = w.source;
-  s.format = WeightFormat::gptq;
+  s.format = WeightFormat::coded;
   s.num_in = rows;
   s.num_out = columns;
   s.padded_out = padded;
-  s.gptq = {w.q_weight.data(), w.q_scale.data(), w.half_scales.data(), w.group_of_row.data(), num_groups, 1};
+  s.coded.codes = w.q_weight.data();
+  s.coded.row_words = padded;
+  s.coded.column_words = 1;
+  s.coded.zeros = w.q_scale.data();
+  s.coded.zero_group_words = padded / 8;
+  s.coded.zero_column_words = 1;
+  s.coded.zero_offset = 1;
+  s.coded.scales = w.half_scales.data();
+  s.coded.group_of_row = w.group_of_row.data();
+  s.coded.num_groups = num_groups;
   w.stored_values.resize(static_cast<size_t>(rows) * static_cast<size_t>(columns));
   for (int32_t k = 0; k < rows; ++k) {
     const auto g = static_cast<size_t>(w.group_of_row[static_cast<size_t>(k)]);

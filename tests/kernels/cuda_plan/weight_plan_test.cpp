@@ -51,11 +51,11 @@ WeightSource fp8_source(int32_t rows, int32_t columns, int32_t scale_in) {
 
 WeightSource gptq_source(const std::vector<int32_t>& group_of_row, int32_t num_groups) {
   WeightSource source;
-  source.format = WeightFormat::gptq;
+  source.format = WeightFormat::coded;
   source.num_in = static_cast<int32_t>(group_of_row.size());
   source.num_out = source.padded_out = 64;
-  source.gptq.group_of_row = group_of_row.data();
-  source.gptq.num_groups = num_groups;
+  source.coded.group_of_row = group_of_row.data();
+  source.coded.num_groups = num_groups;
   return source;
 }
 

@@ -1,0 +1,16 @@
+// The AWQ tensors of one layer, as AutoAWQ's "gemm" version packs 4 bits: docs/formats.md, "AWQ".
+#pragma once
+
+#include <vector>
+
+#include "core/loader/layer_tensors.h"
+#include "core/loader/load_linear.h"
+
+namespace quire {
+
+bool is_awq(const LayerTensors& layer);
+LinearWeight load_awq(WeightReader& reader, const LinearRequest& request,
+                      const QuantizationConfig& quantization);
+std::vector<int64_t> describe_awq(const LayerTensors& layer);
+
+}  // namespace quire

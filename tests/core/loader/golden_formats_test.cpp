@@ -1,0 +1,128 @@
+// Weights of each format against what the reference implementations say that they stand for, bit for bit:
+// compressed-tensors 0.20, AutoAWQ 0.2.9, transformers 5.23 (tests/core/loader/make_golden_formats.py).
+#include <optional>
+
+#include <gtest/gtest.h>
+
+#include "core/loader/weight_formats.h"
+#include "kernels/interface/half.h"
+#include "tests/support/dequantize_reference.h"
+#include "tests/support/weight_source_check.h"
+
+namespace quire {
+namespace {
+
+enum class Rounded { to_f16, to_bf16 };
+
+float to_bfloat16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return std::bit_cast<float>((bits + 0x7fffU + ((bits >> 16) & 1U)) & 0xffff0000U);
+}
+
+float rounded(float value, Rounded type) {
+  return type == Rounded::to_f16 ? kernels::round_to_half(value) : to_bfloat16(value);
+}
+
+class GoldenFormats : public ::testing::Test {
+ protected:
+  GoldenFormats()
+      : directory_(WeightDirectory::open(posix_file_system(), std::string(QUIRE_TEST_DATA) + "/formats")),
+        reader_(directory_) {}
+
+  LinearRequest request(const std::string& key, int32_t num_out) const {
+    LinearRequest request;
+    request.key = key;
+    request.num_in = kInputs;
+    request.num_out = num_out;
+    return request;
+  }
+
+  std::vector<float> expected(const std::string& key) {
+    const std::string name = "expected." + key;
+    return reader_.read_floats(name, directory_.at(name).tensor->shape);
+  }
+
+  // W as [num_in, num_out].
+  std::vector<float> load(const LinearRequest& request) {
+    const LinearWeight weight = load_linear(reader_, request);
+    EXPECT_EQ(testing::find_defect(weight.source()), "") << request.key;
+    return testing::dequantize_reference(weight.source());
+  }
+
+  static constexpr int32_t kInputs = 64;
+  WeightDirectory directory_;
+  WeightReader reader_;
+};
+
+struct Case {
+  const char* key;
+  const char* format;
+  Rounded type;
+};
+
+constexpr Case kByOutput[] = {{"packed4_group", "packed", Rounded::to_bf16},
+                              {"packed4_zero", "packed", Rounded::to_bf16},
+                              {"packed8_channel", "packed", Rounded::to_bf16},
+                              {"packed8_zero", "packed", Rounded::to_f16},
+                              {"mxfp4", "mxfp4", Rounded::to_bf16},
+                              {"nvfp4", "nvfp4", Rounded::to_bf16}};
+
+TEST_F(GoldenFormats, OfCompressedTensorsAreItsOwnWeights) {
+  for (const Case& test : kByOutput) {
+    SCOPED_TRACE(test.key);
+    EXPECT_EQ(find_format(LayerTensors(directory_, test.key))->name, test.format);
+    const std::vector<float> weights = load(request(test.key, 24));
+    const std::vector<float> wanted = expected(test.key);
+    for (size_t n = 0; n < 24; ++n)
+      for (size_t k = 0; k < kInputs; ++k)
+        ASSERT_EQ(rounded(weights[k * 24 + n], test.type), wanted[n * kInputs + k]) << k << ", " << n;
+  }
+}
+
+TEST_F(GoldenFormats, OfAutoAwqAreItsOwnWeights) {
+  const std::vector<float> weights = load(request("awq", 24));
+  const std::vector<float> wanted = expected("awq");
+  for (size_t i = 0; i < weights.size(); ++i) ASSERT_EQ(rounded(weights[i], Rounded::to_f16), wanted[i]) << i;
+}
+
+// Each expert by itself, and its interleaved halves.
+TEST_F(GoldenFormats, OfGptOssAreTransformersOwnWeights) {
+  const std::vector<float> wanted = expected("gptoss");
+  for (int32_t expert = 0; expert < 2; ++expert) {
+    for (const int32_t step : {1, 2}) {
+      for (int32_t first = 0; first < step; ++first) {
+        LinearRequest of = request("gptoss", 16 / step);
+        of.part = {.num_stored = 16, .first = first, .step = step, .num_experts = 2, .expert = expert};
+        const std::vector<float> weights = load(of);
+        const auto outputs = static_cast<size_t>(of.num_out);
+        for (size_t k = 0; k < kInputs; ++k) {
+          for (size_t n = 0; n < outputs; ++n) {
+            const size_t stored = static_cast<size_t>(first) + n * static_cast<size_t>(step);
+            ASSERT_EQ(weights[k * outputs + n],
+                      wanted[(static_cast<size_t>(expert) * kInputs + k) * 16 + stored])
+                << expert << ", " << k << ", " << n;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A slice of a fused matrix is what the whole matrix has there.
+TEST_F(GoldenFormats, PartsAreColumnsOfTheWhole) {
+  for (const char* key : {"packed4_group", "packed4_zero", "packed8_zero", "mxfp4", "nvfp4", "awq"}) {
+    SCOPED_TRACE(key);
+    const std::vector<float> whole = load(request(key, 24));
+    for (const int32_t step : {1, 3}) {
+      LinearRequest of = request(key, 5);
+      of.part = {.num_stored = 24, .first = 7, .step = step};
+      const std::vector<float> part = load(of);
+      for (size_t k = 0; k < kInputs; ++k)
+        for (size_t n = 0; n < 5; ++n)
+          ASSERT_EQ(part[k * 5 + n], whole[k * 24 + 7 + n * static_cast<size_t>(step)]) << k << ", " << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire

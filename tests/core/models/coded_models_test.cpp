@@ -1,0 +1,301 @@
+// Checkpoints turned into those of each format of grouped codes, round to nearest, against the same
+// checkpoints with the weights that the codes stand for.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include <gtest/gtest.h>
+
+#include "core/loader/safetensors_file.h"
+#include "kernels/interface/half.h"
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+#include "tests/support/quantized_fixture.h"
+#include "tests/support/safetensors_builder.h"
+#include "tests/support/temp_directory.h"
+
+namespace quire::testing {
+namespace {
+
+// A matrix [outputs, inputs] in groups of inputs.
+struct Grouped {
+  size_t outputs = 0, inputs = 0, group = 0;
+  std::vector<uint8_t> codes;  // [outputs, inputs]
+  std::vector<uint8_t> zeros;  // [outputs, groups]
+  std::vector<float> scales;   // [outputs, groups]
+  std::vector<float> values;   // [outputs, inputs]
+
+  size_t groups() const { return inputs / group; }
+};
+
+// Calls with the group of each run of inputs: its index and the first of its weights.
+template <typename Each>
+void for_each_group(const Grouped& matrix, Each each) {
+  for (size_t n = 0; n < matrix.outputs; ++n)
+    for (size_t g = 0; g < matrix.groups(); ++g)
+      each(n * matrix.groups() + g, n * matrix.inputs + g * matrix.group);
+}
+
+Grouped to_integers(const std::vector<float>& weights, size_t outputs, size_t group, int bits,
+                    bool symmetric) {
+  Grouped out{outputs, weights.size() / outputs, group, {}, {}, {}, {}};
+  out.codes.resize(weights.size());
+  out.values.resize(weights.size());
+  const float top = static_cast<float>((1 << bits) - 1), middle = static_cast<float>(1 << (bits - 1));
+  for_each_group(out, [&](size_t, size_t first) {
+    const auto [low, high] = std::minmax_element(&weights[first], &weights[first] + group);
+    const float wide = symmetric ? 2.0f * std::max(std::abs(*low), std::abs(*high)) : *high - *low;
+    const float scale = kernels::round_to_half(std::max(wide / top, 1e-4f));
+    const float zero = symmetric ? middle : std::clamp(std::round(-*low / scale), 1.0f, top);
+    out.scales.push_back(scale);
+    out.zeros.push_back(static_cast<uint8_t>(zero));
+    for (size_t i = first; i < first + group; ++i) {
+      const float code = std::clamp(std::round(weights[i] / scale) + zero, 0.0f, top);
+      out.codes[i] = static_cast<uint8_t>(code);
+      out.values[i] = (code - zero) * scale;
+    }
+  });
+  return out;
+}
+
+// Scales are powers of two, or any number of E4M3.
+Grouped to_fp4(const std::vector<float>& weights, size_t outputs, size_t group) {
+  constexpr float kValues[] = {0.0f, 0.5f, 1.0f, 1.5f, 2.0f, 3.0f, 4.0f, 6.0f};
+  Grouped out{outputs, weights.size() / outputs, group, {}, {}, {}, {}};
+  out.codes.resize(weights.size());
+  out.values.resize(weights.size());
+  for_each_group(out, [&](size_t, size_t first) {
+    float largest = 1e-3f;
+    for (size_t i = first; i < first + group; ++i) largest = std::max(largest, std::abs(weights[i]));
+    const float scale = std::exp2(std::ceil(std::log2(largest / 6.0f)));
+    out.scales.push_back(scale);
+    for (size_t i = first; i < first + group; ++i) {
+      const float size = std::abs(weights[i]) / scale;
+      const auto* best = std::min_element(std::begin(kValues), std::end(kValues), [size](float a, float b) {
+        return std::abs(a - size) < std::abs(b - size);
+      });
+      const bool negative = weights[i] < 0.0f;
+      out.codes[i] = static_cast<uint8_t>((best - std::begin(kValues)) | (negative ? 8 : 0));
+      out.values[i] = (negative ? -*best : *best) * scale;
+    }
+  });
+  return out;
+}
+
+// Codes [rows, columns] packed along their rows; columns fill their words.
+std::vector<uint32_t> packed_rows(const std::vector<uint8_t>& codes, size_t columns, size_t bits) {
+  std::vector<uint32_t> words(codes.size() * bits / 32);
+  for (size_t i = 0; i < codes.size(); ++i)
+    words[i * bits / 32] |= uint32_t{codes[i]} << (i % columns * bits % 32);
+  return words;
+}
+
+template <typename T>
+std::vector<T> transposed(const std::vector<T>& values, size_t columns) {
+  const size_t rows = values.size() / columns;
+  std::vector<T> out(values.size());
+  for (size_t r = 0; r < rows; ++r)
+    for (size_t c = 0; c < columns; ++c) out[c * rows + r] = values[r * columns + c];
+  return out;
+}
+
+std::vector<uint16_t> halves(const std::vector<float>& values) {
+  std::vector<uint16_t> out;
+  for (const float value : values) out.push_back(kernels::float_to_half(value));
+  return out;
+}
+
+using Shape = std::vector<int64_t>;
+
+void add_gptq8(SafetensorsBuilder& file, const std::string& key, const Grouped& m) {
+  const auto n = static_cast<int64_t>(m.outputs), k = static_cast<int64_t>(m.inputs),
+             g = static_cast<int64_t>(m.groups());
+  std::vector<uint8_t> stored = transposed(m.zeros, m.groups());
+  for (uint8_t& zero : stored) --zero;  // the first checkpoint format
+  file.add(key + ".qweight", "I32", Shape{k / 4, n},
+           transposed(packed_rows(m.codes, m.inputs, 8), m.inputs / 4));
+  file.add(key + ".qzeros", "I32", Shape{g, n / 4}, packed_rows(stored, m.outputs, 8));
+  file.add(key + ".scales", "F16", Shape{g, n}, halves(transposed(m.scales, m.groups())));
+}
+
+// Eight columns to a word, in AutoAWQ's order.
+std::vector<uint32_t> awq_words(const std::vector<uint8_t>& codes) {
+  constexpr size_t kOrder[] = {0, 2, 4, 6, 1, 3, 5, 7};
+  std::vector<uint32_t> words(codes.size() / 8);
+  for (size_t i = 0; i < words.size(); ++i)
+    for (size_t b = 0; b < 8; ++b) words[i] |= uint32_t{codes[8 * i + kOrder[b]]} << (4 * b);
+  return words;
+}
+
+void add_awq(SafetensorsBuilder& file, const std::string& key, const Grouped& m) {
+  const auto n = static_cast<int64_t>(m.outputs), k = static_cast<int64_t>(m.inputs),
+             g = static_cast<int64_t>(m.groups());
+  file.add(key + ".qweight", "I32", Shape{k, n / 8}, awq_words(transposed(m.codes, m.inputs)));
+  file.add(key + ".qzeros", "I32", Shape{g, n / 8}, awq_words(transposed(m.zeros, m.groups())));
+  file.add(key + ".scales", "F16", Shape{g, n}, halves(transposed(m.scales, m.groups())));
+}
+
+void add_packed(SafetensorsBuilder& file, const std::string& key, const Grouped& m, size_t bits, bool zeros) {
+  const auto n = static_cast<int64_t>(m.outputs), k = static_cast<int64_t>(m.inputs),
+             g = static_cast<int64_t>(m.groups()), b = static_cast<int64_t>(bits);
+  file.add(key + ".weight_packed", "I32", Shape{n, k * b / 32}, packed_rows(m.codes, m.inputs, bits));
+  file.add(key + ".weight_scale", "F16", Shape{n, g}, halves(m.scales));
+  file.add(key + ".weight_shape", "I64", Shape{2}, std::vector<int64_t>{n, k});
+  if (!zeros) return;
+  const std::vector<uint32_t> words = packed_rows(transposed(m.zeros, m.groups()), m.outputs, bits);
+  file.add(key + ".weight_zero_point", "I32", Shape{n * b / 32, g}, transposed(words, m.outputs * bits / 32));
+}
+
+std::vector<uint8_t> fp4_bytes(const Grouped& m) {
+  std::vector<uint8_t> bytes(m.codes.size() / 2);
+  for (size_t i = 0; i < bytes.size(); ++i)
+    bytes[i] = static_cast<uint8_t>(m.codes[2 * i] | m.codes[2 * i + 1] << 4);
+  return bytes;
+}
+
+void add_mxfp4(SafetensorsBuilder& file, const std::string& key, const Grouped& m) {
+  const auto n = static_cast<int64_t>(m.outputs), k = static_cast<int64_t>(m.inputs);
+  std::vector<uint8_t> scales;
+  for (const float scale : m.scales)
+    scales.push_back(static_cast<uint8_t>(127 + std::lround(std::log2(scale))));
+  file.add(key + ".weight_packed", "U8", Shape{n, k / 2}, fp4_bytes(m));
+  file.add(key + ".weight_scale", "U8", Shape{n, k / 32}, scales);
+}
+
+void add_nvfp4(SafetensorsBuilder& file, const std::string& key, const Grouped& m) {
+  constexpr float kGlobal = 1024.0f;
+  const auto n = static_cast<int64_t>(m.outputs), k = static_cast<int64_t>(m.inputs);
+  std::vector<uint8_t> scales;
+  for (const float scale : m.scales) scales.push_back(float_to_e4m3(scale * kGlobal));
+  file.add(key + ".weight_packed", "U8", Shape{n, k / 2}, fp4_bytes(m));
+  file.add(key + ".weight_scale", "F8_E4M3", Shape{n, k / 16}, scales);
+  file.add(key + ".weight_global_scale", "F32", Shape{1}, std::vector<float>{kGlobal});
+}
+
+struct Scheme {
+  const char* name;
+  const char* format;  // as the tensors are described
+  std::string config;
+  Grouped (*quantize)(const std::vector<float>&, size_t outputs);
+  void (*add)(SafetensorsBuilder&, const std::string&, const Grouped&);
+};
+
+std::string packed_config(const std::string& format, const std::string& weights) {
+  return R"({"quant_method": "compressed-tensors", "format": ")" + format +
+         R"(", "ignore": ["lm_head"], "config_groups": {"group_0": {"targets": ["Linear"], "weights": )" +
+         weights + "}}}";
+}
+
+const std::vector<Scheme>& schemes() {
+  static const auto* const all = new std::vector<Scheme>{
+      {"gptq8", "gptq", R"({"quant_method": "gptq", "bits": 8, "group_size": 32})",
+       [](const auto& w, size_t n) { return to_integers(w, n, 32, 8, false); }, add_gptq8},
+      {"awq", "awq", R"({"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": true,
+                         "version": "gemm", "modules_to_not_convert": ["lm_head"]})",
+       [](const auto& w, size_t n) { return to_integers(w, n, 32, 4, false); }, add_awq},
+      {"packed4", "packed",
+       packed_config("pack-quantized",
+                     R"({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32})"),
+       [](const auto& w, size_t n) { return to_integers(w, n, 32, 4, true); },
+       [](auto& file, const auto& key, const auto& m) { add_packed(file, key, m, 4, false); }},
+      {"packed4_zeros", "packed",
+       packed_config("pack-quantized",
+                     R"({"num_bits": 4, "type": "int", "symmetric": false, "strategy": "group",
+                                           "group_size": 16})"),
+       [](const auto& w, size_t n) { return to_integers(w, n, 16, 4, false); },
+       [](auto& file, const auto& key, const auto& m) { add_packed(file, key, m, 4, true); }},
+      {"packed8", "packed",
+       packed_config("pack-quantized", R"({"num_bits": 8, "type": "int", "strategy": "channel"})"),
+       [](const auto& w, size_t n) { return to_integers(w, n, w.size() / n, 8, true); },
+       [](auto& file, const auto& key, const auto& m) { add_packed(file, key, m, 8, false); }},
+      {"mxfp4", "mxfp4",
+       packed_config("mxfp4-pack-quantized",
+                     R"({"num_bits": 4, "type": "float", "strategy": "group", "group_size": 32})"),
+       [](const auto& w, size_t n) { return to_fp4(w, n, 32); }, add_mxfp4},
+      {"nvfp4", "nvfp4",
+       packed_config("nvfp4-pack-quantized",
+                     R"({"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16})"),
+       [](const auto& w, size_t n) { return to_fp4(w, n, 16); }, add_nvfp4},
+  };
+  return *all;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// The model at `source` twice: in the format, and with the same values as F32.
+class ModelPair {
+ public:
+  ModelPair(const std::string& source, const Scheme& scheme) {
+    const SafetensorsFile file(posix_file_system().open(source + "/model.safetensors"));
+    SafetensorsBuilder coded, wide;
+    for (const TensorInfo& info : file.tensors()) {
+      std::string bytes(info.size_bytes, '\0');
+      file.file().read_at(info.offset_bytes,
+                          gsl::as_writable_bytes(gsl::span<char>(bytes.data(), bytes.size())));
+      if (info.shape.size() == 2 && info.name.find("layers.") != std::string::npos) {
+        const TensorView view = {*info.type->dtype, info.shape, gsl::as_bytes(gsl::span<const char>(bytes))};
+        const Grouped matrix =
+            scheme.quantize(to_floats(view, info.name), static_cast<size_t>(info.shape[0]));
+        scheme.add(coded, info.name.substr(0, info.name.rfind('.')), matrix);
+        wide.add(info.name, "F32", info.shape, matrix.values);
+        ++num_matrices_;
+        continue;
+      }
+      for (SafetensorsBuilder* out : {&coded, &wide})
+        out->add_bytes(info.name, info.type->name, info.shape, bytes);
+    }
+    const std::string config = read_file(source + "/config.json");
+    place("coded", coded,
+          "{\"quantization_config\": " + scheme.config + "," + config.substr(config.find('{') + 1));
+    place("wide", wide, config);
+  }
+
+  std::string path(const char* which) const { return temporary_.file(which); }
+  int num_matrices() const { return num_matrices_; }
+
+ private:
+  void place(const char* which, const SafetensorsBuilder& weights, const std::string& config) {
+    std::filesystem::create_directory(path(which));
+    std::ofstream(path(which) + "/config.json") << config;
+    std::ofstream(path(which) + "/model.safetensors", std::ios::binary) << weights.build();
+  }
+
+  TempDirectory temporary_;
+  int num_matrices_ = 0;
+};
+
+class CodedModels : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
+  const std::string source = std::string(QUIRE_TEST_DATA) + "/architectures/" + GetParam();
+  const TokenIds ids = read_ids(source + "/golden.safetensors", "input_ids");
+  const TokenIds few(ids.begin(), ids.begin() + 6);
+  for (const Scheme& scheme : schemes()) {
+    SCOPED_TRACE(scheme.name);
+    const ModelPair pair(source, scheme);
+    const auto model = load_model(pair.path("coded"));
+    TransformerRunner coded(model, {});
+    TransformerRunner wide(load_model(pair.path("wide")), {});
+    const double most = tolerance(1e-3, 3e-3);
+    EXPECT_LE(relative_rms(coded.logits(ids, 512), wide.logits(ids, 512)), most) << "a prompt";
+    EXPECT_LE(relative_rms(coded.logits(few, 1), wide.logits(few, 1)), most) << "single tokens";
+    int described = 0;
+    for (const TensorDescription& tensor : model->tensors())
+      described += tensor.format == scheme.format ? 1 : 0;
+    EXPECT_EQ(described, pair.num_matrices());
+    const auto device = open_test_device();
+    const auto outline =
+        outline_model(*open_model_source(posix_file_system(), pair.path("coded")), {device}, {});
+    EXPECT_EQ(outline->taken_bytes(), model->weight_bytes());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, CodedModels, ::testing::Values("llama3", "qwen2"));
+
+}  // namespace
+}  // namespace quire::testing
