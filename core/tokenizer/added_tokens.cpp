@@ -30,6 +30,7 @@ void AddedTokenMatcher::add(const AddedToken& token, std::string_view text) {
 void AddedTokenMatcher::split(std::string_view text, gsl::span<const TextRange> allowed, Sink& sink) const {
   size_t done = 0;  // everything before is with the sink
   size_t pos = 0;
+  size_t white_end = 0;  // where the last white space that was swallowed ends: each run is looked at once
   const auto emit_text = [&](size_t end) {
     if (done < end) sink.text(text.substr(done, end - done), done);
   };
@@ -54,7 +55,10 @@ void AddedTokenMatcher::split(std::string_view text, gsl::span<const TextRange> 
       begin = std::max(begin, done);
       begin -= trailing_white_space(text.substr(done, begin - done));
     }
-    if (match.token->rstrip) end += leading_white_space(text.substr(end));
+    if (match.token->rstrip) {
+      if (end >= white_end) white_end = end + leading_white_space(text.substr(end));
+      end = white_end;
+    }
     if (begin >= end) continue;
     emit_text(begin);
     sink.token(match.token->id);

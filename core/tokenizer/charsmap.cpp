@@ -9,6 +9,9 @@
 namespace quire {
 namespace {
 
+// Longer entries would make normalizing slow for every text; real ones have some 30 bytes.
+constexpr size_t kMaxMatchBytes = 512;
+
 // A unit of the trie: a label and an offset to the children, or a value.
 bool has_leaf(uint32_t unit) {
   return ((unit >> 8) & 1) == 1;
@@ -51,6 +54,7 @@ std::optional<Charsmap::Match> Charsmap::find(std::string_view text, size_t max_
   std::optional<Match> match;
   if (units_.empty()) return match;
   size_t node = offset_of(units_[0]);
+  text = text.substr(0, kMaxMatchBytes);
   for (size_t pos = 0, num_matches = 0; pos < text.size() && num_matches < max_matches; ++pos) {
     const auto byte = static_cast<unsigned char>(text[pos]);
     node ^= byte;

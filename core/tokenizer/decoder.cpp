@@ -1,6 +1,14 @@
 #include "core/tokenizer/decoder.h"
 
+#include "core/base/error.h"
+
 namespace quire {
+namespace {
+
+constexpr size_t kMaxTokenBytes = size_t{1} << 16;  // a step may make some 60 bytes of each
+constexpr size_t kMaxBytes = size_t{256} << 20;
+
+}  // namespace
 
 StepDecoder::StepDecoder(const Vocabulary& vocabulary, Steps steps)
     : vocabulary_(vocabulary), steps_(std::move(steps)) {
@@ -9,7 +17,12 @@ StepDecoder::StepDecoder(const Vocabulary& vocabulary, Steps steps)
     const auto id = static_cast<TokenId>(idx);
     if (!vocabulary.contains(id)) continue;
     std::string token(vocabulary.shown_text(id));
-    for (const auto& step : steps_) step->apply_inside(token);
+    for (const auto& step : steps_) {
+      if (token.size() > kMaxTokenBytes || bytes_.size() > kMaxBytes) {
+        throw Error(ErrorCode::unsupported, "the tokenizer's decoder makes too much text of token {}", id);
+      }
+      step->apply_inside(token);
+    }
     bytes_ += token;
   }
   places_.push_back(bytes_.size());

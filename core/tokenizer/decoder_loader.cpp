@@ -9,6 +9,7 @@ namespace quire {
 namespace {
 
 constexpr int64_t kMaxStripped = 1024;  // what a stream may have to hold
+constexpr size_t kMaxReplacedBytes = 64;
 
 // Puts the steps together. Once tokens are joined, a step sees text and no tokens, and not all can do that in
 // a stream.
@@ -36,6 +37,8 @@ class StepLoader {
     refuse_unknown_keys(json, {"type", "pattern", "content"});
     const JsonView pattern = json.at("pattern");
     const std::string& content = json.at("content").as_string();
+    require_short(pattern.where(), literal_pattern(pattern).value_or(""));
+    require_short(json.where() + ".content", content);
     if (auto literal = literal_pattern(pattern)) {
       using Over = LiteralReplaceStep::Over;
       steps_.push_back(std::make_unique<LiteralReplaceStep>(std::move(*literal), content,
@@ -96,6 +99,12 @@ class StepLoader {
     if (!joined_) return;
     throw Error(ErrorCode::unsupported, "{}: after a step that joins the tokens this one is not supported",
                 json.where());
+  }
+
+  // A stream holds what may be a pattern, and what replaces it must not make much of little.
+  static void require_short(const std::string& where, const std::string& text) {
+    if (text.size() <= kMaxReplacedBytes) return;
+    throw Error(ErrorCode::unsupported, "{}: {} bytes, more than {}", where, text.size(), kMaxReplacedBytes);
   }
 
   static std::string filled(const JsonView& json) {

@@ -8,6 +8,8 @@
 namespace quire {
 namespace {
 
+constexpr size_t kMaxPrefixBytes = 512;  // every stretch between two added tokens gets one
+
 std::unique_ptr<Normalizer> load_replace(const JsonView& json) {
   refuse_unknown_keys(json, {"type", "pattern", "content"});
   const JsonView pattern = json.at("pattern");
@@ -61,7 +63,12 @@ std::unique_ptr<Normalizer> load_step(const JsonView& json) {
   if (type == "Precompiled") return load_precompiled(json);
   if (type == "Prepend") {
     refuse_unknown_keys(json, {"type", "prepend"});
-    return std::make_unique<PrependNormalizer>(json.at("prepend").as_string());
+    const JsonView prefix = json.at("prepend");
+    if (prefix.as_string().size() > kMaxPrefixBytes) {
+      throw Error(ErrorCode::unsupported, "{}: {} bytes, more than {}", prefix.where(),
+                  prefix.as_string().size(), kMaxPrefixBytes);
+    }
+    return std::make_unique<PrependNormalizer>(prefix.as_string());
   }
   if (type == "Strip") {
     refuse_unknown_keys(json, {"type", "strip_left", "strip_right"});

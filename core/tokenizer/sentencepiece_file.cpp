@@ -30,6 +30,8 @@ enum NormalizerField : uint32_t {
 
 using File = SentencePieceFile;
 
+constexpr size_t kMaxPieceBytes = 512;  // longer ones would make encoding slow for every text
+
 std::string read_text(const ProtobufReader& reader, const std::string& where) {
   const std::string_view text = reader.bytes();
   if (find_invalid_utf8(text) != text.size())
@@ -50,6 +52,10 @@ File::Piece read_piece(std::string_view message, const std::string& where) {
     piece.type = static_cast<File::PieceType>(reader.integer());
   }
   if (piece.text.empty()) throw Error(ErrorCode::format, "{}: a piece without text", where);
+  if (piece.text.size() > kMaxPieceBytes) {
+    throw Error(ErrorCode::unsupported, "{}: a piece of {} bytes, more than {}", where, piece.text.size(),
+                kMaxPieceBytes);
+  }
   if (!std::isfinite(piece.score)) {
     throw Error(ErrorCode::format, "{}: the score of \"{}\" is not finite", where, printable(piece.text));
   }

@@ -186,6 +186,23 @@ const std::vector<BadFile>& bad_files() {
          j["decoder"] = {{"type", "Strip"}, {"content", "a"}, {"start", 0}, {"stop", 1000000}};
        },
        kFormat, "decoder.stop"},
+      {"long_prefix",
+       [](Json& j) {
+         j["normalizer"] = {{"type", "Prepend"}, {"prepend", std::string(513, 'a')}};
+       },
+       kUnsupported, "normalizer.prepend: 513 bytes"},
+      {"long_replacement",
+       [](Json& j) {
+         j["decoder"] = {
+             {"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", std::string(65, 'a')}};
+       },
+       kUnsupported, "decoder.content: 65 bytes"},
+      {"exploding_token",
+       [](Json& j) {
+         j["model"]["vocab"][std::string(70000, 'a')] = 300;
+         j["decoder"] = {{"type", "ByteFallback"}};
+       },
+       kUnsupported, "too much text of token 300"},
       {"cls_without_id",
        [](Json& j) {
          j["post_processor"] = {{"type", "BertProcessing"}, {"sep", {"h", 104}}, {"cls", {"h"}}};

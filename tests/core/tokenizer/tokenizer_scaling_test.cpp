@@ -131,6 +131,33 @@ TEST(Scaling, MergesTakeNearlyLinearSteps) {
   }
 }
 
+// Text that is slow wherever a step looks back, ahead or across more than once: it would take minutes.
+TEST(Scaling, TrapsOfEveryPartGoThrough) {
+  constexpr size_t kNum = 1U << 19;
+  Json strips = added_token(300, "\n", false);
+  strips["rstrip"] = true;
+  strips["lstrip"] = true;
+  Json many = tiny_tokenizer();
+  for (int i = 0; i < 500; ++i)
+    many["added_tokens"].push_back(added_token(300 + i, std::string(12 + i, 'a') + "!", false));
+  Json white = tiny_tokenizer();
+  white["added_tokens"] = Json::array({strips});
+  EXPECT_EQ(load_json(many)->encode(std::string(kNum, 'a')).size(), kNum);
+  EXPECT_GE(load_json(white)->encode(std::string(kNum, '\n')).size(), 1U);
+
+  const Json word = {{"type", "WordPiece"},
+                     {"unk_token", "?"},
+                     {"max_input_chars_per_word", 1 << 30},
+                     {"continuing_subword_prefix", "##"},
+                     {"vocab", {{"?", 0}, {"a", 1}, {"##a", 2}, {"##" + std::string(500, 'a') + "b", 3}}}};
+  EXPECT_EQ(load_json({{"model", word}})->encode(std::string(kNum / 8, 'a')).size(), kNum / 8);
+  Json pieces = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", Json::array()}};
+  for (const std::string& token : {std::string("?"), std::string("a"), std::string(500, 'a') + "b"}) {
+    pieces["vocab"].push_back(Json::array({token, -1.0}));
+  }
+  EXPECT_EQ(load_json({{"model", pieces}})->encode(std::string(kNum / 8, 'a')).size(), kNum / 8);
+}
+
 // A megabyte of each goes through, and back.
 TEST(Scaling, LongTextsComeBack) {
   for (const std::string kind : {"llama3", "o200k"}) {
