@@ -1,4 +1,5 @@
 // Speed of encoding and decoding, in bytes of text per second, for each kind of split pattern.
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -50,11 +51,21 @@ void encode(benchmark::State& state, const std::string& text) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * text.size()));
 }
 
-// The text that tokenizer_speed.py gives the `tokenizers` library as well.
+// The texts that tokenizer_speed.py gives the `tokenizers` library as well, a NUL between any two.
 void encode_given(benchmark::State& state) {
   const char* const path = std::getenv("QUIRE_BENCH_TEXT");
   if (path == nullptr) return state.SkipWithError("QUIRE_BENCH_TEXT names no file");
-  encode(state, read(path));
+  const std::string all = read(path);
+  const auto tokenizer = load(state.range(0));
+  state.SetLabel(kKinds[state.range(0)]);
+  for (auto _ : state) {
+    for (size_t begin = 0; begin < all.size();) {
+      const size_t end = std::min(all.find('\0', begin), all.size());
+      benchmark::DoNotOptimize(tokenizer->encode(std::string_view(all).substr(begin, end - begin)));
+      begin = end + 1;
+    }
+  }
+  state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * all.size()));
 }
 void encode_english(benchmark::State& state) {
   encode(state, english());

@@ -29,12 +29,18 @@ def text():
     return prose + code + (many * (150000 // len(many) + 1))[:150000]
 
 
+def documents(given):
+    """Of some 4,000 characters: what a service would encode, and kinder to the library than a megabyte at once."""
+    return [given[at:at + 4000] for at in range(0, len(given), 4000)]
+
+
 def library_seconds(kind, given):
     tokenizer = Tokenizer.from_file(os.path.join(GOLDEN, kind, "tokenizer.json"))
     best = float("inf")
     for _ in range(3):
         start = time.process_time()  # both by processor time: others may be at work
-        tokenizer.encode(given, add_special_tokens=False)
+        for document in given:
+            tokenizer.encode(document, add_special_tokens=False)
         best = min(best, time.process_time() - start)
     return best
 
@@ -47,9 +53,9 @@ def our_seconds(program, kind_idx, path):
 
 def main():
     program, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
-    given = text()
+    given = documents(text())
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".txt") as file:
-        file.write(given)
+        file.write("\0".join(given))
         file.flush()
         size = os.path.getsize(file.name) / 1e6
         print(f"{size:.2f} MB; MB/s, the best of {rounds} rounds")
