@@ -7,6 +7,7 @@
 #include "core/loader/weight_summary.h"
 #include "core/models/foreign_path.h"
 #include "core/models/synthetic_model.h"
+#include "core/tokenizer/gpt2_files.h"
 
 namespace quire {
 namespace {
@@ -32,12 +33,18 @@ class DirectorySource final : public ModelSource {
     return *generation_config_;
   }
 
-  bool has_tokenizer() override { return holds(kTokenizerJson) || !tokenizer_model_name().empty(); }
+  bool has_tokenizer() override {
+    return holds(kTokenizerJson) || !tokenizer_model_name().empty() || holds_gpt2_files();
+  }
 
   TokenizerTexts tokenizer() override {
     TokenizerTexts texts;
     const std::string model = holds(kTokenizerJson) ? std::string() : tokenizer_model_name();
-    if (model.empty()) {
+    if (model.empty() && !holds(kTokenizerJson) && holds_gpt2_files()) {
+      texts.tokenizer_json =
+          tokenizer_json_of_gpt2_files(files_.read_text(path_of("vocab.json"), kMaxTokenizerBytes),
+                                       files_.read_text(path_of("merges.txt"), kMaxTokenizerBytes));
+    } else if (model.empty()) {
       texts.tokenizer_json = files_.read_text(path_of(kTokenizerJson), kMaxTokenizerBytes);
     } else {
       texts.model = files_.read_text(path_of(model), kMaxTokenizerBytes);
@@ -85,6 +92,7 @@ class DirectorySource final : public ModelSource {
   bool holds(std::string_view name) {
     return std::find(names().begin(), names().end(), name) != names().end();
   }
+  bool holds_gpt2_files() { return holds("vocab.json") && holds("merges.txt"); }
   // The first file that may be the model of a tokenizer; empty where there is none.
   std::string tokenizer_model_name() {
     const auto it = std::find_if(names().begin(), names().end(), is_tokenizer_model);

@@ -3,6 +3,7 @@
 
 #include "core/base/error.h"
 #include "core/tokenizer/component_json.h"
+#include "core/tokenizer/gpt2_files.h"
 #include "tests/core/tokenizer/tokenizer_fixture.h"
 
 namespace quire {
@@ -75,6 +76,31 @@ TEST(SentencePieceModel, EveryTruncationIsAnErrorOrATokenizer) {
     }
   }
   EXPECT_GT(num_refused, bytes.size() / 37 / 2);
+}
+
+TEST(Gpt2Files, EveryIdAndText) {
+  const Json file = Json::parse(read_golden("gpt2/tokenizer.json"));
+  std::string merges = "#version: 0.2\r\n";
+  for (const Json& merge : file["model"]["merges"]) {
+    merges += merge[0].get<std::string>() + " " + merge[1].get<std::string>() + "\r\n";
+  }
+  const std::string json = tokenizer_json_of_gpt2_files(file["model"]["vocab"].dump(), merges);
+  TokenizerFiles files;
+  files.tokenizer_json = json;
+  const auto tokenizer = Tokenizer::load(files);
+  size_t num_compared = 0;
+  for (const Json& item : Json::parse(read_golden("gpt2/golden.json"))) {
+    const auto text = item["text"].get<std::string>();
+    if (text.find('<') != std::string::npos) continue;  // added tokens, which these files do not have
+    ++num_compared;
+    EXPECT_EQ(tokenizer->encode(text, kBare), item["ids"].get<TokenIds>()) << text;
+    EXPECT_EQ(tokenizer->decode(item["ids"].get<TokenIds>(), false), item["decoded"].get<std::string>())
+        << text;
+  }
+  EXPECT_GE(num_compared, 150U);
+  EXPECT_THROW(tokenizer_json_of_gpt2_files("[]", ""), Error);
+  EXPECT_THROW(tokenizer_json_of_gpt2_files("{", ""), Error);
+  EXPECT_THROW(tokenizer_json_of_gpt2_files("{}", "a b c"), Error);
 }
 
 TEST(Tiktoken, EveryIdAndText) {
