@@ -170,8 +170,7 @@ cudaError_t setup_kernels(Device& device) {
   for (const auto step :
        {setup_attention_decode, setup_attention_prefill, setup_append, setup_pointwise, setup_sample})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
-  if (const cudaError_t error = setup_attention_warpgroup(&device.has_warpgroup_attention);
-      error != cudaSuccess)
+  if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;
   // Dependent launch and bulk copies take the card and kernels that were compiled for them.
   int version = 0;

@@ -309,10 +309,13 @@ class Runner {
     return (seconds() - start) / (repeats * static_cast<double>(layers));
   }
   double measure_linear(const std::vector<Weight*>& weights, int32_t rows) {
-    return measure_operation(rows > 64 ? 2 : 20, [&](size_t l) {
+    // Numbers of all kinds: zeros take so little power that the card runs faster than it would.
+    if (input_ == nullptr)
+      input_ = random_pages(static_cast<size_t>(rows) * static_cast<size_t>(model_.shape().inner) * 2, true);
+    return measure_operation(rows > 512 ? 4 : 20, [&](size_t l) {
       LinearParams p;
       p.weight = weights[l % weights.size()];
-      p.input = space_.gate_up;
+      p.input = input_;
       p.rows = rows;
       p.output = weights[0] == model_.head ? nullptr : space_.gate_up;
       if (p.output == nullptr) p.output_f32 = space_.logits;
@@ -464,6 +467,7 @@ class Runner {
   int32_t pages_each_ = 0;
   Context* context_ = nullptr;
   Workspace space_;
+  void* input_ = nullptr;  // of products alone, for as many rows as the first
   KvShape kv_shape_;
   KvLayer kv_;
   std::vector<void*> memory_;
@@ -477,7 +481,7 @@ struct Bench {
   Results results;
   Format weight_format = Format::exl2;
   bool quick = false;
-  std::string only;  // of what is measured, only what has this in its name
+  std::vector<std::string> only;  // of what is measured, only what has one of these in its name
 
   void line(const std::string& name, double step, double tokens, double bytes) {
     std::printf("  %-44s %9.1f us  %9.0f tok/s  %6.2f TB/s  %4.1f %%\n", name.c_str(), step * 1e6,
@@ -490,15 +494,20 @@ struct Bench {
     results.add(name, text);
   }
 
-  bool wanted(const std::string& name) const { return name.find(only) != std::string::npos; }
+  bool wanted(const std::string& name) const {
+    return only.empty() || std::any_of(only.begin(), only.end(),
+                                       [&](const std::string& w) { return name.find(w) != name.npos; });
+  }
 
-  void kernels(const KernelTable& table, const Model& model, Runner& runner, const std::string& prefix) {
+  // `row_counts`: the largest first.
+  void kernels(const KernelTable& table, const Model& model, Runner& runner, const std::string& prefix,
+               std::initializer_list<int32_t> row_counts) {
     const struct {
       const char* name;
       const std::vector<Weight*>* weights;
     } kinds[] = {
         {"qkv", &model.qkv}, {"o", &model.output}, {"gate_up", &model.gate_up}, {"down", &model.down}};
-    for (const int32_t rows : {1, 8, 16, 32, 64}) {
+    for (const int32_t rows : row_counts) {
       for (const auto& kind : kinds) {
         const std::string name = prefix + " linear " + kind.name + " rows " + std::to_string(rows);
         if (wanted(name))
@@ -506,7 +515,7 @@ struct Bench {
                static_cast<double>(table.weight_bytes(kind.weights->front())));
       }
     }
-    if (wanted(prefix + " linear head rows 1"))
+    if (*row_counts.begin() <= 64 && wanted(prefix + " linear head rows 1"))
       line(prefix + " linear head rows 1", runner.measure_linear({model.head}, 1), 1,
            static_cast<double>(table.weight_bytes(model.head)));
   }
@@ -557,7 +566,7 @@ struct Bench {
     const auto weights = static_cast<double>(model.weight_bytes);
     const double layers = model.shape().layers;
     if (deterministic) {
-      for (const int32_t jobs : {1, 2, 4, 8, 16, 32, 64}) {
+      for (const int32_t jobs : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
         const std::string name = mode + " decode " + std::to_string(jobs) + " x 256";
         if (!wanted(name) && !(jobs == 64 && wanted(mode + " linear"))) continue;
         Runner runner(table, device, model, {jobs, 1, 255});
@@ -567,14 +576,15 @@ struct Bench {
         line(name + ", queued, no draw", runner.measure_queued(40), jobs, bytes);
         line(mode + " attention " + std::to_string(jobs) + " x 256", runner.measure_attention(), jobs,
              static_cast<double>(runner.kv_bytes()));
-        if (jobs == 64 && !quick) kernels(table, model, runner, mode);
+        if (jobs == 64 && !quick) kernels(table, model, runner, mode, {64, 32, 16, 8, 1});
         if ((jobs == 1 || jobs == 8 || jobs == 32) && !quick) beside(table, device, model, runner, name);
       }
     }
-    if (wanted(mode + " prefill 2048")) {
+    if (wanted(mode + " prefill 2048") || wanted(mode + " many linear")) {
       Runner runner(table, device, model, {1, 2048, 0});
-      const double step = runner.measure(6, true);
-      line(mode + " prefill 2048", step, 2048, weights);
+      if (wanted(mode + " prefill 2048"))
+        line(mode + " prefill 2048", runner.measure(6, true), 2048, weights);
+      if (!quick && deterministic) kernels(table, model, runner, mode + " many", {2048, 512, 256, 128, 64});
       if (!quick)
         line(mode + " attention prefill 2048", runner.measure_attention(), 2048,
              static_cast<double>(runner.kv_bytes()));
@@ -619,7 +629,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 3, argv + argc);
   for (const std::string& word : words) {
     bench.quick |= word == "quick";
-    if (word.rfind("only=", 0) == 0) bench.only = word.substr(5);
+    if (word.rfind("only=", 0) == 0) bench.only.push_back(word.substr(5));
     if (word == "fp8") bench.weight_format = Format::fp8;
     if (word == "f16") bench.weight_format = Format::f16;
   }

@@ -39,7 +39,7 @@ cudaError_t launch_attention_single(const AttentionParams& params, const AppendK
 // `all`: also the sequences that fit a tile.
 cudaError_t launch_attention_prefill(const AttentionParams& params, const int32_t* place, bool all,
                                      Launch launch);
-// The same for usual head sizes and at least half a block of rows, where the device has_warpgroup_attention.
+// The same for usual head sizes and at least half a block of rows, where the device has warpgroup_products.
 bool warpgroup_fits(const AttentionParams& params);
 cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int32_t* place, bool all,
                                        Launch launch);

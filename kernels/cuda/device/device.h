@@ -72,7 +72,6 @@ struct Device : CardLimits {
   bool deterministic = true;
   // Card and kernels are of compute capability 9.0 or later: dependent launch, bulk copies.
   bool is_hopper = false;
-  bool has_warpgroup_attention = false;  // they have products of a warpgroup
   std::string name;
   std::string detail;
   std::unique_ptr<MatrixLibrary> library;  // null where cuBLASLt is not to be had

@@ -2,23 +2,47 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <utility>
 
 namespace quire::kernels {
 
+// In clusters of `cluster` blocks along the grid's second dimension.
 template <typename... Parameters, typename... Arguments>
-cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
-                          cudaStream_t stream, bool dependent, Arguments&&... arguments) {
+cudaError_t launch_clusters(unsigned cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                            size_t shared_bytes, cudaStream_t stream, bool dependent,
+                            Arguments&&... arguments) {
   cudaLaunchConfig_t config = {};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  cudaLaunchAttribute attribute[1] = {};
-  attribute[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute[0].val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = attribute;
-  config.numAttrs = dependent ? 1 : 0;
+  cudaLaunchAttribute attributes[2] = {};
+  if (dependent) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {1, cluster, 1};
+  }
+  config.attrs = attributes;
   return cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
+}
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                          cudaStream_t stream, bool dependent, Arguments&&... arguments) {
+  return launch_clusters(1, kernel, grid, block, shared_bytes, stream, dependent,
+                         std::forward<Arguments>(arguments)...);
+}
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch_pairs(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
+                         cudaStream_t stream, bool dependent, Arguments&&... arguments) {
+  return launch_clusters(2, kernel, grid, block, shared_bytes, stream, dependent,
+                         std::forward<Arguments>(arguments)...);
 }
 
 // Puts kernels on the card. Left to their first launch, that would fail on a card that is full by then.

@@ -125,6 +125,43 @@ __device__ __forceinline__ void copy_bulk(uint32_t target, const void* source, u
 }
 #endif
 
+#if __CUDA_ARCH__ >= 900
+// Arrives, and has the barrier wait for `bytes` that the copy engine brings.
+__device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+
+// Of a pair of blocks (a cluster of two). Brings `bytes` to the same place in both, whose barriers must
+// expect them.
+__device__ __forceinline__ void copy_bulk_to_pair(uint32_t target, const void* source, uint32_t bytes,
+                                                  uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, "
+      "[%3], %4;" ::"r"(target),
+      "l"(source), "r"(bytes), "r"(barrier), "h"(static_cast<uint16_t>(3))
+      : "memory");
+}
+
+// At the barrier that lies at this address in block `rank` of the pair. Of the block's scope, which is enough
+// for those who have only read: with the pair's scope each arrival is a fence of the whole card.
+__device__ __forceinline__ void arrive_at_block(uint32_t barrier, uint32_t rank) {
+  asm volatile(
+      "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(barrier),
+      "r"(rank)
+      : "memory");
+}
+
+// All threads of both blocks.
+__device__ __forceinline__ void meet_pair() {
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\n"
+      "barrier.cluster.wait.acquire.aligned;\n" ::
+          : "memory");
+}
+#endif
+
 // Until the phase of this parity is over.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
 #if __CUDA_ARCH__ >= 900

@@ -2,14 +2,26 @@
 // matrix.h.
 #pragma once
 
+#include "kernels/cuda/gemm/gemm_broad.cuh"
 #include "kernels/cuda/gemm/gemm_narrow.cuh"
 #include "kernels/cuda/gemm/gemm_wide.cuh"
 
 namespace quire::kernels {
 
 template <TileKind kKind>
+cudaError_t launch_gemm_broad(const GemmArguments& a, cudaStream_t stream, bool dependent) {
+  const GemmShape& s = a.shape;
+  const int tokens = s.tiles * 8;
+  const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens), static_cast<unsigned>(2 * s.blocks));
+  const auto kernel = s.tiles == 16 ? gemm_broad_kernel<kKind, 16> : gemm_broad_kernel<kKind, 8>;
+  return launch_pairs(kernel, grid, dim3(static_cast<unsigned>(broad_threads(s.strips))), s.shared_bytes,
+                      stream, dependent, a);
+}
+
+template <TileKind kKind>
 cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool dependent) {
   const GemmShape& s = a.shape;
+  if (s.broad) return launch_gemm_broad<kKind>(a, stream, dependent);
   const int tokens = s.tiles * 8;
   const dim3 grid(static_cast<unsigned>((a.rows + tokens - 1) / tokens), static_cast<unsigned>(s.blocks));
   const auto kernel = s.tiles == 8   ? gemm_wide_kernel<kKind, 8>
@@ -25,8 +37,9 @@ cudaError_t launch_gemm(const GemmArguments& a, cudaStream_t stream, bool depend
 template <TileKind kKind>
 cudaError_t setup_gemm(int shared_limit) {
   for (const auto kernel :
-       {gemm_wide_kernel<kKind, 8>, gemm_wide_kernel<kKind, 4>, gemm_wide_kernel<kKind, 2>,
-        gemm_narrow_kernel<kKind, true>, gemm_narrow_kernel<kKind, false>}) {
+       {gemm_broad_kernel<kKind, 16>, gemm_broad_kernel<kKind, 8>, gemm_wide_kernel<kKind, 8>,
+        gemm_wide_kernel<kKind, 4>, gemm_wide_kernel<kKind, 2>, gemm_narrow_kernel<kKind, true>,
+        gemm_narrow_kernel<kKind, false>}) {
     const cudaError_t error =
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit);
     if (error != cudaSuccess) return error;

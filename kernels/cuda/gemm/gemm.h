@@ -23,7 +23,7 @@ struct GemmArguments {
   GemmShape shape;
   // [rows, input_stride], columns in the stored row order of the matrix, zeros behind them up to a multiple
   // of 128.
-  const __half* input = nullptr;
+  const __half* input = nullptr;  // broad: arranged (pointwise.h)
   int32_t input_stride = 0;
   int32_t rows = 0;
   // Where norm.weight is set, the input is norm(norm.input), one row, column c at norm_place[c]; `input` is

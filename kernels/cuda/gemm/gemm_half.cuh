@@ -81,7 +81,7 @@ struct HalfTile {
   __device__ __forceinline__ void fetch(uint32_t tile, int lane, int half) {
     fetch_half<kBits>(tile, lane, half, raw);
   }
-  __device__ __forceinline__ void decode(const HalfScales<kKind>& group, __half2 (&w)[8]) const {
+  __device__ __forceinline__ void decode(const HalfScales<kKind>& group, __half2* w) const {
     if constexpr (kKind == TileKind::gptq) {
       decode_shifted_half(raw, group.offset, w);
     } else if constexpr (kKind == TileKind::fp8) {
@@ -99,9 +99,11 @@ struct HalfTile {
 template <int kTiles>
 __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __half2* w, uint32_t pieces,
                                                   bool add) {
-  static_assert(kTiles == 2 || kTiles == 4 || kTiles == 8);
-  // From the pieces of 8 rows to those of the next, and of 8 tokens to those of the next, in 16 bytes.
-  const uint64_t descriptor = (pieces + ((kPieceStride<kTiles> >> 4) << 16)) | uint64_t{128 >> 4} << 32;
+  static_assert(kTiles == 2 || kTiles == 4 || kTiles == 8 || kTiles == 16);
+  // From the pieces of 8 rows to those of the next, and of 8 tokens to those of the next, in 16 bytes. Above
+  // 256 KB an address says which block of a pair is meant.
+  const uint64_t descriptor = ((pieces & 0x3fffU) + ((kPieceStride<kTiles> >> 4) << 16)) | uint64_t{128 >> 4}
+                                                                                               << 32;
   if constexpr (kTiles == 2) {
     asm volatile(
         "{\n.reg .pred add;\nsetp.ne.s32 add, %13, 0;\n"
@@ -121,6 +123,8 @@ __device__ __forceinline__ void warpgroup_product(HalfSums<kTiles>& d, const __h
           "+f"(d[3][0]), "+f"(d[3][1]), "+f"(d[3][2]), "+f"(d[3][3])
         : "r"(bits_of(w[0])), "r"(bits_of(w[1])), "r"(bits_of(w[2])), "r"(bits_of(w[3])), "l"(descriptor),
           "r"(static_cast<int>(add)));
+  } else if constexpr (kTiles == 16) {
+    multiply_64x128x16(d, {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])}, descriptor, add);
   } else {
     multiply_64x64x16<false>(d, {bits_of(w[0]), bits_of(w[1]), bits_of(w[2]), bits_of(w[3])}, descriptor,
                              add);

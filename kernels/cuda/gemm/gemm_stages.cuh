@@ -23,16 +23,33 @@ __device__ __forceinline__ int wide_chain(int first, int number) {
   return first + (number >> 1) + (number & 1) * (kNumChains / 2);
 }
 
+// Which tasks a thread block takes: every `step` from `first` on. Pairs of blocks take one together, and each
+// of them its half of the group.
+struct TaskDeal {
+  int first;
+  int step;
+  int pair_bits;
+  int rank;  // in the pair
+  __device__ __forceinline__ int group_of(WideTask task) const { return (task.group << pair_bits) + rank; }
+};
+__device__ __forceinline__ TaskDeal deal_of_block() {
+  return {static_cast<int>(blockIdx.y), static_cast<int>(gridDim.y), 0, 0};
+}
+__device__ __forceinline__ TaskDeal deal_of_pair() {
+  return {static_cast<int>(blockIdx.y) >> 1, static_cast<int>(gridDim.y) >> 1, 1,
+          static_cast<int>(blockIdx.y) & 1};
+}
+
 // The blocks of 128 rows of a thread block's tasks in the order in which they are worked on.
 class BlockWalk {
  public:
-  __device__ __forceinline__ explicit BlockWalk(const GemmArguments& a)
-      : a_(a), number_(static_cast<int>(blockIdx.y)), chain_(-1) {
+  __device__ __forceinline__ BlockWalk(const GemmArguments& a, TaskDeal deal)
+      : a_(a), deal_(deal), number_(deal.first), chain_(-1) {
     find();
   }
   __device__ __forceinline__ bool valid() const { return number_ < a_.shape.tasks; }
   __device__ __forceinline__ int block() const { return block_; }
-  __device__ __forceinline__ int group() const { return wide_task(a_.shape, number_).group; }
+  __device__ __forceinline__ int group() const { return deal_.group_of(wide_task(a_.shape, number_)); }
   __device__ __forceinline__ void next() {
     if (++block_ == end_) find();
   }
@@ -44,7 +61,7 @@ class BlockWalk {
     while (valid()) {
       if (++chain_ == 2 * a_.shape.chains) {
         chain_ = -1;
-        number_ += static_cast<int>(gridDim.y);
+        number_ += deal_.step;
         continue;
       }
       const int chain = wide_chain(wide_task(a_.shape, number_).split * a_.shape.chains, chain_);
@@ -55,6 +72,7 @@ class BlockWalk {
   }
 
   const GemmArguments& a_;
+  TaskDeal deal_;
   int number_;  // of the task
   int chain_;   // of the task's
   int block_ = 0;
@@ -159,38 +177,33 @@ class StageRing {
         num_stages_(s.stages) {}
   // By one thread, before all meet.
   __device__ __forceinline__ void create(int strips) const {
-#pragma unroll 1
-    for (int i = 0; i < num_stages_; ++i) {
-      barrier_init(barriers_ + 16 * i, 32 + weight_arrivals(strips));  // 32: of one warp's activations
-      barrier_init(barriers_ + 16 * i + 8, 64 * strips);
-    }
-    fence_barrier_init();
+    create_with(32 + weight_arrivals(strips), 64 * strips);  // 32: of one warp's activations
   }
-  __device__ __forceinline__ uint32_t address() const {
-    return stages_ + stage_ * stage_bytes_;
-  }
-  __device__ __forceinline__ uint32_t full_barrier() const {
-    return barriers_ + 16 * stage_;
-  }
+  __device__ __forceinline__ uint32_t address() const { return stages_ + stage_ * stage_bytes_; }
+  __device__ __forceinline__ uint32_t full_barrier() const { return barriers_ + 16 * stage_; }
+  __device__ __forceinline__ uint32_t free_barrier() const { return full_barrier() + 8; }
   // True where the stage is filled for the first time.
-  __device__ __forceinline__ bool is_new() const {
-    return round_ == 0;
-  }
-  __device__ __forceinline__ void wait_until_free() const {
-    barrier_wait(barriers_ + 16 * stage_ + 8, (round_ & 1) ^ 1);
-  }
-  __device__ __forceinline__ void wait_until_full() const {
-    barrier_wait(full_barrier(), round_ & 1);
-  }
+  __device__ __forceinline__ bool is_new() const { return round_ == 0; }
+  __device__ __forceinline__ void wait_until_free() const { barrier_wait(free_barrier(), (round_ & 1) ^ 1); }
+  __device__ __forceinline__ void wait_until_full() const { barrier_wait(full_barrier(), round_ & 1); }
   // By each lane of the warps that read.
-  __device__ __forceinline__ void release() const {
-    barrier_arrive(barriers_ + 16 * stage_ + 8);
-  }
+  __device__ __forceinline__ void release() const { barrier_arrive(free_barrier()); }
   __device__ __forceinline__ void next() {
     if (++stage_ == num_stages_) {
       stage_ = 0;
       ++round_;
     }
+  }
+
+ protected:
+  // With so many arrivals at a stage that is filled, and at one that has been read.
+  __device__ __forceinline__ void create_with(int fills, int reads) const {
+#pragma unroll 1
+    for (int i = 0; i < num_stages_; ++i) {
+      barrier_init(barriers_ + 16 * i, fills);
+      barrier_init(barriers_ + 16 * i + 8, reads);
+    }
+    fence_barrier_init();
   }
 
  private:
@@ -202,31 +215,35 @@ class StageRing {
   int round_ = 0;
 };
 
+// A strip's weights of a block of 128 rows.
+struct StripSource {
+  const uint8_t* from;
+  uint32_t bytes;  // 0: no such strip
+};
+template <TileKind kKind>
+__device__ __forceinline__ StripSource strip_source(const GemmArguments& a, const FormTable<kKind>& table,
+                                                    const BlockWalk& walk, int slot) {
+  const StripPlace place = place_strip(a, walk.group(), slot);
+  if (place.part < 0) return {nullptr, 0};
+  const Part& part = a.matrix.parts[place.part];
+  return {part.strips + static_cast<size_t>(place.strip) * part.strip_bytes +
+              table.offset(place.part, walk.block()),
+          form_bytes(table.form(table.forms(place.part), walk.block()))};
+}
+
 // All that the warp does that brings weights: one bulk copy for each strip and stage where the card has them,
 // 16-byte copies by all lanes before. It need not wait for the predecessor. `at`: of the weights in a stage.
 template <TileKind kKind>
 __device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormTable<kKind>& table,
                                              uint32_t base, uint32_t at, int lane) {
-  struct Source {
-    const uint8_t* from;
-    uint32_t bytes;  // 0: no such strip
-  };
-  const auto find = [&](const BlockWalk& walk, int slot) -> Source {
-    const StripPlace place = place_strip(a, walk.group(), slot);
-    if (place.part < 0) return {nullptr, 0};
-    const Part& part = a.matrix.parts[place.part];
-    return {part.strips + static_cast<size_t>(place.strip) * part.strip_bytes +
-                table.offset(place.part, walk.block()),
-            form_bytes(table.form(table.forms(place.part), walk.block()))};
-  };
   StageRing ring(a.shape, base);
 #pragma unroll 1
-  for (BlockWalk walk(a); walk.valid(); walk.next(), ring.next()) {
+  for (BlockWalk walk(a, deal_of_block()); walk.valid(); walk.next(), ring.next()) {
     if (!ring.is_new()) ring.wait_until_free();
     const uint32_t target = ring.address() + at;
 #if __CUDA_ARCH__ >= 900
     if (lane < a.shape.strips) {
-      const Source source = find(walk, lane);
+      const StripSource source = strip_source<kKind>(a, table, walk, lane);
       if (source.bytes == 0) {
         barrier_arrive(ring.full_barrier());
       } else {
@@ -236,7 +253,7 @@ __device__ __forceinline__ void fill_weights(const GemmArguments& a, const FormT
 #else
 #pragma unroll 1
     for (int slot = 0; slot < a.shape.strips; ++slot) {
-      const Source source = find(walk, slot);
+      const StripSource source = strip_source<kKind>(a, table, walk, slot);
       for (uint32_t i = lane * 16; i < source.bytes; i += 512)
         copy_async_16(target + slot * a.shape.slot_bytes + i, source.from + i);
     }
@@ -298,7 +315,7 @@ class ActivationFill {
 template <int kTiles>
 __device__ __forceinline__ void fill_activations(const GemmArguments& a, uint32_t base, int turn, int lane) {
   StageRing ring(a.shape, base);
-  BlockWalk walk(a);
+  BlockWalk walk(a, deal_of_block());
   const auto skip = [&](int stages) {
 #pragma unroll 1
     for (int i = 0; i < stages && walk.valid(); ++i) {

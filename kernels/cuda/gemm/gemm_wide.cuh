@@ -362,9 +362,9 @@ __device__ __forceinline__ void finish_paired_half(const GemmArguments& a, Strip
 
 // All that a warp does that reads stages: the half strip `warp & 1` of slot `warp / 2`. What the loops use is
 // in registers of the warp: what the compiler fetches from the arguments again is waited for each time.
-template <TileKind kKind, int kTiles>
+template <TileKind kKind, int kTiles, typename Ring>
 __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTable<kKind>& table,
-                                            uint32_t base, int warp, int lane) {
+                                            uint32_t base, TaskDeal deal, int warp, int lane) {
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
   const int slot = warp >> 1, half = warp & 1;
@@ -372,13 +372,13 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
   const uint32_t parked = parked_by(warp);
   const uint32_t weights_at = uniform(kBlockSteps * kStepBytes<kTiles> + slot * shape.slot_bytes);
   const int num_chains = uniform(2 * shape.chains), num_blocks = uniform(m.num_blocks);
-  StageRing ring(shape, base);
+  Ring ring(shape, base);
   wait_for_predecessor();
 #pragma unroll 1
-  for (int number = static_cast<int>(blockIdx.y); number < shape.tasks;
-       number += static_cast<int>(gridDim.y)) {
+  for (int number = deal.first; number < shape.tasks; number += deal.step) {
     const WideTask task = wide_task(shape, number);
-    const StripPlace place = place_strip(a, task.group, slot);
+    const int group = deal.group_of(task);
+    const StripPlace place = place_strip(a, group, slot);
     const uint32_t forms = uniform(table.forms(max(place.part, 0)));
     HalfSums<kTiles> sums;
     fill_half<kTiles>(sums, -0.0f);  // adds nothing, not even a sign
@@ -408,11 +408,12 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
     }
     if (shape.splits > 1) {
       if (place.part < 0) continue;
-      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + task.group * shape.strips + slot;
+      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
       const size_t half_strip = strip * 2 + half;
       auto* partials =
           reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane;
-      const bool deals_out = (task.group << shape.split_bits) + static_cast<int>(gridDim.y) >= shape.tasks;
+      const bool deals_out =
+          kTiles <= kMostWideTiles && (task.group << shape.split_bits) + deal.step >= shape.tasks;
       meet_and_finish<kTiles>(a, place, half, lane, partials, a.counters + half_strip, task.split, deals_out,
                               sums);
     } else if (m.paired) {
@@ -437,7 +438,7 @@ __global__ void __launch_bounds__(wide_threads(wide_strips(kTiles)), 1)
   __syncthreads();
   const int helper = warp - 2 * a.shape.strips;
   if (helper < 0) {
-    read_stages<kKind, kTiles>(a, table, base, warp, lane);
+    read_stages<kKind, kTiles, StageRing>(a, table, base, deal_of_block(), warp, lane);
   } else if (helper == 0) {
     fill_weights<kKind>(a, table, base, kBlockSteps * kStepBytes<kTiles>, lane);
   } else {

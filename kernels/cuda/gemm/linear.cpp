@@ -16,6 +16,8 @@ constexpr int32_t kLibraryRows =
 struct StreamedInput {
   const __half* rows = nullptr;
   int32_t stride = 0;
+  // Where its columns are not those of the matrix in their stored order, padded to whole blocks of rows.
+  const WeightGroup* gathered_for = nullptr;
   const NormParams* norm = nullptr;
   const int32_t* norm_place = nullptr;
 };
@@ -60,25 +62,59 @@ int32_t most_rows(const Context& c, const Matrix& m, const GemmShape& s, int32_t
   return static_cast<int32_t>(std::min(tiles * tokens, static_cast<size_t>(rows)));
 }
 
-Status stream_weights(Context& c, const Matrix& m, const StreamedInput& input, int32_t rows,
+// How the product is dealt out, and how many rows one launch takes.
+struct Deal {
+  GemmShape shape;
+  int32_t most = 0;
+};
+
+Deal deal_product(const Context& c, const Matrix& m, int32_t rows) {
+  Deal deal;
+  deal.shape = gemm_shape(*c.device, m, rows);
+  deal.most = most_rows(c, m, deal.shape, rows);
+  if (deal.most == rows) return deal;
+  deal.shape = gemm_shape(*c.device, m, deal.most);  // dealt out for what one launch takes
+  deal.most = most_rows(c, m, deal.shape, deal.most);
+  if (deal.shape.broad) deal.most -= deal.most % (deal.shape.tiles * 8);
+  return deal;
+}
+
+// Puts activations where a kernel wants them: gathered into the stored order of rows, arranged for `tiles`
+// (0: in rows). Leaves alone what lies right.
+Status place_input(Context& c, const Matrix& m, int32_t rows, int32_t tiles, StreamedInput& input) {
+  if (input.gathered_for == nullptr && tiles == 0) return Status::ok;
+  const int32_t stride = m.num_blocks * kBlockRows;
+  const int32_t tile_tokens = std::max(1, tiles * 8);
+  const auto placed = static_cast<size_t>((rows + tile_tokens - 1) / tile_tokens * tile_tokens);
+  if (placed * static_cast<size_t>(stride) > c.gathered_elements)
+    return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
+  const cudaError_t error =
+      input.gathered_for != nullptr
+          ? launch_gather(input.rows, input.stride, input.gathered_for->device_row_order, rows, m.num_rows,
+                          c.gathered, stride, tiles, c.launch())
+          : launch_arrange(input.rows, input.stride, rows, m.num_blocks, tiles, c.gathered, c.launch());
+  input.rows = c.gathered;
+  input.stride = stride;
+  input.gathered_for = nullptr;
+  return c.device->check(error, "gathering activations");
+}
+
+Status stream_weights(Context& c, const Matrix& m, StreamedInput input, int32_t rows,
                       const Epilogue& epilogue) {
-  const bool with_norm = input.norm != nullptr;
-  GemmShape shape = gemm_shape(*c.device, m, rows);
-  int32_t most = most_rows(c, m, shape, rows);
-  if (most < rows) {
-    shape = gemm_shape(*c.device, m, most);  // dealt out for what one launch takes
-    most = most_rows(c, m, shape, most);
-  }
-  if (shape.shared_bytes == 0)
+  const Deal deal = deal_product(c, m, rows);
+  if (deal.shape.shared_bytes == 0)
     return c.device->fail(Status::unsupported, "a matrix of too many rows for this card");
-  for (int32_t first = 0; first < rows; first += most) {
+  if (const Status s = place_input(c, m, rows, deal.shape.broad ? deal.shape.tiles : 0, input);
+      s != Status::ok)
+    return s;
+  for (int32_t first = 0; first < rows; first += deal.most) {
     GemmArguments a;
     a.matrix = m;
-    a.shape = shape;
+    a.shape = deal.shape;
     a.input = input.rows + static_cast<size_t>(first) * static_cast<size_t>(input.stride);
     a.input_stride = input.stride;
-    a.rows = std::min(most, rows - first);
-    if (with_norm) {
+    a.rows = std::min(deal.most, rows - first);
+    if (input.norm != nullptr) {
       a.norm = *input.norm;
       a.norm_place = input.norm_place;
     }
@@ -135,7 +171,7 @@ Status multiply_slab(Context& c, const Matrix& m, int32_t part_index, int32_t st
       "adding a bias");
 }
 
-Status expand_and_multiply(Context& c, const Matrix& m, const __half* input, int32_t stride, int32_t rows,
+Status expand_and_multiply(Context& c, const Matrix& m, StreamedInput input, int32_t rows,
                            const Epilogue& e) {
   const size_t depth = static_cast<size_t>((m.num_rows + 7) / 8) * 8;
   int32_t most = static_cast<int32_t>(kSlabBytes / (depth * 2 * kStripColumns));
@@ -143,17 +179,18 @@ Status expand_and_multiply(Context& c, const Matrix& m, const __half* input, int
     most =
         std::min(most, static_cast<int32_t>(kProductBytes / (static_cast<size_t>(rows) * 4 * kStripColumns)));
   most = most >= 4 ? most / 4 * 4 : most;
-  if (most == 0) return stream_weights(c, m, {input, stride}, rows, e);
+  if (most == 0) return stream_weights(c, m, input, rows, e);
+  StreamedInput placed = input;
+  if (const Status s = place_input(c, m, rows, 0, placed); s != Status::ok) return s;
   for (int32_t p = 0; p < m.num_parts; ++p) {
     // Slabs of equal size.
     const int32_t slabs = (m.parts[p].num_strips + most - 1) / most;
     const int32_t size = std::min(most, ((m.parts[p].num_strips + slabs - 1) / slabs + 3) / 4 * 4);
     for (int32_t strip = 0; strip < m.parts[p].num_strips; strip += size) {
       const int32_t strips = std::min(size, m.parts[p].num_strips - strip);
-      const Status s = multiply_slab(c, m, p, strip, strips, input, stride, rows, e);
+      const Status s = multiply_slab(c, m, p, strip, strips, placed.rows, placed.stride, rows, e);
       // A card without memory for the library's kernels, say.
-      if (s == Status::unsupported && p == 0 && strip == 0)
-        return stream_weights(c, m, {input, stride}, rows, e);
+      if (s == Status::unsupported && p == 0 && strip == 0) return stream_weights(c, m, input, rows, e);
       if (s != Status::ok) return s;
     }
   }
@@ -181,20 +218,12 @@ Status multiply(Context& c, const LinearParams& p, bool in_row_order, int32_t ac
   const Epilogue epilogue = epilogue_of(p, weight.num_columns, activation);
   for (const WeightGroup& group : weight.groups) {
     const Matrix& m = group.matrix;
-    const auto* input = static_cast<const __half*>(p.input);
-    int32_t stride = m.num_rows;
-    if (!in_row_order && (!group.row_order.empty() || stride % kBlockRows != 0)) {
-      stride = m.num_blocks * kBlockRows;
-      if (static_cast<size_t>(p.rows) * static_cast<size_t>(stride) > c.gathered_elements)
-        return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
-      const cudaError_t error = launch_gather(input, m.num_rows, group.device_row_order, p.rows, m.num_rows,
-                                              c.gathered, stride, c.launch());
-      if (const Status s = c.device->check(error, "gathering activations"); s != Status::ok) return s;
-      input = c.gathered;
-    }
+    StreamedInput input{static_cast<const __half*>(p.input), m.num_rows};
+    if (!in_row_order && (!group.row_order.empty() || m.num_rows % kBlockRows != 0))
+      input.gathered_for = &group;
     const bool library = uses_library(c, p.rows) && activation < 0;
-    const Status s = library ? expand_and_multiply(c, m, input, stride, p.rows, epilogue)
-                             : stream_weights(c, m, {input, stride}, p.rows, epilogue);
+    const Status s = library ? expand_and_multiply(c, m, input, p.rows, epilogue)
+                             : stream_weights(c, m, input, p.rows, epilogue);
     if (s != Status::ok) return s;
   }
   return Status::ok;
@@ -207,8 +236,10 @@ bool fuses_norm(const Context& c, const Weight& weight, const NormParams& norm) 
 
 Status multiply_normed(Context& c, const NormParams& norm, const LinearParams& p, int32_t activation) {
   const Matrix& m = p.weight->groups.front().matrix;
-  return stream_weights(c, m, {nullptr, 0, &norm, row_place(*p.weight)}, p.rows,
-                        epilogue_of(p, p.weight->num_columns, activation));
+  StreamedInput input;
+  input.norm = &norm;
+  input.norm_place = row_place(*p.weight);
+  return stream_weights(c, m, input, p.rows, epilogue_of(p, p.weight->num_columns, activation));
 }
 
 }  // namespace quire::kernels

@@ -128,7 +128,7 @@ __device__ __forceinline__ void fetch_half(uint32_t tile, int lane, int half,
 // bits of it are meant.
 template <int kBits, int kHalf>
 __device__ __forceinline__ void decode_half(const uint32_t (&raw)[kHalfWords<kBits>], float zero,
-                                            __half2 (&w)[8]) {
+                                            __half2* w) {
   if constexpr (kBits == 4) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -204,7 +204,7 @@ __device__ __forceinline__ void decode_words(const uint32_t (&raw)[kBits], __hal
 // Raw 4-bit codes of a half plus an offset for each of the lane's columns g and g + 8: fields of the first
 // lie at 2^0, of the second at 2^4.
 __device__ __forceinline__ void decode_shifted_half(const uint32_t (&raw)[2], const __half2 (&offset)[2],
-                                                    __half2 (&w)[8]) {
+                                                    __half2* w) {
   const __half2 one = __float2half2_rn(1.0f), sixteenth = __float2half2_rn(0.0625f);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -242,7 +242,7 @@ __device__ __forceinline__ uint32_t e4m3_field(uint32_t code, bool second) {
 // Masks by and_or even where there is nothing to OR: what is plain C++ the compiler moves behind the fence of
 // the products of a warpgroup, and then puts another one there.
 template <int kWords>
-__device__ __forceinline__ void decode_e4m3(const uint32_t (&raw)[kWords], __half2 (&w)[2 * kWords]) {
+__device__ __forceinline__ void decode_e4m3(const uint32_t (&raw)[kWords], __half2* w) {
 #pragma unroll
   for (int i = 0; i < kWords; ++i) {
     w[2 * i] = half2_of(and_or(raw[i] << 7, 0x3f803f80, raw[i] << 1 & 0x80008000));

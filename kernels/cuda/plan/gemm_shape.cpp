@@ -7,6 +7,10 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kDeepBlocks = 64;  // of 128 rows
+// Below that broad tiles win alone and lose in a step, where arranging is one more kernel between two others:
+// 128 jobs of 8B, 9.6 ms instead of 9.2, though their products alone take 210 us a layer instead of 238.
+constexpr int32_t kFewestBroadRows = 129;
+constexpr int64_t kCostUnit = 10;  // 0.085 us of an H200
 
 uint32_t aligned(uint32_t bytes) {
   return (bytes + 127) / 128 * 128;
@@ -63,7 +67,19 @@ int64_t wide_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int3
   const int32_t besides = s.tiles == kMostWideTiles ? 6 : 4, meeting = s.tiles == kMostWideTiles ? 5 : 3;
   const int64_t rounds = (int64_t{s.tasks} * token_tiles + d.num_multiprocessors - 1) / d.num_multiprocessors;
   const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? meeting : 0);
-  return rounds * row_blocks * (s.strips + besides);
+  return rounds * row_blocks * (s.strips + besides) * kCostUnit;
+}
+
+// The same for broad tiles. A pair of blocks takes 1.26 us for 128 rows by 128 tokens, 0.64, 0.81 and 1.04
+// for two, four and six strips by 64; activations must be arranged first, and where sums meet it takes as
+// long as eight blocks.
+int64_t broad_cost(const GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
+  constexpr int64_t kArranging = 40 * kCostUnit;
+  const int64_t block = s.tiles == 16 ? 148 : 50 + 12 * s.strips;
+  const int32_t pairs = std::max(1, d.num_multiprocessors / 2);
+  const int64_t rounds = (int64_t{s.tasks} * token_tiles + pairs - 1) / pairs;
+  const int64_t row_blocks = (m.num_blocks + s.splits - 1) / s.splits + (s.splits > 1 ? 8 : 1);
+  return rounds * row_blocks * block + kArranging;
 }
 
 // Groups and splits that fill the card best. No splits where gates wait for their ups, or where there is no
@@ -87,6 +103,28 @@ void deal_wide(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token
   s = best;
 }
 
+// The same for tiles of 64 or 128 tokens in pairs of blocks, which take twice the strips of a block.
+void deal_broad(GemmShape& s, const CardLimits& d, const Matrix& m, int32_t token_tiles) {
+  int64_t least = INT64_MAX;
+  GemmShape best = s;
+  for (const int32_t bits : {0, kMostSplitBits}) {
+    if (bits > 0 && (m.paired || partial_floats(m, s.tiles) > kPartialFloats)) break;
+    s.splits = 1 << bits;
+    s.split_bits = bits;
+    s.chains = kMostSplits / s.splits;
+    for (int32_t strips = broad_strips(s.tiles); strips > 0; strips -= kWarpgroupStrips) {
+      if (s.tiles == 16 && strips < broad_strips(s.tiles)) break;  // never the better
+      deal(s, m, 2 * strips);
+      s.strips = strips;
+      const int64_t cost = broad_cost(s, d, m, token_tiles);
+      if (cost >= least) continue;
+      least = cost;
+      best = s;
+    }
+  }
+  s = best;
+}
+
 // Shared memory for a block's work: as many stages as `limit` allows. False where these are fewer than the
 // warps that take turns to fill them: one of them would be two rounds ahead of those who read.
 bool place_wide(GemmShape& s, const Matrix& m, uint32_t limit) {
@@ -97,7 +135,8 @@ bool place_wide(GemmShape& s, const Matrix& m, uint32_t limit) {
   s.table_at = kFreeAt;
   s.sums_at = kFreeAt + aligned(table);
   s.activations_at = s.sums_at + strips * tiles * 8 * kStripColumns * 4;
-  if (s.activations_at + kFillWarps * s.stage_bytes > limit) return false;
+  const uint32_t fewest = s.broad ? kFewestBroadStages : kFillWarps;
+  if (s.activations_at + fewest * s.stage_bytes > limit) return false;
   s.stages = std::min(kMostStages, static_cast<int32_t>((limit - s.activations_at) / s.stage_bytes));
   s.shared_bytes = s.activations_at + static_cast<uint32_t>(s.stages) * s.stage_bytes;
   return true;
@@ -118,6 +157,17 @@ int64_t wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t t
   return wide_cost(s, d, m, token_tiles);
 }
 
+int64_t broad_shape(const CardLimits& d, const Matrix& m, int32_t rows, int32_t tiles, GemmShape& s) {
+  const int32_t token_tiles = (rows + tiles * 8 - 1) / (tiles * 8);
+  s = {};
+  s.tiles = tiles;
+  s.broad = true;
+  deal_broad(s, d, m, token_tiles);
+  if (!place_wide(s, m, d.shared_per_block)) return kNoRoom;
+  s.blocks = best_blocks(s.tasks, token_tiles, std::max(1, d.num_multiprocessors / 2));
+  return broad_cost(s, d, m, token_tiles);
+}
+
 // Tiles of 64 or 32 tokens, whichever costs less, where half of one would not do; of 16 for up to 16 tokens,
 // and where the card has no room for larger ones.
 bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmShape& s) {
@@ -126,6 +176,14 @@ bool best_wide_shape(const CardLimits& d, const Matrix& m, int32_t rows, GemmSha
     if (tiles == 2 ? least != kNoRoom : rows <= tiles * 4) continue;
     GemmShape shape;
     const int64_t cost = wide_shape(d, m, rows, tiles, shape);
+    if (cost >= least) continue;
+    least = cost;
+    s = shape;
+  }
+  for (const int32_t tiles : {8, 16}) {
+    if (!d.warpgroup_products || rows < kFewestBroadRows) continue;
+    GemmShape shape;
+    const int64_t cost = broad_shape(d, m, rows, tiles, shape);
     if (cost >= least) continue;
     least = cost;
     s = shape;

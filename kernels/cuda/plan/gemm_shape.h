@@ -13,6 +13,7 @@ struct CardLimits {
   int32_t num_multiprocessors = 0;
   uint32_t shared_per_block = 0;  // bytes of shared memory, at most
   uint32_t shared_per_multiprocessor = 0;
+  bool warpgroup_products = false;  // and kernels compiled for them
 };
 
 // How a matrix is dealt out to blocks.
@@ -20,16 +21,19 @@ struct CardLimits {
 // narrow, up to 8 tokens: a block of 16 warps takes a strip, or a gate and its up one after the other, and
 // each of its warps one chain of K, so that nothing leaves the block. wide, tiles of 16, 32 or 64 tokens: two
 // warps of a block take a strip, one for each half of its columns; four more warps bring weights and
-// activations.
+// activations. broad, tiles of 64 or 128 tokens, where the card has products of a warpgroup: likewise, but
+// activations lie arranged in memory as stages have them, so that one warp brings all with bulk copies, and
+// two blocks that take neighbouring groups share one copy of them.
 struct GemmShape {
-  int32_t tiles = 1;       // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide
-  int32_t chains = 0;      // of each half of K, of a block's task (wide)
-  int32_t splits = 1;      // of the chains of a half over blocks: 1 or kMostSplits (wide)
-  int32_t split_bits = 0;  // splits is 2 to the power of that
-  int32_t strips = 0;      // of a group: what a block works on at a time
-  int32_t groups = 0;
+  int32_t tiles = 1;  // of 8 tokens: 1 is narrow, 2, 4 and 8 are wide, 8 and 16 broad
+  bool broad = false;
+  int32_t chains = 0;        // of each half of K, of a block's task (wide)
+  int32_t splits = 1;        // of the chains of a half over blocks: 1 or kMostSplits (wide)
+  int32_t split_bits = 0;    // splits is 2 to the power of that
+  int32_t strips = 0;        // of a group: what a block works on at a time
+  int32_t groups = 0;        // broad: pairs of groups
   int32_t tasks = 0;         // groups * splits
-  int32_t blocks = 0;        // over which tasks are dealt out
+  int32_t blocks = 0;        // over which tasks are dealt out (broad: pairs of blocks)
   int32_t ring_slots = 0;    // per warp (narrow)
   uint32_t slot_bytes = 0;   // of what a strip has of a segment (narrow), of 128 rows (wide)
   int32_t stages = 0;        // of activations and weights (wide)
@@ -49,11 +53,20 @@ constexpr int kMostWideTiles = 8;
 constexpr int wide_strips(int tiles) {
   return tiles == kMostWideTiles ? 4 : 8;
 }
+// At most: what sums of a block's strips leave of the registers of a multiprocessor is for making weights.
+constexpr int broad_strips(int tiles) {
+  return tiles == 16 ? 4 : 6;
+}
+constexpr int kFewestBroadStages = 2;
+constexpr int kMostTileTokens = 128;
 constexpr int kWarpgroupStrips = 2;  // which the warps of a warpgroup take
 constexpr int kFillWarps = 3;        // that bring activations; one more brings weights
 // Threads of a block.
 constexpr int wide_threads(int strips) {
   return 32 * (2 * strips + 1 + kFillWarps);
+}
+constexpr int broad_threads(int strips) {
+  return 64 * strips + 128;
 }
 constexpr int kMostSlots = 2;
 constexpr int kMostStages = 8;

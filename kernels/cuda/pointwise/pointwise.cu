@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
+#include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/cuda/pointwise/activation.cuh"
 #include "kernels/cuda/pointwise/norm.cuh"
 #include "kernels/cuda/pointwise/pointwise.h"
@@ -101,9 +102,38 @@ __global__ void scale_logits_kernel(float* logits, int64_t count, float scale, f
 constexpr int kGatherThreads = 512;
 constexpr int kMostStaged = 24 << 10;  // columns
 
+// Where rows lie arranged as the stages of broad products have them (gemm_half.cuh): eight tokens by a step
+// of 32 rows of K. A token's 16 bytes, eight rows of K, go to four pieces.
+constexpr uint32_t kStepWords = step_bytes(1) / 4, kPieceWords = piece_stride(1) / 4;
+__device__ __forceinline__ uint32_t* arranged_place(__half* target, int num_blocks, int tiles, int octet,
+                                                    int step) {
+  const int tile = octet / tiles;
+  const size_t number = static_cast<size_t>(tile) * (num_blocks * kBlockSteps) + step;
+  return reinterpret_cast<uint32_t*>(target) + number * (kStepWords * tiles) + (octet - tile * tiles) * 32;
+}
+__device__ __forceinline__ void store_arranged(uint32_t* to, int tiles, uint4 v) {
+  const uint32_t stride = kPieceWords * tiles;
+  to[0] = v.x;
+  to[stride] = v.y;
+  to[2 * stride] = v.z;
+  to[3 * stride] = v.w;
+}
+
+// Eight numbers of a row, column k on, into its row, or arranged (tiles > 0): launch_arrange.
+__device__ __forceinline__ void put_gathered(__half* target, int target_stride, int tiles, int row, int k,
+                                             uint4 v) {
+  if (tiles == 0) {
+    *reinterpret_cast<uint4*>(target + static_cast<size_t>(row) * target_stride + k) = v;
+    return;
+  }
+  uint32_t* to = arranged_place(target, target_stride / kBlockRows, tiles, row >> 3, k / kStepRows) +
+                 (row & 7) * 4 + (k / 8 & 3);
+  store_arranged(to, tiles, v);
+}
+
 __global__ void __launch_bounds__(kGatherThreads)
     gather_kernel(const __half* source, int source_stride, const int32_t* order, int columns, __half* target,
-                  int target_stride) {
+                  int target_stride, int tiles) {
   extern __shared__ __align__(16) __half staged_row[];
   release_successor();
   wait_for_predecessor();
@@ -118,7 +148,6 @@ __global__ void __launch_bounds__(kGatherThreads)
     __syncthreads();
     row = staged_row;
   }
-  __half* to = target + static_cast<size_t>(blockIdx.x) * target_stride;
   for (int k = threadIdx.x * 8; k < target_stride; k += kGatherThreads * 8) {
     __half2 pairs[4];
 #pragma unroll
@@ -127,8 +156,34 @@ __global__ void __launch_bounds__(kGatherThreads)
       const __half v = k + i < columns ? row[from] : __float2half(0.0f);
       (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
     }
-    *reinterpret_cast<uint4*>(to + k) =
-        make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3]));
+    put_gathered(target, target_stride, tiles, static_cast<int>(blockIdx.x), k,
+                 make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3])));
+  }
+}
+
+// Tokens that are not there become zeros. A warp takes a step of 32 rows of 8 tokens at a time.
+constexpr int kArrangeWarps = 4, kArrangedAtOnce = 2;
+
+__global__ void __launch_bounds__(32 * kArrangeWarps)
+    arrange_kernel(const __half* source, int source_stride, int rows, int tiles, __half* target) {
+  release_successor();
+  const int step = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int block = blockIdx.x, num_blocks = gridDim.x;
+  wait_for_predecessor();
+  uint4 v[kArrangedAtOnce];
+#pragma unroll
+  for (int i = 0; i < kArrangedAtOnce; ++i) {
+    const int token = (blockIdx.y * kArrangedAtOnce + i) * 8 + (lane >> 2);
+    v[i] = make_uint4(0, 0, 0, 0);
+    if (token < rows)
+      v[i] = *reinterpret_cast<const uint4*>(source + static_cast<size_t>(token) * source_stride +
+                                             block * kBlockRows + step * kStepRows + (lane & 3) * 8);
+  }
+#pragma unroll
+  for (int i = 0; i < kArrangedAtOnce; ++i) {
+    const int octet = blockIdx.y * kArrangedAtOnce + i;
+    store_arranged(arranged_place(target, num_blocks, tiles, octet, block * kBlockSteps + step) + lane, tiles,
+                   v[i]);
   }
 }
 
@@ -190,10 +245,19 @@ cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float
 }
 
 cudaError_t launch_gather(const __half* source, int source_stride, const int32_t* order, int rows,
-                          int columns, __half* target, int target_stride, Launch l) {
+                          int columns, __half* target, int target_stride, int tiles, Launch l) {
   const size_t staged = columns <= kMostStaged ? static_cast<size_t>(columns) * sizeof(__half) : 0;
   return launch_kernel(gather_kernel, dim3(static_cast<unsigned>(rows)), dim3(kGatherThreads), staged,
-                       l.stream, l.dependent, source, source_stride, order, columns, target, target_stride);
+                       l.stream, l.dependent, source, source_stride, order, columns, target, target_stride,
+                       tiles);
+}
+
+cudaError_t launch_arrange(const __half* source, int source_stride, int rows, int num_blocks, int tiles,
+                           __half* target, Launch l) {
+  const int octets = (rows + tiles * 8 - 1) / (tiles * 8) * tiles;
+  const dim3 grid(static_cast<unsigned>(num_blocks), static_cast<unsigned>(octets / kArrangedAtOnce));
+  return launch_kernel(arrange_kernel, grid, dim3(32 * kArrangeWarps), 0, l.stream, l.dependent, source,
+                       source_stride, rows, tiles, target);
 }
 
 cudaError_t launch_finish_rows(const float* source, int source_stride, const float* bias, int rows,
@@ -206,7 +270,8 @@ cudaError_t launch_finish_rows(const float* source, int source_stride, const flo
 cudaError_t setup_pointwise() {
   return load_kernels(embed_kernel, norm_kernel<true, true>, norm_kernel<true, false>,
                       norm_kernel<false, true>, norm_kernel<false, false>, rope_angles_kernel,
-                      activation_kernel, scale_logits_kernel, gather_kernel, finish_rows_kernel);
+                      activation_kernel, scale_logits_kernel, gather_kernel, arrange_kernel,
+                      finish_rows_kernel);
 }
 
 }  // namespace quire::kernels

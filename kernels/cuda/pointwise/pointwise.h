@@ -22,9 +22,13 @@ cudaError_t launch_rope_angles(const RopeAnglesParams& params, Launch launch);
 cudaError_t launch_activation(const ActivationParams& params, Launch launch);
 cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float softcap, Launch launch);
 // target[row][k] = source[row][order[k]], or source[row][k] where order is nullptr; zero for k from columns
-// to target_stride.
+// to target_stride. Where `tiles` is not 0, arranged.
 cudaError_t launch_gather(const __half* source, int source_stride, const int32_t* order, int rows,
-                          int columns, __half* target, int target_stride, Launch launch);
+                          int columns, __half* target, int target_stride, int tiles, Launch launch);
+// Rows of num_blocks times 128 columns as broad products of tiles of `tiles` times 8 tokens want them:
+// [tile][block of 128 rows of K] as they lie in a stage.
+cudaError_t launch_arrange(const __half* source, int source_stride, int rows, int num_blocks, int tiles,
+                           __half* target, Launch launch);
 // What a product of f16 or f32 [rows, columns] still needs: bias, and its place. Source f32.
 cudaError_t launch_finish_rows(const float* source, int source_stride, const float* bias, int rows,
                                int columns, __half* output, float* residual, float* output_f32, int stride,

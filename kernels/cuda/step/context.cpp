@@ -88,7 +88,8 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   c.attention.partial_floats = attention_partial_floats(l);
   build.take(c.attention.partials, c.attention.partial_floats, "taking memory for attention");
   c.attention.num_counters = kCounters;
-  c.gathered_elements = std::max(tokens, rows) * (static_cast<size_t>(l.max_columns) + kBlockRows);
+  const size_t most_rows = (std::max(tokens, rows) + kMostTileTokens - 1) / kMostTileTokens * kMostTileTokens;
+  c.gathered_elements = most_rows * (static_cast<size_t>(l.max_columns) + kBlockRows);
   build.take(c.gathered, c.gathered_elements, "taking memory for gathered activations");
   if (c.device->library != nullptr && !c.device->deterministic) {
     build.take(c.slab, kSlabBytes / sizeof(__half), "taking memory for expanded weights");

@@ -61,7 +61,7 @@ struct Context {
   uint32_t* counters = nullptr;
   int32_t num_counters = 0;
   AttentionScratch attention;
-  __half* gathered = nullptr;  // [max_tokens, max_columns + kBlockRows]
+  __half* gathered = nullptr;  // [max_tokens up to a whole tile, max_columns + kBlockRows]
   size_t gathered_elements = 0;
   __half* slab = nullptr;    // expanded weights on their way to a large product
   float* product = nullptr;  // f32 results of a large product that still need a bias

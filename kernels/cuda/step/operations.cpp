@@ -87,8 +87,8 @@ Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append
         check(c, launch_attention_decode(p, place, max_chunks, c.attention, c.launch()), "attending");
     if (s != Status::ok || !long_rows) return s;
   }
-  const auto launch_rows = c.device->has_warpgroup_attention && warpgroup_fits(p) ? launch_attention_warpgroup
-                                                                                  : launch_attention_prefill;
+  const auto launch_rows = c.device->warpgroup_products && warpgroup_fits(p) ? launch_attention_warpgroup
+                                                                             : launch_attention_prefill;
   return check(c, launch_rows(p, place, !splits, c.launch()), "attending");
 }
 

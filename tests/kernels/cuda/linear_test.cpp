@@ -1,4 +1,5 @@
 // Products with prepared weights against sums in double precision over the values the formats define.
+// Long file: every format and every kind of tile goes through one fixture.
 #include <memory>
 #include <thread>
 #include <utility>
@@ -292,6 +293,45 @@ TEST_F(LinearTest, TilesOf64TokensMatchForOtherFormats) {
   check_product({&fine}, {16, 64});
   make_dense(dense, DType::f16, 200, 18432, random_);
   check_product({&dense}, {16, 61});
+}
+
+// Broad tiles, where the card has products of a warpgroup, of 64 tokens (130 of them, 1,024 rows by 7,168
+// columns) and of 128 (256, 1,024 by 13,312): whole and partly empty ones. See GemmShapeTest.
+TEST_F(LinearTest, BroadTilesMatchForAllWidths) {
+  const Layout layout = {{8, 64}, {6, 192}, {5, 256}, {4, 256}, {3, 128}, {2, 128}};
+  StoredWeight few, many;
+  make_exl2(few, layout, 7168, true, random_);
+  check_product({&few}, {8, 130});
+  make_exl2(many, layout, 13312, true, random_);
+  check_product({&many}, {8, 256});
+}
+
+TEST_F(LinearTest, BroadTilesMatchForAGateAndAnUp) {
+  for (const auto& [columns, rows] : {std::pair{3584, size_t{130}}, {6656, size_t{256}}}) {
+    SCOPED_TRACE(columns);
+    StoredWeight gate, up;
+    make_exl2(gate, {{5, 512}, {3, 512}}, columns, false, random_);
+    make_exl2(up, {{4, 1024}}, columns, false, random_);
+    check_product({&gate, &up}, {9, rows});
+  }
+}
+
+TEST_F(LinearTest, BroadTilesMatchForOtherFormats) {
+  StoredWeight gptq, floats, fine, dense;
+  make_gptq(gptq, 1024, 7168, 128, true, random_);
+  check_product({&gptq}, {16, 130});
+  make_fp8(floats, 1024, 13312, 128, 128, random_);
+  check_product({&floats}, {16, 256});
+  make_fp8(fine, 1024, 7168, 1, 32, random_);
+  check_product({&fine}, {16, 130});
+  make_dense(dense, DType::f16, 1024, 13312, random_);
+  check_product({&dense}, {16, 256});
+}
+
+TEST_F(LinearTest, BroadTilesOfDeepMatricesMeetAndMatch) {
+  StoredWeight deep;
+  make_exl2(deep, {{5, 1024}, {4, 9216}, {3, 2048}}, 1024, true, random_);
+  check_product({&deep}, {17, 192});
 }
 
 TEST_F(LinearTest, TilesOf64TokensOfDeepMatricesMeetAndMatch) {

@@ -19,10 +19,11 @@ struct Card {
 constexpr Card kCards[] = {{"8.0", {108, 163 << 10, 164 << 10}},
                            {"8.6", {84, 99 << 10, 100 << 10}},
                            {"8.9", {128, 99 << 10, 100 << 10}},
-                           {"9.0", {132, 227 << 10, 228 << 10}},
+                           {"9.0", {132, 227 << 10, 228 << 10, true}},
                            {"10.0", {148, 227 << 10, 228 << 10}},
                            {"12.0", {170, 99 << 10, 100 << 10}},
-                           {"a seventh of a 9.0", {16, 227 << 10, 228 << 10}}};
+                           {"a seventh of a 9.0", {16, 227 << 10, 228 << 10, true}},
+                           {"9.0 with kernels for 8.0", {132, 227 << 10, 228 << 10}}};
 constexpr int32_t kRows[] = {1, 2, 8, 9, 16, 17, 32, 33, 40, 64, 65, 96, 128, 1000, 2048};
 
 struct Form {
@@ -98,8 +99,9 @@ int32_t strips_to_deal(const Matrix& m) {
 }
 
 void expect_groups_cover(const GemmShape& s, const Matrix& m) {
-  EXPECT_GE(s.groups * s.strips, strips_to_deal(m));
-  EXPECT_LT((s.groups - 1) * s.strips, strips_to_deal(m)) << "a group without work";
+  const int32_t strips = s.broad ? 2 * s.strips : s.strips;
+  EXPECT_GE(s.groups * strips, strips_to_deal(m));
+  EXPECT_LT((s.groups - 1) * strips, strips_to_deal(m)) << "a group without work";
   EXPECT_GE(s.blocks, 1);
   EXPECT_LE(s.blocks, s.tasks);
 }
@@ -123,9 +125,16 @@ void expect_sound_narrow(const GemmShape& s, const Matrix& m, int32_t rows, cons
 
 void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& card) {
   expect_groups_cover(s, m);
-  EXPECT_TRUE(s.tiles == 2 || s.tiles == 4 || s.tiles == 8);
+  if (s.broad) {
+    EXPECT_TRUE(card.warpgroup_products);
+    EXPECT_TRUE(s.tiles == 8 || s.tiles == 16);
+    EXPECT_GE(s.strips, kWarpgroupStrips);
+    EXPECT_LE(s.strips, broad_strips(s.tiles)) << "more threads than there are registers for";
+  } else {
+    EXPECT_TRUE(s.tiles == 2 || s.tiles == 4 || s.tiles == 8);
+    EXPECT_LE(s.strips, wide_strips(s.tiles)) << "more threads than there are registers for";
+  }
   EXPECT_EQ(s.strips % kWarpgroupStrips, 0) << "a warpgroup without some of its warps never multiplies";
-  EXPECT_LE(s.strips, wide_strips(s.tiles)) << "more threads than there are registers for";
   EXPECT_EQ(s.splits, 1 << s.split_bits);
   EXPECT_TRUE(s.splits == 1 || s.splits == kMostSplits);
   EXPECT_EQ(2 * s.splits * s.chains, kNumChains);
@@ -133,7 +142,7 @@ void expect_sound_wide(const GemmShape& s, const Matrix& m, const CardLimits& ca
   EXPECT_TRUE(m.paired == 0 || s.splits == 1) << "a gate waits for its up in its block";
   EXPECT_TRUE(s.splits == 1 || partial_floats(m, s.tiles) <= kPartialFloats) << "not even for one tile";
   // Two rounds ahead of those who read, a warp would take one phase of a barrier for another.
-  EXPECT_GE(s.stages, kFillWarps);
+  EXPECT_GE(s.stages, s.broad ? kFewestBroadStages : kFillWarps);
   EXPECT_LE(s.stages, kMostStages);
   EXPECT_GE(s.table_at, kFreeAt);
   EXPECT_GE(s.sums_at, s.table_at + static_cast<uint32_t>(m.num_parts * m.num_blocks) * 8);
@@ -178,7 +187,8 @@ TEST(GemmShapeTest, ManyTokensTakeWideTilesOnEveryCard) {
 // The tile that costs least: of 64 tokens where there is much work for each multiprocessor, of 32 where half
 // of it would stay empty or wait for sums of other blocks.
 TEST(GemmShapeTest, MoreThan32TokensTakeTheCheaperTile) {
-  const CardLimits card = kCards[3].limits;
+  CardLimits card = kCards[3].limits;
+  card.warpgroup_products = false;
   const Form form = {TileKind::exl2, 4, 1};
   const Matrix qkv = matrix_of(form, 4096, {4096, 1024, 1024}, false);
   const Matrix gate_up = matrix_of(form, 4096, {14336, 14336}, true);
@@ -191,6 +201,27 @@ TEST(GemmShapeTest, MoreThan32TokensTakeTheCheaperTile) {
   }
   EXPECT_EQ(gemm_shape(card, gate_up, 32).tiles, 4);
   EXPECT_EQ(gemm_shape(card, gate_up, 65).tiles, 4) << "the second tile of 64 would have one token";
+}
+
+// Broad tiles where there are enough tokens and columns for all pairs of multiprocessors.
+TEST(GemmShapeTest, ManyTokensTakeBroadTiles) {
+  const CardLimits card = kCards[3].limits;
+  const Form form = {TileKind::exl2, 4, 1};
+  const Matrix qkv = matrix_of(form, 4096, {4096, 1024, 1024}, false);
+  const Matrix gate_up = matrix_of(form, 4096, {14336, 14336}, true);
+  const Matrix down = matrix_of(form, 14336, {4096}, false);
+  const Matrix gemm_o = matrix_of(form, 4096, {4096}, false);
+  for (const Matrix& matrix : {qkv, gate_up, down}) {
+    EXPECT_FALSE(gemm_shape(card, matrix, 64).broad);
+    const GemmShape shape = gemm_shape(card, matrix, 2048);
+    EXPECT_TRUE(shape.broad);
+    EXPECT_EQ(shape.tiles, 16);
+    EXPECT_EQ(shape.strips, 4);
+  }
+  EXPECT_FALSE(gemm_shape(card, gate_up, 128).broad);
+  EXPECT_FALSE(gemm_shape(card, gemm_o, 256).broad) << "32 pairs of blocks would work, and 34 wait";
+  EXPECT_EQ(gemm_shape(card, qkv, 256).tiles, 8);
+  EXPECT_EQ(gemm_shape(card, qkv, 256).strips, 6);
 }
 
 // Those whose results the tests of the kernels look at.
@@ -208,6 +239,26 @@ TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeTilesOf64) {
     EXPECT_EQ(deep.tiles, 8);
     EXPECT_EQ(deep.splits, kMostSplits);
   }
+}
+
+TEST(GemmShapeTest, MatricesOfTheKernelTestsTakeBroadTiles) {
+  const CardLimits card = kCards[3].limits;
+  const auto tiles = [&](const Form& form, const std::vector<int32_t>& columns, int32_t rows) {
+    const GemmShape s = gemm_shape(card, matrix_of(form, 1024, columns, columns.size() == 2), rows);
+    return s.broad ? s.tiles : 0;
+  };
+  const Form exl2 = {TileKind::exl2, 8, 1};
+  EXPECT_EQ(tiles(exl2, {7168}, 130), 8);
+  EXPECT_EQ(tiles(exl2, {13312}, 256), 16);
+  EXPECT_EQ(tiles(exl2, {3584, 3584}, 130), 8);
+  EXPECT_EQ(tiles(exl2, {6656, 6656}, 256), 16);
+  EXPECT_EQ(tiles({TileKind::gptq, 4, 1}, {7168}, 130), 8);
+  EXPECT_EQ(tiles({TileKind::fp8, 8, 1}, {13312}, 256), 16);
+  EXPECT_EQ(tiles({TileKind::fp8, 8, 4}, {7168}, 130), 8);
+  EXPECT_EQ(tiles({TileKind::dense, 16, 0}, {13312}, 256), 16);
+  const GemmShape deep = gemm_shape(card, matrix_of({TileKind::exl2, 5, 1}, 12288, {1024}, false), 192);
+  EXPECT_EQ(deep.tiles, 16);
+  EXPECT_EQ(deep.splits, kMostSplits);
 }
 
 // Where shared memory has no room for four strips by 64 tokens and enough stages, six by 32 are better.

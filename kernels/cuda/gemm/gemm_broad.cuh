@@ -1,0 +1,97 @@
+// Tiles of 64 and 128 tokens where the card has products of a warpgroup. See GemmShape.
+//
+// The warps that multiply do what those of the wide kernel do, in the same order; what is different is how
+// stages are filled, and that there are more registers for those who multiply. A copy of 128 tokens by 128
+// rows is 32 KB, four times the weights: each block of a pair brings half of it for both, and a stage is free
+// when the warps of both have read it.
+#pragma once
+
+#include "kernels/cuda/gemm/gemm_wide.cuh"
+
+namespace quire::kernels {
+
+// Registers of a thread that brings stages, and of one that multiplies: together what a multiprocessor has.
+constexpr int kFillRegisters = 24;
+template <int kTiles>
+constexpr int kReadRegisters = kTiles == 16 ? 240 : 160;
+
+#if QUIRE_WARPGROUP_PRODUCTS
+
+// The stages of a block of a pair. `full` is arrived at by those that bring its strips and its activations;
+// `free` by the lanes of its own warps, and one of each of the other block's.
+class PairRing : public StageRing {
+ public:
+  using StageRing::StageRing;
+  __device__ __forceinline__ void create(int strips) const {
+    create_with(1 + strips, 64 * strips + 2 * strips);
+  }
+  __device__ __forceinline__ void release() const {
+    barrier_arrive(free_barrier());
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0) arrive_at_block(free_barrier(), (blockIdx.y & 1) ^ 1);
+  }
+};
+
+// All that the warp does that brings stages. Weights need not wait for the predecessor.
+template <TileKind kKind, int kTiles>
+__device__ __forceinline__ void fill_pair_stages(const GemmArguments& a, const FormTable<kKind>& table,
+                                                 uint32_t base, TaskDeal deal, int lane) {
+  constexpr uint32_t kTileBytes = kBlockSteps * kStepBytes<kTiles>;
+  const uint8_t* tiles = reinterpret_cast<const uint8_t*>(a.input) +
+                         static_cast<size_t>(blockIdx.x) * a.matrix.num_blocks * kTileBytes;
+  const uint32_t half = deal.rank * (kTileBytes / 2);
+  PairRing ring(a.shape, base);
+  bool waited = false;
+#pragma unroll 1
+  for (BlockWalk walk(a, deal); walk.valid(); walk.next(), ring.next()) {
+    StripSource source = {nullptr, 0};
+    if (lane < a.shape.strips) source = strip_source<kKind>(a, table, walk, lane);
+    if (!ring.is_new()) ring.wait_until_free();
+    if (lane < a.shape.strips) {
+      const uint32_t target = ring.address() + kTileBytes + lane * a.shape.slot_bytes;
+      if (source.bytes == 0) {
+        barrier_arrive(ring.full_barrier());
+      } else {
+        copy_bulk(target, source.from, source.bytes, ring.full_barrier());
+      }
+    }
+    if (!waited) wait_for_predecessor();
+    waited = true;
+    if (lane == 0) {
+      barrier_expect(ring.full_barrier(), kTileBytes);
+      copy_bulk_to_pair(ring.address() + half, tiles + static_cast<size_t>(walk.block()) * kTileBytes + half,
+                        kTileBytes / 2, ring.full_barrier());
+    }
+    __syncwarp();
+  }
+}
+
+#endif
+
+// kTiles: tiles of 8 tokens. The input is arranged: launch_arrange.
+template <TileKind kKind, int kTiles>
+__global__ void __launch_bounds__(broad_threads(broad_strips(kTiles)), 1)
+    gemm_broad_kernel(const __grid_constant__ GemmArguments a) {
+#if QUIRE_WARPGROUP_PRODUCTS
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+  const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = kept(threadIdx.x & 31);
+  const uint32_t base = shared_address(shared);
+  const TaskDeal deal = deal_of_pair();
+  const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
+  table.fill(a.matrix);
+  if (threadIdx.x == 0) PairRing(a.shape, base).create(a.shape.strips);
+  meet_pair();
+  const int readers = 2 * a.shape.strips;  // warps
+  if (warp < readers) {
+    take_registers<kReadRegisters<kTiles>>();
+    read_stages<kKind, kTiles, PairRing>(a, table, base, deal, warp, lane);
+  } else {
+    give_registers<kFillRegisters>();
+    if (warp == readers) fill_pair_stages<kKind, kTiles>(a, table, base, deal, lane);
+  }
+  meet_pair();  // a block that has gone has no memory for the other's copies and arrivals
+#endif
+}
+
+}  // namespace quire::kernels
