@@ -26,6 +26,10 @@ typedef unsigned long size_t;
 %ignore quire_log_fn;
 %ignore quire_runtime_options_set_log_sink;
 
+/* These languages take events in batches, with the drains. */
+%ignore quire_job_poll;
+%ignore quire_queue_poll;
+
 /* A string constant would cross as bytes; quire_version_string says more. */
 %ignore QUIRE_VERSION_STRING;
 
@@ -55,6 +59,7 @@ QUIRE_HANDLE(quire_job, JobHandle)
 QUIRE_HANDLE(quire_queue, QueueHandle)
 QUIRE_SNAPSHOT(quire_event, EventHandle)
 QUIRE_HANDLE(quire_cancel, CancelHandle)
+QUIRE_SNAPSHOT(quire_plan, PlanHandle)
 
 %include <quire/base.h>
 %include <quire/error.h>
@@ -69,4 +74,5 @@ QUIRE_HANDLE(quire_cancel, CancelHandle)
 %include <quire/queue.h>
 %include <quire/event.h>
 %include <quire/cancel.h>
+%include <quire/plan.h>
 %include <quire/diagnose.h>

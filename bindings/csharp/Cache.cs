@@ -10,20 +10,28 @@ namespace Quire
     public sealed unsafe class Cache : IDisposable
     {
         private readonly CacheHandle handle;
+        private readonly Dispatcher dispatcher;
 
-        internal Cache(CacheHandle handle)
+        internal Cache(CacheHandle handle, Dispatcher dispatcher)
         {
             this.handle = handle;
+            this.dispatcher = dispatcher;
         }
 
-        /// <summary>Hands a request over; everything that can be refused is refused here.</summary>
-        public Job Submit(Request request)
+        /// <summary>Hands a request over; everything that can be refused is refused here. The token cancels the
+        /// job.</summary>
+        public Job Submit(Request request, CancellationToken cancel = default(CancellationToken))
         {
-            using (JobRequestHandle filled = request.ToNative())
-            {
-                return new Job(new JobHandle(
-                    Call.Get((out IntPtr e) => QuireNative.quire_job_submit(handle, filled, out e))));
-            }
+            cancel.ThrowIfCancellationRequested();
+            return dispatcher.Submit(request, CreateQueue, filled => new Job(
+                Call.Get((out IntPtr e) => QuireNative.quire_job_submit(handle, filled, out e)), dispatcher, request,
+                cancel));
+        }
+
+        private QueueHandle CreateQueue()
+        {
+            return new QueueHandle(
+                Call.Get((out IntPtr e) => QuireNative.quire_cache_create_queue(handle, out e)));
         }
 
         /// <summary>Hands over so many copies of a request, all or none: completions of one prompt, which is
@@ -31,13 +39,15 @@ namespace Quire
         public Job[] SubmitMany(Request request, int count)
         {
             var jobs = new IntPtr[Math.Max(0, count)];
-            using (JobRequestHandle filled = request.ToNative())
-            using (var pinned = new Pinned(jobs))
+            return dispatcher.Submit(request, CreateQueue, filled =>
             {
-                Call.Get((out IntPtr e) => QuireNative.quire_job_submit_many(handle, filled,
-                    (IntPtr*)pinned.Address, pinned.Length, out e));
-            }
-            return jobs.Select(job => new Job(new JobHandle(job))).ToArray();
+                using (var pinned = new Pinned(jobs))
+                {
+                    Call.Get((out IntPtr e) => QuireNative.quire_job_submit_many(handle, filled,
+                        (IntPtr*)pinned.Address, pinned.Length, out e));
+                }
+                return jobs.Select(job => new Job(job, dispatcher, request)).ToArray();
+            });
         }
 
         /// <summary>Ends every job with ErrorCode.Closed and refuses what comes later. Waits for the step in
@@ -45,7 +55,7 @@ namespace Quire
         /// read.</summary>
         public void Shutdown()
         {
-            Call.Get((out IntPtr e) => QuireNative.quire_cache_close(handle, out e));
+            Call.Get((out IntPtr e) => QuireNative.quire_cache_close(handle, QuireNative.QUIRE_WAIT_FOREVER, CancelHandle.None, out e));
         }
 
         /// <summary>Tokens that one job may have, prompt and generated ones together.</summary>
@@ -85,7 +95,8 @@ namespace Quire
             using (JobRequestHandle filled = request.ToNative())
             {
                 return Call.Get((out IntPtr e) =>
-                    QuireNative.quire_cache_query(handle, filled, Call.Nanoseconds(timeout), out e));
+                    QuireNative.quire_cache_query(handle, filled, Call.Nanoseconds(timeout), CancelHandle.None,
+                        out e));
             }
         }
 
@@ -96,7 +107,7 @@ namespace Quire
             using (JobRequestHandle filled = request.ToNative())
             {
                 return Call.Get((out IntPtr e) => QuireNative.quire_cache_pin(handle, filled,
-                    Call.Nanoseconds(timeToLive), Call.Nanoseconds(timeout), out e));
+                    Call.Nanoseconds(timeToLive), Call.Nanoseconds(timeout), CancelHandle.None, out e));
             }
         }
 
@@ -111,11 +122,11 @@ namespace Quire
         public float[] Score(int[] tokens, long windowTokens = 0,
             CancellationToken cancel = default(CancellationToken))
         {
-            using (var source = new Pinned(tokens))
+            using (JobRequestHandle filled = new Request { Tokens = tokens }.ToNative())
             using (var ending = new Cancel(cancel))
             {
                 return ending.During(value => Call.Fetch<float>((void* scores, UIntPtr size, out IntPtr e) =>
-                    QuireNative.quire_cache_score(handle, (int*)source.Address, source.Length, windowTokens,
+                    QuireNative.quire_cache_score(handle, filled, windowTokens,
                         QuireNative.QUIRE_WAIT_FOREVER, value, (float*)scores, size, out e)));
             }
         }
@@ -124,11 +135,11 @@ namespace Quire
         /// wait.</summary>
         public float[] Logits(int[] tokens, CancellationToken cancel = default(CancellationToken))
         {
-            using (var source = new Pinned(tokens))
+            using (JobRequestHandle filled = new Request { Tokens = tokens }.ToNative())
             using (var ending = new Cancel(cancel))
             {
                 return ending.During(value => Call.Fetch<float>((void* logits, UIntPtr size, out IntPtr e) =>
-                    QuireNative.quire_cache_logits(handle, (int*)source.Address, source.Length,
+                    QuireNative.quire_cache_logits(handle, filled,
                         QuireNative.QUIRE_WAIT_FOREVER, value, (float*)logits, size, out e)));
             }
         }

@@ -10,7 +10,7 @@ namespace Quire
         Started = QuireNative.QUIRE_EVENT_STARTED,
 
         /// <summary>Another part of the prompt is done; only where asked for.</summary>
-        Prefill = QuireNative.QUIRE_EVENT_PREFILL,
+        Progress = QuireNative.QUIRE_EVENT_PROGRESS,
 
         Text = QuireNative.QUIRE_EVENT_TEXT,
 
@@ -54,11 +54,11 @@ namespace Quire
         /// <summary>Those that belong to TopTokens.</summary>
         public float[] TopLogProbs { get; private set; }
 
-        /// <summary>Of EventKind.Prefill how many tokens of the prompt are done.</summary>
-        public long PrefillDone { get; private set; }
+        /// <summary>Of EventKind.Progress how many tokens of the prompt are done.</summary>
+        public long ProgressDone { get; private set; }
 
-        /// <summary>Of EventKind.Prefill how many tokens the prompt has.</summary>
-        public long PrefillTotal { get; private set; }
+        /// <summary>Of EventKind.Progress how many tokens the prompt has.</summary>
+        public long ProgressTotal { get; private set; }
 
         /// <summary>Of the last event why the job ended, else None.</summary>
         public FinishReason Finish { get; private set; }
@@ -114,8 +114,8 @@ namespace Quire
                     QuireNative.quire_event_top_tokens(taken, (int*)values, size, out e)),
                 TopLogProbs = Call.Fetch<float>((void* values, UIntPtr size, out IntPtr e) =>
                     QuireNative.quire_event_top_log_probs(taken, (float*)values, size, out e)),
-                PrefillDone = Call.Get((out IntPtr e) => QuireNative.quire_event_prefill_done(taken, out e)),
-                PrefillTotal = Call.Get((out IntPtr e) => QuireNative.quire_event_prefill_total(taken, out e)),
+                ProgressDone = Call.Get((out IntPtr e) => QuireNative.quire_event_progress_done(taken, out e)),
+                ProgressTotal = Call.Get((out IntPtr e) => QuireNative.quire_event_progress_total(taken, out e)),
                 Finish = (FinishReason)Call.Get((out IntPtr e) =>
                     QuireNative.quire_event_finish_reason(taken, out e)),
                 Error = kind == EventKind.Error ? Failure(taken) : null,

@@ -13,6 +13,9 @@ namespace Quire
         /// <summary>The most that one call of Drain takes.</summary>
         private const int MaxDrained = 1024;
 
+        // Mono does not end a process while a thread waits in native code, so no wait is without end.
+        private const long WaitSliceNanoseconds = 100 * 1000 * 1000;
+
         internal QueueHandle Handle { get; private set; }
 
         internal EventQueue(QueueHandle handle)
@@ -25,13 +28,7 @@ namespace Quire
         /// wait.</summary>
         public Event Next(CancellationToken cancel = default(CancellationToken))
         {
-            while (true)
-            {
-                cancel.ThrowIfCancellationRequested();
-                IntPtr taken = Call.Get((out IntPtr e) =>
-                    QuireNative.quire_queue_wait(Handle, Job.WaitSliceNanoseconds, out e));
-                if (taken != IntPtr.Zero) return Event.Take(taken);
-            }
+            return Drain(1, cancel)[0];
         }
 
         /// <summary>Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as
@@ -46,7 +43,9 @@ namespace Quire
                 {
                     cancel.ThrowIfCancellationRequested();
                     count = Call.Get((out IntPtr e) => QuireNative.quire_queue_drain(Handle,
-                        Job.WaitSliceNanoseconds, (IntPtr*)pinned.Address, pinned.Length, out e));
+                        WaitSliceNanoseconds, CancelHandle.None, (IntPtr*)pinned.Address, pinned.Length, out e));
+                    if (count == QuireNative.QUIRE_WAIT_END)
+                        throw new QuireException(ErrorCode.Closed, "the queue was shut down");
                 }
             }
             return Take(taken, (int)count);

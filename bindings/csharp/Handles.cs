@@ -109,10 +109,15 @@ namespace Quire.Native
 
     internal sealed class JobHandle : NativeHandle
     {
+        /// <summary>Of those that wait for news of the job; set once, before anybody else sees the job.</summary>
+        public Waiter Waiter { get; set; }
+
         public JobHandle(IntPtr value) : base(value) { }
         protected override int Free(IntPtr value, out IntPtr error)
         {
-            return QuireNative.quire_job_free(value, out error);
+            int done = QuireNative.quire_job_free(value, out error);
+            if (Waiter != null) Waiter.End();
+            return done;
         }
     }
 
@@ -127,6 +132,9 @@ namespace Quire.Native
 
     internal sealed class CancelHandle : NativeHandle
     {
+        /// <summary>For a wait that nothing cancels.</summary>
+        public static readonly CancelHandle None = new CancelHandle(IntPtr.Zero);
+
         public CancelHandle(IntPtr value) : base(value) { }
         protected override int Free(IntPtr value, out IntPtr error)
         {

@@ -5,57 +5,84 @@ using Quire.Native;
 namespace Quire
 {
     /// <summary>One generation. Any thread may use it at any time; each event is given to one of those that
-    /// poll.</summary>
-    public sealed unsafe class Job : IDisposable
+    /// ask.</summary>
+    public sealed unsafe partial class Job : IDisposable
     {
-        // Mono does not end a process while a thread waits in native code, so no wait is without end.
-        internal const long WaitSliceNanoseconds = 100 * 1000 * 1000;
-
         private readonly JobHandle handle;
+        private readonly Dispatcher dispatcher;
+        private readonly CancellationTokenRegistration ending;
+        private readonly bool queued; // its events go to a queue of the program
         private volatile bool over;
 
-        internal Job(JobHandle handle)
+        /// <summary>Takes over a native job. The token cancels the job.</summary>
+        internal Job(IntPtr job, Dispatcher dispatcher, Request request,
+            CancellationToken cancel = default(CancellationToken))
         {
-            this.handle = handle;
+            this.dispatcher = dispatcher;
+            handle = new JobHandle(job);
+            long id = Id;
+            queued = request.Queue != null;
+            if (!queued) handle.Waiter = dispatcher.Add(id);
+            JobHandle held = handle; // not the job, which is to end with the garbage where nobody disposes it
+            ending = cancel.Register(() => CancelHeld(held));
         }
 
-        /// <summary>Waits for the next event with text or progress, or the last one; null once that was taken. Throws
-        /// what the job failed with. The token ends the wait and not the job.</summary>
+        private static void CancelHeld(JobHandle held)
+        {
+            if (!held.IsClosed) Call.Get((out IntPtr e) => QuireNative.quire_job_cancel(held, out e));
+        }
+
+        /// <summary>Waits for the next event but a start, or the last one; null once that was taken. Throws what the
+        /// job failed with. The token ends the wait and not the job.</summary>
         public Event Next(CancellationToken cancel = default(CancellationToken))
         {
-            bool finished = false;
-            while (!over)
-            {
-                cancel.ThrowIfCancellationRequested();
-                IntPtr polled = Call.Get((out IntPtr e) =>
-                    QuireNative.quire_job_poll(handle, WaitSliceNanoseconds, out e));
-                if (polled == IntPtr.Zero)
-                {
-                    // Nothing behind the end: the last event went to a queue or to another thread.
-                    over |= finished;
-                    finished = WaitFor(0);
-                    continue;
-                }
-                Event read = Event.Take(polled);
-                over |= read.IsLast;
-                if (read.Error != null) throw read.Error;
-                if (read.IsLast || read.Kind == EventKind.Text || read.Kind == EventKind.Prefill) return read;
-            }
-            return null;
-        }
-
-        private bool WaitFor(long nanoseconds)
-        {
-            return Call.Get((out IntPtr e) => QuireNative.quire_job_wait(handle, nanoseconds, out e)) == 1;
+            return NextAsync(cancel).GetAwaiter().GetResult();
         }
 
         /// <summary>Waits for the job to end, taking no event. The token ends the wait and not the job.</summary>
         public void Wait(CancellationToken cancel = default(CancellationToken))
         {
-            do
+            WaitAsync(cancel).GetAwaiter().GetResult();
+        }
+
+        /// <summary>Done when there is news of the job; where its events go to a queue of the program, after a
+        /// while.</summary>
+        private System.Threading.Tasks.Task News()
+        {
+            return queued ? System.Threading.Tasks.Task.Delay(10) : handle.Waiter.Next();
+        }
+
+        /// <summary>Whether there was an event or the end, which is null, without waiting.</summary>
+        private bool TryTake(out Event taken)
+        {
+            taken = null;
+            while (!over)
             {
-                cancel.ThrowIfCancellationRequested();
-            } while (!WaitFor(WaitSliceNanoseconds));
+                IntPtr drained = IntPtr.Zero;
+                IntPtr error;
+                long count = QuireNative.quire_job_drain(handle, 0, CancelHandle.None, &drained, (UIntPtr)1, out error);
+                QuireException.ThrowIf(error);
+                if (count == QuireNative.QUIRE_WAIT_END) Finish();
+                if (count <= 0) break;
+                Event read = Event.Take(drained);
+                if (read.IsLast) Finish();
+                if (read.Error != null) throw read.Error;
+                if (read.Kind == EventKind.Started) continue;
+                taken = read;
+                return true;
+            }
+            return over;
+        }
+
+        private bool IsOver()
+        {
+            return Call.Get((out IntPtr e) => QuireNative.quire_job_wait(handle, 0, CancelHandle.None, out e)) == 1;
+        }
+
+        private void Finish()
+        {
+            over = true;
+            if (!queued) handle.Waiter.End();
         }
 
         /// <summary>Ends the job soon; its last event says Cancelled.</summary>
@@ -83,25 +110,28 @@ namespace Quire
             Call.Get((out IntPtr e) => QuireNative.quire_job_set_priority(handle, priority, out e));
         }
 
-        /// <summary>Takes generated tokens back, all but the first, and lets the job go on; events are not taken
-        /// back.</summary>
+        /// <summary>Takes generated tokens back, all but the first, and lets the job go on; an event says what
+        /// stands.</summary>
         public void Rewind(int newTokens)
         {
             Call.Get((out IntPtr e) => QuireNative.quire_job_rewind(handle, newTokens, out e));
+        }
+
+        private static QueueHandle NoQueue()
+        {
+            throw new QuireException(ErrorCode.Closed, "the job is over");
         }
 
         /// <summary>A second job that goes on from the tokens of this one. Of the request count Seed, UserData, Queue
         /// and MaxNewTokens.</summary>
         public Job Fork(Request request)
         {
-            using (JobRequestHandle filled = request.ToNative())
-            {
-                return new Job(new JobHandle(
-                    Call.Get((out IntPtr e) => QuireNative.quire_job_fork(handle, filled, out e))));
-            }
+            RequireOpen();
+            return dispatcher.Submit(request, NoQueue, filled => new Job(
+                Call.Get((out IntPtr e) => QuireNative.quire_job_fork(handle, filled, out e)), dispatcher, request));
         }
 
-        /// <summary>A number that no other job of the cache has or will have: Event.JobId.</summary>
+        /// <summary>A number that no other job of the process has or will have: Event.JobId.</summary>
         public long Id
         {
             get { return Call.Get((out IntPtr e) => QuireNative.quire_job_id(handle, out e)); }
@@ -145,6 +175,7 @@ namespace Quire
         /// <summary>Frees the job, and cancels it where it is not over.</summary>
         public void Dispose()
         {
+            ending.Dispose();
             handle.Dispose();
         }
     }

@@ -8,7 +8,7 @@ namespace Quire
     public enum JobState
     {
         Queued = QuireNative.QUIRE_JOB_STATE_QUEUED,
-        Prefill = QuireNative.QUIRE_JOB_STATE_PREFILL,
+        Prompt = QuireNative.QUIRE_JOB_STATE_PROMPT,
         Generating = QuireNative.QUIRE_JOB_STATE_GENERATING,
         Paused = QuireNative.QUIRE_JOB_STATE_PAUSED,
         Finished = QuireNative.QUIRE_JOB_STATE_FINISHED,
@@ -43,7 +43,7 @@ namespace Quire
         public TimeSpan TimeQueued { get; private set; }
 
         /// <summary>From the first work on the prompt to the first token, or until now.</summary>
-        public TimeSpan TimePrefill { get; private set; }
+        public TimeSpan TimePrompt { get; private set; }
 
         /// <summary>From the first token to the end, or until now.</summary>
         public TimeSpan TimeGenerate { get; private set; }
@@ -63,7 +63,7 @@ namespace Quire
                 NewTokens = Call.Get((out IntPtr e) => QuireNative.quire_job_new_tokens(job, out e)),
                 Preemptions = Call.Get((out IntPtr e) => QuireNative.quire_job_preemptions(job, out e)),
                 TimeQueued = Time((out IntPtr e) => QuireNative.quire_job_time_queued_ns(job, out e)),
-                TimePrefill = Time((out IntPtr e) => QuireNative.quire_job_time_prefill_ns(job, out e)),
+                TimePrompt = Time((out IntPtr e) => QuireNative.quire_job_time_prompt_ns(job, out e)),
                 TimeGenerate = Time((out IntPtr e) => QuireNative.quire_job_time_generate_ns(job, out e)),
             };
         }

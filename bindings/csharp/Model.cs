@@ -20,10 +20,12 @@ namespace Quire
     public sealed unsafe class Model : IDisposable
     {
         private readonly ModelHandle handle;
+        private readonly Dispatcher dispatcher;
 
-        internal Model(ModelHandle handle)
+        internal Model(ModelHandle handle, Dispatcher dispatcher)
         {
             this.handle = handle;
+            this.dispatcher = dispatcher;
         }
 
         /// <summary>Text to token ids. parseSpecial reads the text of special tokens as those tokens: for
@@ -98,12 +100,6 @@ namespace Quire
             return ModelInfo.Of(handle);
         }
 
-        /// <summary>What a step costs; ErrorCode.Unsupported where the weights were not loaded.</summary>
-        public StepCost StepCost()
-        {
-            return Quire.StepCost.Of(handle);
-        }
-
         /// <summary>All tensors, in an order that does not change.</summary>
         public IList<Tensor> Tensors()
         {
@@ -126,7 +122,7 @@ namespace Quire
             using (CacheOptionsHandle filled = options.ToNative())
             {
                 return new Cache(new CacheHandle(
-                    Call.Get((out IntPtr e) => QuireNative.quire_cache_create(handle, filled, out e))));
+                    Call.Get((out IntPtr e) => QuireNative.quire_cache_create(handle, filled, out e))), dispatcher);
             }
         }
 

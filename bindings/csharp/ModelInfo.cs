@@ -43,30 +43,6 @@ namespace Quire
         }
     }
 
-    /// <summary>What a step of a model costs at least; attention comes on top and grows with the
-    /// context.</summary>
-    public sealed class StepCost
-    {
-        /// <summary>Bytes of weights that every step reads once.</summary>
-        public long WeightBytes { get; private set; }
-
-        /// <summary>Multiplications and additions in the layers for one token.</summary>
-        public long TokenOps { get; private set; }
-
-        /// <summary>Those in the last matrix for the logits of one token.</summary>
-        public long LogitOps { get; private set; }
-
-        internal static StepCost Of(ModelHandle model)
-        {
-            return new StepCost
-            {
-                WeightBytes = Call.Get((out IntPtr e) => QuireNative.quire_model_step_bytes(model, out e)),
-                TokenOps = Call.Get((out IntPtr e) => QuireNative.quire_model_token_ops(model, out e)),
-                LogitOps = Call.Get((out IntPtr e) => QuireNative.quire_model_logit_ops(model, out e)),
-            };
-        }
-    }
-
     /// <summary>A tensor as the files of a model have it; a quantized matrix is one.</summary>
     public sealed unsafe class Tensor
     {

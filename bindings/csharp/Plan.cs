@@ -1,10 +1,12 @@
+using System;
 using System.Collections.Generic;
 using System.Linq;
+using Quire.Native;
 
 namespace Quire
 {
     /// <summary>What something takes of memory, in bytes by kind.</summary>
-    public class MemoryPlan
+    public unsafe class MemoryPlan
     {
         /// <summary>Of the device: all that follows but staging.</summary>
         public long TotalBytes { get; private set; }
@@ -22,20 +24,31 @@ namespace Quire
         /// <summary>Host memory that copies need.</summary>
         public long StagingBytes { get; private set; }
 
-        internal MemoryPlan(IDictionary<string, object> json)
+        internal void Read(IntPtr plan)
         {
-            TotalBytes = (long)json["total_bytes"];
-            EmbeddingBytes = (long)json["embedding_bytes"];
-            LayerBytes = (long)json["layer_bytes"];
-            HeadBytes = (long)json["head_bytes"];
-            KvBytes = (long)json["kv_bytes"];
-            WorkspaceBytes = (long)json["workspace_bytes"];
-            StagingBytes = (long)json["staging_bytes"];
+            TotalBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_total_bytes(plan, out e));
+            EmbeddingBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_embedding_bytes(plan, out e));
+            LayerBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_layer_bytes(plan, out e));
+            HeadBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_head_bytes(plan, out e));
+            KvBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_kv_bytes(plan, out e));
+            WorkspaceBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_workspace_bytes(plan, out e));
+            StagingBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_staging_bytes(plan, out e));
+        }
+
+        internal void Read(IntPtr plan, int device)
+        {
+            TotalBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_device_total_bytes(plan, device, out e));
+            EmbeddingBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_device_embedding_bytes(plan, device, out e));
+            LayerBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_device_layer_bytes(plan, device, out e));
+            HeadBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_device_head_bytes(plan, device, out e));
+            KvBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_device_kv_bytes(plan, device, out e));
+            WorkspaceBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_device_workspace_bytes(plan, device, out e));
+            StagingBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_device_staging_bytes(plan, device, out e));
         }
     }
 
     /// <summary>The part of one device.</summary>
-    public sealed class DevicePlan : MemoryPlan
+    public sealed unsafe class DevicePlan : MemoryPlan
     {
         public string Name { get; private set; }
         public int NumLayers { get; private set; }
@@ -43,16 +56,18 @@ namespace Quire
         /// <summary>What it has free beside the reserve and within the split.</summary>
         public long UsableBytes { get; private set; }
 
-        internal DevicePlan(IDictionary<string, object> json) : base(json)
+        internal DevicePlan(IntPtr plan, int device)
         {
-            Name = (string)json["name"];
-            NumLayers = checked((int)(long)json["num_layers"]);
-            UsableBytes = (long)json["usable_bytes"];
+            Name = Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
+                QuireNative.quire_plan_device_name(plan, device, (byte*)text, size, out e));
+            NumLayers = Call.Get((out IntPtr e) => QuireNative.quire_plan_device_num_layers(plan, device, out e));
+            UsableBytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_device_usable_bytes(plan, device, out e));
+            Read(plan, device);
         }
     }
 
     /// <summary>The part of one layer.</summary>
-    public sealed class LayerPlan
+    public sealed unsafe class LayerPlan
     {
         /// <summary>Its place in Plan.Devices.</summary>
         public int Device { get; private set; }
@@ -60,35 +75,42 @@ namespace Quire
         /// <summary>Weights and pages.</summary>
         public long Bytes { get; private set; }
 
-        internal LayerPlan(IDictionary<string, object> json)
+        internal LayerPlan(IntPtr plan, int layer)
         {
-            Device = checked((int)(long)json["device"]);
-            Bytes = (long)json["bytes"];
+            Device = Call.Get((out IntPtr e) => QuireNative.quire_plan_layer_device(plan, layer, out e));
+            Bytes = Call.Get((out IntPtr e) => QuireNative.quire_plan_bytes_of_layer(plan, layer, out e));
         }
     }
 
     /// <summary>What a model and its cache will take of memory, in all, on each device and of each
     /// layer.</summary>
-    public sealed class Plan : MemoryPlan
+    public sealed unsafe class Plan : MemoryPlan
     {
         public IList<DevicePlan> Devices { get; private set; }
         public IList<LayerPlan> Layers { get; private set; }
 
-        /// <summary>From what quire_plan writes; members that a later library adds are passed over.</summary>
-        internal static Plan Of(string text)
+        /// <summary>Copies a native plan and frees it.</summary>
+        internal static Plan Take(IntPtr plan)
         {
-            return new Plan((IDictionary<string, object>)Json.Parse(text));
+            try
+            {
+                return new Plan(plan);
+            }
+            finally
+            {
+                IntPtr error;
+                QuireNative.quire_plan_free(plan, out error);
+                if (error != IntPtr.Zero) QuireNative.quire_error_free(error);
+            }
         }
 
-        private Plan(IDictionary<string, object> json) : base(json)
+        private Plan(IntPtr plan)
         {
-            Devices = Elements(json["devices"]).Select(device => new DevicePlan(device)).ToList().AsReadOnly();
-            Layers = Elements(json["layers"]).Select(layer => new LayerPlan(layer)).ToList().AsReadOnly();
-        }
-
-        private static IEnumerable<IDictionary<string, object>> Elements(object list)
-        {
-            return ((List<object>)list).Cast<IDictionary<string, object>>();
+            Read(plan);
+            int devices = Call.Get((out IntPtr e) => QuireNative.quire_plan_num_devices(plan, out e));
+            int layers = Call.Get((out IntPtr e) => QuireNative.quire_plan_num_layers(plan, out e));
+            Devices = Enumerable.Range(0, devices).Select(i => new DevicePlan(plan, i)).ToList().AsReadOnly();
+            Layers = Enumerable.Range(0, layers).Select(i => new LayerPlan(plan, i)).ToList().AsReadOnly();
         }
     }
 }

@@ -29,6 +29,12 @@ namespace Quire
         Internal = QuireNative.QUIRE_ERROR_INTERNAL,
         Reentrant = QuireNative.QUIRE_ERROR_REENTRANT,
         Quota = QuireNative.QUIRE_ERROR_QUOTA,
+
+        /// <summary>It can never fit.</summary>
+        TooLarge = QuireNative.QUIRE_ERROR_TOO_LARGE,
+
+        SlowReader = QuireNative.QUIRE_ERROR_SLOW_READER,
+        DeadlineTooShort = QuireNative.QUIRE_ERROR_DEADLINE_TOO_SHORT,
     }
 
     /// <summary>A call that failed: a code for programs, one line of text for a person.</summary>
@@ -60,12 +66,22 @@ namespace Quire
         }
     }
 
-    /// <summary>Text crosses the native boundary as UTF-8.</summary>
+    /// <summary>Text crosses the native boundary as UTF-8; what is no Unicode is refused, never
+    /// replaced.</summary>
     internal static unsafe class Utf8
     {
+        private static readonly Encoding Strict = new UTF8Encoding(false, true);
+
         public static byte[] Bytes(string text)
         {
-            return Encoding.UTF8.GetBytes(text);
+            try
+            {
+                return Strict.GetBytes(text);
+            }
+            catch (EncoderFallbackException)
+            {
+                throw new QuireException(ErrorCode.Encoding, "text: a lone surrogate, which no UTF-8 has");
+            }
         }
 
         /// <summary>Text that ends with a zero byte.</summary>

@@ -43,7 +43,7 @@ namespace Quire
     public sealed unsafe class Request
     {
         public JobKind? Kind { get; set; }
-        public string Prompt { get; set; } = "";
+        public string Prompt { get; set; }
 
         /// <summary>The prompt as token ids; where set, Prompt is not read.</summary>
         public int[] Tokens { get; set; }
@@ -117,7 +117,7 @@ namespace Quire
         public int? MaxUnreadEvents { get; set; }
 
         /// <summary>Events tell how far the prompt is.</summary>
-        public bool? PrefillEvents { get; set; }
+        public bool? ProgressEvents { get; set; }
 
         /// <summary>Takes the events of the job; null: Job.Next does.</summary>
         public EventQueue Queue { get; set; }
@@ -242,8 +242,8 @@ namespace Quire
                 QuireNative.quire_job_request_set_event_policy(request, (int)value, out e));
             Call.Set(MaxUnreadEvents, value => (out IntPtr e) =>
                 QuireNative.quire_job_request_set_max_unread_events(request, value, out e));
-            Call.Set(PrefillEvents, value => (out IntPtr e) =>
-                QuireNative.quire_job_request_set_prefill_events(request, value ? 1 : 0, out e));
+            Call.Set(ProgressEvents, value => (out IntPtr e) =>
+                QuireNative.quire_job_request_set_progress_events(request, value ? 1 : 0, out e));
             // Mono does not give back the request where the handle behind it is closed.
             if (Queue != null && Queue.Handle.IsClosed) throw new ObjectDisposedException("Queue");
             if (Queue != null)

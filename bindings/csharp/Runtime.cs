@@ -14,8 +14,8 @@ namespace Quire
         /// <summary>The device of models that name none: "cpu", "cuda:0".</summary>
         public string Device { get; set; }
 
-        /// <summary>Bytes of host memory that all models and caches may take together; 0 is no budget.</summary>
-        public long? MemoryBudget { get; set; }
+        /// <summary>Bytes of each device, by its name, that models and caches may take together.</summary>
+        public IDictionary<string, long> MemoryBudgets { get; } = new Dictionary<string, long>();
 
         internal void Fill(RuntimeOptionsHandle options)
         {
@@ -23,8 +23,9 @@ namespace Quire
                 QuireNative.quire_runtime_options_set_num_threads(options, value, out e));
             Call.SetText(Device, (byte* text, UIntPtr length, out IntPtr e) =>
                 QuireNative.quire_runtime_options_set_device(options, text, length, out e));
-            Call.Set(MemoryBudget, value => (out IntPtr e) =>
-                QuireNative.quire_runtime_options_set_memory_budget(options, value, out e));
+            foreach (KeyValuePair<string, long> budget in MemoryBudgets)
+                Call.SetText(budget.Key, (byte* text, UIntPtr length, out IntPtr e) =>
+                    QuireNative.quire_runtime_options_set_memory_budget(options, text, length, budget.Value, out e));
         }
     }
 
@@ -50,6 +51,7 @@ namespace Quire
     public sealed unsafe class Runtime : IDisposable
     {
         private readonly RuntimeHandle handle;
+        private readonly Dispatcher dispatcher = new Dispatcher(); // of all jobs of its caches
 
         /// <summary>Makes a runtime that computes with so many threads; 0 is one per core.</summary>
         public Runtime(int numThreads = 0) : this(new RuntimeOptions { NumThreads = numThreads }) { }
@@ -82,13 +84,18 @@ namespace Quire
             using (var ending = new Cancel(cancel))
             {
                 return ending.During(value =>
-                {
-                    Call.Get((out IntPtr e) =>
-                        QuireNative.quire_model_options_set_cancel(filled, value, out e));
-                    return ProgressCalls.During(options.Progress, filled, () => new Model(new ModelHandle(
-                        Call.Get((out IntPtr e) => QuireNative.quire_model_load(handle, filled, out e)))));
-                });
+                    ProgressCalls.During(options.Progress, filled, () => new Model(new ModelHandle(
+                        Call.Get((out IntPtr e) => QuireNative.quire_model_load(handle, filled,
+                            QuireNative.QUIRE_WAIT_FOREVER, value, out e))), dispatcher)));
             }
+        }
+
+        /// <summary>The same on a thread of the pool.</summary>
+        public System.Threading.Tasks.Task<Model> LoadModelAsync(string path, ModelOptions options = null,
+            CancellationToken cancel = default(CancellationToken))
+        {
+            if (handle.IsClosed) throw new ObjectDisposedException("Runtime");
+            return System.Threading.Tasks.Task.Run(() => LoadModel(path, options, cancel), cancel);
         }
 
         /// <summary>What a model directory and a cache will take, before a weight is read. Fails as a load does, and
@@ -99,8 +106,8 @@ namespace Quire
             using (ModelOptionsHandle filledModel = (model ?? new ModelOptions()).ToNative(path))
             using (CacheOptionsHandle filledCache = (cache ?? new CacheOptions()).ToNative())
             {
-                return Quire.Plan.Of(Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
-                    QuireNative.quire_plan(handle, filledModel, filledCache, (byte*)text, size, out e)));
+                return Quire.Plan.Take(Call.Get((out IntPtr e) =>
+                    QuireNative.quire_plan_create(handle, filledModel, filledCache, out e)));
             }
         }
 
@@ -135,20 +142,6 @@ namespace Quire
                 FreeBytes = Call.Get((out IntPtr e) =>
                     QuireNative.quire_runtime_device_free_bytes(handle, device, out e)),
             };
-        }
-
-        /// <summary>Measures how many bytes per second a device, by its place in Devices, reads from a buffer of so
-        /// many bytes. Takes some tenths of a second.</summary>
-        public long MeasureReadRate(int device, long workingSetBytes)
-        {
-            return Call.Get((out IntPtr e) =>
-                QuireNative.quire_runtime_measure_read_rate(handle, device, workingSetBytes, out e));
-        }
-
-        /// <summary>Measures how many multiplications and additions per second a device does.</summary>
-        public long MeasureOpRate(int device)
-        {
-            return Call.Get((out IntPtr e) => QuireNative.quire_runtime_measure_op_rate(handle, device, out e));
         }
 
         /// <summary>What this machine offers and what the library found, for a person.</summary>

@@ -32,6 +32,10 @@ const (
 	Internal        = Code(native.QUIRE_ERROR_INTERNAL)
 	Reentrant       = Code(native.QUIRE_ERROR_REENTRANT)
 	Quota           = Code(native.QUIRE_ERROR_QUOTA)
+	TooLarge        = Code(native.QUIRE_ERROR_TOO_LARGE) // it can never fit
+	SlowReader      = Code(native.QUIRE_ERROR_SLOW_READER)
+
+	DeadlineTooShort = Code(native.QUIRE_ERROR_DEADLINE_TOO_SHORT)
 )
 
 // String is the name that a script can match, such as "invalid_argument".
@@ -43,7 +47,7 @@ type Error struct {
 	Message string
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("quire: %s: %s", e.Code, e.Message) }
+func (e *Error) Error() string { return fmt.Sprintf("quire: %s: %s", e.Code.String(), e.Message) }
 
 // Is tells whether the error has the same code.
 func (e *Error) Is(target error) bool {

@@ -4,59 +4,116 @@ import (
 	"context"
 	"io"
 	"sync/atomic"
-	"time"
 
 	"quire.dev/quire/internal/native"
 )
 
-// Job is one generation. Events are shared by those that call Next; each is given once.
+// Job is one generation. Events are shared by those that call Next; each is given once. Waiting for one holds a
+// goroutine and no thread.
 type Job struct {
-	handle *handle[native.JobHandle]
-	over   uint32 // 1 once the last event was taken
+	handle     *handle[native.JobHandle]
+	dispatcher *dispatcher
+	waiter     *waiter // nil where its events go to a Queue of the program
+	over       uint32  // 1 once the last event was taken
 }
 
-func newJob(submitted native.JobHandle) *Job {
-	return &Job{handle: own(submitted, native.Quire_job_free)}
+// newJob takes over a native job. Where nobody closes it, it ends with the garbage, its waiter too.
+func newJob(submitted native.JobHandle, d *dispatcher, request *Request) *Job {
+	if request.Queue != nil {
+		return &Job{handle: own(submitted, native.Quire_job_free), dispatcher: d}
+	}
+	w := d.add(native.Quire_job_id(submitted, nil))
+	owned := own(submitted, func(job native.JobHandle, e *native.ErrorHandle) int32 {
+		freed := native.Quire_job_free(job, e)
+		w.end()
+		return freed
+	})
+	return &Job{handle: owned, dispatcher: d, waiter: w}
 }
 
-// How long a native wait lasts before the context is asked again; a waiting call holds an OS thread.
-const waitSlice = 50 * time.Millisecond
+var waitEnd = int64(native.QUIRE_WAIT_END)
 
-// Next takes the next event with text, tokens or progress, or the last event; io.EOF follows that one. A job that
-// failed ends with its *Error. The context ends the wait and not the job.
+// Next takes the next event with text, tokens, progress or a rewind, or the last event; io.EOF follows that one. A
+// job that failed ends with its *Error. The context ends the wait and not the job.
 func (j *Job) Next(ctx context.Context) (Event, error) {
-	for finished := false; ; {
-		if err := ctx.Err(); err != nil {
-			return Event{}, err
-		}
-		if atomic.LoadUint32(&j.over) != 0 {
-			return Event{}, io.EOF
-		}
-		polled, err := with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) native.EventHandle {
-			return native.Quire_job_poll(job, int64(waitSlice), e)
-		})
-		if err != nil {
-			return Event{}, err
-		}
-		if polled == 0 {
-			// Nothing behind the end: the last event went to a queue or to another goroutine.
-			if finished {
-				atomic.StoreUint32(&j.over, 1)
-			} else if finished, err = j.wait(0); err != nil {
-				return Event{}, err
-			}
-			continue
-		}
-		event, err := readEvent(polled)
-		if event.isLast() {
-			atomic.StoreUint32(&j.over, 1)
-		}
+	for {
+		event, err := j.take(ctx)
 		switch {
 		case err != nil || event.Err != nil:
 			return Event{}, firstOf(err, event.Err)
-		case event.Kind == EventText || event.Kind == EventPrefill || event.isLast():
+		case event.Kind != EventStarted:
 			return event, nil
 		}
+	}
+}
+
+// take takes the next event of any kind.
+func (j *Job) take(ctx context.Context) (Event, error) {
+	taken := make([]native.EventHandle, 1)
+	for {
+		if err := ctx.Err(); err != nil {
+			return Event{}, err
+		}
+		news := j.news()
+		n, err := j.await(ctx, func(job native.JobHandle, timeout int64, cancel native.CancelHandle, e *native.ErrorHandle) int64 {
+			return native.Quire_job_drain(job, timeout, cancel, taken, e)
+		})
+		switch {
+		case err != nil:
+			return Event{}, err
+		case n > 0:
+			event, err := readEvent(taken[0])
+			if event.isLast() {
+				j.finish()
+			}
+			return event, err
+		case n == waitEnd || atomic.LoadUint32(&j.over) != 0:
+			j.finish() // the last event may have gone to a queue or to another goroutine
+			return Event{}, io.EOF
+		}
+		if err := sleep(ctx, news); err != nil {
+			return Event{}, err
+		}
+	}
+}
+
+// finish tells the dispatcher that there is no more news.
+func (j *Job) finish() {
+	if atomic.SwapUint32(&j.over, 1) == 0 && j.waiter != nil {
+		j.waiter.end()
+	}
+}
+
+func (j *Job) news() <-chan struct{} {
+	if j.waiter == nil {
+		return nil
+	}
+	return j.waiter.next()
+}
+
+// await asks the job without waiting where the dispatcher tells of news, and else waits in the library.
+func (j *Job) await(ctx context.Context, ask func(job native.JobHandle, timeout int64, cancel native.CancelHandle,
+	e *native.ErrorHandle) int64) (int64, error) {
+	if j.waiter != nil {
+		return with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) int64 { return ask(job, 0, 0, e) })
+	}
+	return cancellable(ctx, func(cancel native.CancelHandle) (int64, error) {
+		return with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) int64 {
+			return ask(job, forever, cancel, e)
+		})
+	})
+}
+
+// sleep waits for news; without a dispatcher the library has waited already.
+func sleep(ctx context.Context, news <-chan struct{}) error {
+	if news == nil {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-news:
+		return nil
 	}
 }
 
@@ -67,23 +124,35 @@ func firstOf(err, other error) error {
 	return other
 }
 
-func (j *Job) wait(timeout time.Duration) (bool, error) {
-	answer, err := with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) int32 {
-		return native.Quire_job_wait(job, int64(timeout), e)
-	})
-	return answer == 1, err
-}
-
 // Wait waits for the job to end, taking no event. The context ends the wait and not the job.
 func (j *Job) Wait(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if over, err := j.wait(waitSlice); over || err != nil {
+		news := j.news()
+		over, err := j.await(ctx, func(job native.JobHandle, timeout int64, cancel native.CancelHandle, e *native.ErrorHandle) int64 {
+			return int64(native.Quire_job_wait(job, timeout, cancel, e))
+		})
+		if over == 1 || err != nil {
+			return err
+		}
+		if err := sleep(ctx, news); err != nil {
 			return err
 		}
 	}
+}
+
+// cancelWith cancels the job once the context is done, if that is before the job is over.
+func (j *Job) cancelWith(ctx context.Context) {
+	if ctx.Done() == nil {
+		return
+	}
+	go func() {
+		if j.Wait(ctx) != nil {
+			_ = j.Cancel()
+		}
+	}()
 }
 
 // Cancel ends the job soon; its last event has the reason FinishCancelled.
@@ -103,8 +172,8 @@ func (j *Job) SetPriority(priority int) error {
 	return j.do(numbered(native.Quire_job_set_priority, narrow(priority)))
 }
 
-// Rewind takes generated tokens back, all but the first newTokens, and lets the job go on from there; events are
-// not taken back.
+// Rewind takes generated tokens back, all but the first newTokens, and lets the job go on from there. An
+// EventRewind says what of the events so far stands.
 func (j *Job) Rewind(newTokens int) error {
 	return j.do(numbered(native.Quire_job_rewind, narrow(newTokens)))
 }
@@ -117,21 +186,23 @@ func (j *Job) do(action func(native.JobHandle, *native.ErrorHandle) int32) error
 // Fork makes a second job that goes on from the tokens of this one. Of the request count Seed, UserData, Queue
 // and MaxNewTokens.
 func (j *Job) Fork(request Request) (*Job, error) {
-	filled, err := request.native()
-	if err != nil {
-		return nil, err
+	var forked *Job
+	noQueue := func() (native.QueueHandle, error) {
+		return 0, &Error{Closed, "the job was over before it could be forked"}
 	}
-	defer filled.close()
-	forked, err := with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) native.JobHandle {
-		return native.Quire_job_fork(job, filled.get(), e)
+	err := j.dispatcher.submit(&request, noQueue, func(filled native.JobRequestHandle) error {
+		made, err := with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) native.JobHandle {
+			return native.Quire_job_fork(job, filled, e)
+		})
+		if err == nil {
+			forked = newJob(made, j.dispatcher, &request)
+		}
+		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return newJob(forked), nil
+	return forked, err
 }
 
-// ID is a number that no other job of the cache has or will have: Event.JobID.
+// ID is a number that no other job of the process has or will have: Event.JobID.
 func (j *Job) ID() (int64, error) { return with(j.handle, native.Quire_job_id) }
 
 // Explain is one line for a person: why the job waits, what it does, or how it ended.

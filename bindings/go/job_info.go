@@ -12,7 +12,7 @@ type JobState int32
 // The states of the C interface (quire/job.h).
 const (
 	StateQueued     = JobState(native.QUIRE_JOB_STATE_QUEUED)
-	StatePrefill    = JobState(native.QUIRE_JOB_STATE_PREFILL)
+	StatePrompt     = JobState(native.QUIRE_JOB_STATE_PROMPT)
 	StateGenerating = JobState(native.QUIRE_JOB_STATE_GENERATING)
 	StatePaused     = JobState(native.QUIRE_JOB_STATE_PAUSED)
 	StateFinished   = JobState(native.QUIRE_JOB_STATE_FINISHED)
@@ -30,7 +30,7 @@ type JobInfo struct {
 	NewTokens    int64 // generated so far, a stop token included
 	Preemptions  int64 // how often it had to give its room to others
 	TimeQueued   time.Duration
-	TimePrefill  time.Duration // from the first work on the prompt to the first token
+	TimePrompt   time.Duration // from the first work on the prompt to the first token
 	TimeGenerate time.Duration // from the first token to the end
 }
 
@@ -49,7 +49,7 @@ func (j *Job) Info() (JobInfo, error) {
 			NewTokens:    get(f, native.Quire_job_new_tokens),
 			Preemptions:  get(f, native.Quire_job_preemptions),
 			TimeQueued:   time.Duration(get(f, native.Quire_job_time_queued_ns)),
-			TimePrefill:  time.Duration(get(f, native.Quire_job_time_prefill_ns)),
+			TimePrompt:   time.Duration(get(f, native.Quire_job_time_prompt_ns)),
 			TimeGenerate: time.Duration(get(f, native.Quire_job_time_generate_ns)),
 		}
 	})

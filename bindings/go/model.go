@@ -55,7 +55,10 @@ func (o *ModelOptions) fill(s *settings[native.ModelOptionsHandle], path string)
 }
 
 // Model is a loaded model with its tokenizer.
-type Model struct{ handle *handle[native.ModelHandle] }
+type Model struct {
+	handle     *handle[native.ModelHandle]
+	dispatcher *dispatcher
+}
 
 // LoadModel loads a model directory with every default.
 func (r *Runtime) LoadModel(path string) (*Model, error) {
@@ -70,21 +73,16 @@ func (r *Runtime) LoadModelContext(ctx context.Context, path string, options Mod
 	}
 	defer owned.close()
 	loaded, err := cancellable(ctx, func(cancel native.CancelHandle) (native.ModelHandle, error) {
-		if _, err := call(func(e *native.ErrorHandle) int32 {
-			return native.Quire_model_options_set_cancel(owned.get(), cancel, e)
-		}); err != nil {
-			return 0, err
-		}
 		return withProgress(options.Progress, owned.get(), func() (native.ModelHandle, error) {
 			return with(r.handle, func(runtime native.RuntimeHandle, e *native.ErrorHandle) native.ModelHandle {
-				return native.Quire_model_load(runtime, owned.get(), e)
+				return native.Quire_model_load(runtime, owned.get(), forever, cancel, e)
 			})
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Model{own(loaded, native.Quire_model_free)}, nil
+	return &Model{own(loaded, native.Quire_model_free), r.dispatcher}, nil
 }
 
 // Close frees the model; caches made for it stay usable.

@@ -34,24 +34,6 @@ func (m *Model) Info() (ModelInfo, error) {
 	return info, err
 }
 
-// StepCost is what a step of a model costs at least; attention comes on top and grows with the context.
-type StepCost struct {
-	WeightBytes int64 // that every step reads once
-	TokenOps    int64 // multiplications and additions in the layers for one token
-	LogitOps    int64 // in the last matrix for the logits of one token
-}
-
-// StepCost tells what a step costs; Unsupported where the weights were not loaded.
-func (m *Model) StepCost() (StepCost, error) {
-	var cost StepCost
-	err := read(m.handle, func(f *figures[native.ModelHandle]) {
-		cost.WeightBytes = get(f, native.Quire_model_step_bytes)
-		cost.TokenOps = get(f, native.Quire_model_token_ops)
-		cost.LogitOps = get(f, native.Quire_model_logit_ops)
-	})
-	return cost, err
-}
-
 // Tensor is a tensor as the files of the model have it; a quantized matrix is one.
 type Tensor struct {
 	Name   string

@@ -22,20 +22,11 @@ func (r *Runtime) NewQueue() (*Queue, error) {
 // Next takes the next event. The failure of a job is its Event.Err; the error of Next is the queue's own: Closed
 // once it is shut down and empty. The context ends the wait.
 func (q *Queue) Next(ctx context.Context) (Event, error) {
-	for {
-		if err := ctx.Err(); err != nil {
-			return Event{}, err
-		}
-		taken, err := with(q.handle, func(queue native.QueueHandle, e *native.ErrorHandle) native.EventHandle {
-			return native.Quire_queue_wait(queue, int64(waitSlice), e)
-		})
-		if err != nil {
-			return Event{}, err
-		}
-		if taken != 0 {
-			return readEvent(taken)
-		}
+	events, err := q.Drain(ctx, 1)
+	if err != nil {
+		return Event{}, err
 	}
+	return events[0], nil
 }
 
 // The most that one call of Drain takes.
@@ -51,20 +42,23 @@ func (q *Queue) Drain(ctx context.Context, maxEvents int) ([]Event, error) {
 	if maxEvents > 0 {
 		taken = make([]native.EventHandle, maxEvents)
 	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		n, err := with(q.handle, func(queue native.QueueHandle, e *native.ErrorHandle) int64 {
-			return native.Quire_queue_drain(queue, int64(waitSlice), taken, e)
-		})
-		if err != nil {
-			return nil, err
-		}
-		if n > 0 {
-			return readEvents(taken[:n])
-		}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
+	n, err := cancellable(ctx, func(cancel native.CancelHandle) (int64, error) {
+		return with(q.handle, func(queue native.QueueHandle, e *native.ErrorHandle) int64 {
+			return native.Quire_queue_drain(queue, forever, cancel, taken, e)
+		})
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case n == waitEnd:
+		return nil, &Error{Closed, "the queue was shut down"}
+	case n <= 0:
+		return nil, ctx.Err()
+	}
+	return readEvents(taken[:n])
 }
 
 // readEvents copies events and frees all of them.

@@ -73,7 +73,7 @@ type Request struct {
 	Queue           *Queue // takes the events of the job; nil: Job.Next does
 	EventPolicy     EventPolicy
 	MaxUnreadEvents int // before the policy acts; 0 is 64
-	PrefillEvents   bool
+	ProgressEvents  bool
 
 	Namespace          string        // such as a tenant: prompts are shared, and quotas count, within it
 	Priority           int           // larger goes first
@@ -99,7 +99,7 @@ func (r *Request) native() (*handle[native.JobRequestHandle], error) {
 
 func (r *Request) fillPrompt(s *settings[native.JobRequestHandle]) {
 	s.int(native.Quire_job_request_set_kind, int(r.Kind))
-	if r.Tokens == nil {
+	if r.Tokens == nil && r.Prompt != "" {
 		s.apply(func(request native.JobRequestHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_job_request_set_prompt_text(request, r.Prompt, e)
 		})
@@ -122,9 +122,11 @@ func (r *Request) fillLength(s *settings[native.JobRequestHandle]) {
 }
 
 func (r *Request) fillSampling(s *settings[native.JobRequestHandle]) {
-	s.apply(func(request native.JobRequestHandle, e *native.ErrorHandle) int32 {
-		return native.Quire_job_request_set_seed(request, r.Seed, e)
-	})
+	if r.Seed != 0 {
+		s.apply(func(request native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_seed(request, r.Seed, e)
+		})
+	}
 	s.float(native.Quire_job_request_set_repetition_penalty, r.RepetitionPenalty)
 	s.float(native.Quire_job_request_set_frequency_penalty, r.FrequencyPenalty)
 	s.float(native.Quire_job_request_set_presence_penalty, r.PresencePenalty)
@@ -161,7 +163,7 @@ func (r *Request) fillResults(s *settings[native.JobRequestHandle]) {
 	}
 	s.int(native.Quire_job_request_set_event_policy, int(r.EventPolicy))
 	s.int(native.Quire_job_request_set_max_unread_events, r.MaxUnreadEvents)
-	s.flag(native.Quire_job_request_set_prefill_events, r.PrefillEvents, 1)
+	s.flag(native.Quire_job_request_set_progress_events, r.ProgressEvents, 1)
 }
 
 func (r *Request) fillScheduling(s *settings[native.JobRequestHandle]) {

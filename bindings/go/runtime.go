@@ -4,13 +4,17 @@ import "quire.dev/quire/internal/native"
 
 // RuntimeOptions are the settings of a Runtime; the zero value takes every default.
 type RuntimeOptions struct {
-	NumThreads   int    // threads that compute; 0 is one per core
-	Device       string // "cpu", "cuda:0"; empty is the CPU
-	MemoryBudget int64  // bytes of host memory that all models and caches may take; 0 is no budget
+	NumThreads int    // threads that compute; 0 is one per core
+	Device     string // "cpu", "cuda:0"; empty is the CPU
+
+	MemoryBudgets map[string]int64 // bytes of each device that models and caches may take; none is no budget
 }
 
 // Runtime holds the devices that models are loaded on.
-type Runtime struct{ handle *handle[native.RuntimeHandle] }
+type Runtime struct {
+	handle     *handle[native.RuntimeHandle]
+	dispatcher *dispatcher // of all jobs of its caches
+}
 
 // NewRuntime makes a runtime; it fails with Version where the library does not fit this package.
 func NewRuntime(options RuntimeOptions) (*Runtime, error) {
@@ -23,7 +27,11 @@ func NewRuntime(options RuntimeOptions) (*Runtime, error) {
 		func(s *settings[native.RuntimeOptionsHandle]) {
 			s.int(native.Quire_runtime_options_set_num_threads, options.NumThreads)
 			s.text(native.Quire_runtime_options_set_device, options.Device)
-			s.int64(native.Quire_runtime_options_set_memory_budget, options.MemoryBudget)
+			for device, bytes := range options.MemoryBudgets {
+				s.apply(func(target native.RuntimeOptionsHandle, e *native.ErrorHandle) int32 {
+					return native.Quire_runtime_options_set_memory_budget(target, device, bytes, e)
+				})
+			}
 		})
 	if err != nil {
 		return nil, err
@@ -33,7 +41,7 @@ func NewRuntime(options RuntimeOptions) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runtime{own(created, native.Quire_runtime_free)}, nil
+	return &Runtime{own(created, native.Quire_runtime_free), newDispatcher()}, nil
 }
 
 // Close frees the runtime; models made with it stay usable.
@@ -63,21 +71,6 @@ func (r *Runtime) Devices() ([]Device, error) {
 		}
 	})
 	return devices, err
-}
-
-// MeasureReadRate measures how many bytes per second a device, by its place in Devices, reads from a buffer of
-// so many bytes. It takes some tenths of a second.
-func (r *Runtime) MeasureReadRate(device int, workingSetBytes int64) (int64, error) {
-	return with(r.handle, func(runtime native.RuntimeHandle, e *native.ErrorHandle) int64 {
-		return native.Quire_runtime_measure_read_rate(runtime, narrow(device), workingSetBytes, e)
-	})
-}
-
-// MeasureOpRate measures how many multiplications and additions per second a device does.
-func (r *Runtime) MeasureOpRate(device int) (int64, error) {
-	return with(r.handle, func(runtime native.RuntimeHandle, e *native.ErrorHandle) int64 {
-		return native.Quire_runtime_measure_op_rate(runtime, narrow(device), e)
-	})
 }
 
 // DiagnoseFormat is a form of the report of Diagnose.

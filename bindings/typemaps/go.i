@@ -45,6 +45,8 @@ QUIRE_SLICE(float *out_values, size_t out_capacity, float, float32)
 QUIRE_SLICE(quire_job **out_jobs, size_t num_jobs, quire_job *, JobHandle)
 QUIRE_SLICE(quire_event **out_events, size_t max_events, quire_event *, EventHandle)
 
+QUIRE_SLICE(int64_t *out_ids, size_t max_ids, int64_t, int64)
+
 /* The progress of a load: a cgo.Handle of a Progress (progress.go), 0 for nobody. */
 %{
 extern void quireGoProgress(uintptr_t progress, int64_t done_bytes, int64_t total_bytes);

@@ -139,6 +139,7 @@ QUIRE_ARRAY(int64_t *out_sizes, size_t out_capacity, int64_t, long, jlongArray, 
 QUIRE_ARRAY(float *out_values, size_t out_capacity, float, float, jfloatArray, jfloat, Float, 0)
 /* A handle is as wide as a jlong: quire_java is built for 64-bit machines. */
 QUIRE_ARRAY(quire_job **out_jobs, size_t num_jobs, quire_job *, long, jlongArray, jlong, Long, 0)
+QUIRE_ARRAY(int64_t *out_ids, size_t max_ids, int64_t, long, jlongArray, jlong, Long, 0)
 QUIRE_ARRAY(quire_event **out_events, size_t max_events, quire_event *, long, jlongArray, jlong, Long, 0)
 
 /* Borrowed text is copied before the call returns, by its length where the function gives one, else up to its

@@ -4,6 +4,8 @@
 #include <sstream>
 #include <sys/resource.h>
 
+#include <quire/experimental.h>
+
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
 #include "capi/cli/job_batch.h"

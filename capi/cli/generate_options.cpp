@@ -157,7 +157,7 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
 Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt) {
   Request request(call(quire_job_request_create));
   call(quire_job_request_set_prompt_tokens, request.get(), prompt.data(), prompt.size());
-  call(quire_job_request_set_prefill_events, request.get(), 1);
+  call(quire_job_request_set_progress_events, request.get(), 1);
   set_stops(request.get(), options);
   set_sampling(request.get(), options);
   return request;

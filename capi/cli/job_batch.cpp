@@ -1,9 +1,12 @@
 #include "capi/cli/job_batch.h"
 
+#include <algorithm>
+#include <array>
+
 namespace quire::cli {
 namespace {
 
-constexpr int64_t kPollNs = 50'000'000;  // how late an interrupt may be noticed
+constexpr size_t kMaxEvents = 64;  // taken at once
 
 }  // namespace
 
@@ -44,14 +47,17 @@ void JobBatch::submit(quire_job_request* request) {
 }
 
 void JobBatch::run(Interrupt& interrupt, const Watcher& watcher) {
-  bool cancelled = false;
+  quire_cancel* cancel = interrupt.cancel();
+  std::array<quire_event*, kMaxEvents> taken{};
   while (num_over_ < jobs_.size()) {
-    if (interrupt.requested() && !cancelled) {
+    const int64_t count = call(quire_queue_drain, queue_.get(), int64_t{QUIRE_WAIT_FOREVER}, cancel,
+                               taken.data(), taken.size());
+    if (count == QUIRE_WAIT_CANCELLED) {
       for (const Job& job : jobs_) call(quire_job_cancel, job.get());
-      cancelled = true;
+      cancel = nullptr;  // what is left to wait for is their end
     }
-    const Event event(call(quire_queue_wait, queue_.get(), kPollNs));
-    if (event != nullptr) take(event.get(), watcher);
+    std::vector<Event> events(taken.begin(), taken.begin() + std::max<int64_t>(count, 0));
+    for (const Event& event : events) take(event.get(), watcher);
   }
   seconds_ = elapsed();
 }
@@ -79,9 +85,9 @@ void JobBatch::take(quire_event* event, const Watcher& watcher) {
   const std::vector<float> log_probs = elements_of<float>(quire_event_log_probs, event);
   outcome.log_probs.insert(outcome.log_probs.end(), log_probs.begin(), log_probs.end());
   const int32_t type = call(quire_event_type, event);
-  if (type == QUIRE_EVENT_PREFILL) {
-    outcome.prefill_done = call(quire_event_prefill_done, event);
-    outcome.prompt_tokens = call(quire_event_prefill_total, event);
+  if (type == QUIRE_EVENT_PROGRESS) {
+    outcome.prefill_done = call(quire_event_progress_done, event);
+    outcome.prompt_tokens = call(quire_event_progress_total, event);
   }
   if (type == QUIRE_EVENT_FINISHED || type == QUIRE_EVENT_ERROR) {
     outcome.over = true;
@@ -91,23 +97,23 @@ void JobBatch::take(quire_event* event, const Watcher& watcher) {
       outcome.finish_reason = QUIRE_FINISH_ERROR;
       outcome.error = call(quire_event_error_message, event, &length);
     }
-    read_result(job_idx);
+    read_result(outcome, event);
     ++num_over_;
   }
   watcher(job_idx, text);
 }
 
-void JobBatch::read_result(size_t job_idx) {
-  JobOutcome& outcome = outcomes_[job_idx];
-  quire_job* job = jobs_[job_idx].get();
-  outcome.stop_token = call(quire_job_stop_token, job);
-  outcome.stop_text = text_of(quire_job_stop_text, job);
-  outcome.prompt_tokens = call(quire_job_prompt_tokens, job);
-  outcome.cached_tokens = call(quire_job_cached_tokens, job);
-  outcome.new_tokens = call(quire_job_new_tokens, job);
-  outcome.queued_ns = call(quire_job_time_queued_ns, job);
-  outcome.prefill_ns = call(quire_job_time_prefill_ns, job);
-  outcome.generate_ns = call(quire_job_time_generate_ns, job);
+void JobBatch::read_result(JobOutcome& outcome, quire_event* event) {
+  outcome.stop_token = call(quire_event_stop_token, event);
+  size_t length = 0;
+  const char* stop = call(quire_event_stop_text, event, &length);
+  outcome.stop_text.assign(stop, length);
+  outcome.prompt_tokens = call(quire_event_prompt_tokens, event);
+  outcome.cached_tokens = call(quire_event_cached_tokens, event);
+  outcome.new_tokens = call(quire_event_new_tokens, event);
+  outcome.queued_ns = call(quire_event_time_queued_ns, event);
+  outcome.prefill_ns = call(quire_event_time_prompt_ns, event);
+  outcome.generate_ns = call(quire_event_time_generate_ns, event);
 }
 
 }  // namespace quire::cli

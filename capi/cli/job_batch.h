@@ -61,7 +61,7 @@ class JobBatch {
  private:
   void take(quire_event* event, const Watcher& watcher);
   void note_tokens(JobOutcome& outcome, const std::vector<int32_t>& tokens);
-  void read_result(size_t job_idx);
+  static void read_result(JobOutcome& outcome, quire_event* event);
   double elapsed() const;
 
   quire_cache* cache_;

@@ -75,6 +75,7 @@ using Job = Handle<quire_job, quire_job_free>;
 using Queue = Handle<quire_queue, quire_queue_free>;
 using Event = Handle<quire_event, quire_event_free>;
 using Stats = Handle<quire_stats, quire_stats_free>;
+using Plan = Handle<quire_plan, quire_plan_free>;
 using Cancel = Handle<quire_cancel, quire_cancel_free>;
 
 }  // namespace quire::cli

@@ -13,6 +13,43 @@ struct PlanOptions {
   std::string kv_format = "f16";
 };
 
+using DeviceBytes = int64_t (*)(quire_plan*, int32_t, quire_error**);
+using Bytes = int64_t (*)(quire_plan*, quire_error**);
+struct Kind {
+  const char* field;
+  Bytes all;
+  DeviceBytes of_device;
+};
+constexpr Kind kBytes[] = {{"total_bytes", quire_plan_total_bytes, quire_plan_device_total_bytes},
+                           {"embedding_bytes", quire_plan_embedding_bytes, quire_plan_device_embedding_bytes},
+                           {"layer_bytes", quire_plan_layer_bytes, quire_plan_device_layer_bytes},
+                           {"head_bytes", quire_plan_head_bytes, quire_plan_device_head_bytes},
+                           {"kv_bytes", quire_plan_kv_bytes, quire_plan_device_kv_bytes},
+                           {"workspace_bytes", quire_plan_workspace_bytes, quire_plan_device_workspace_bytes},
+                           {"staging_bytes", quire_plan_staging_bytes, quire_plan_device_staging_bytes}};
+
+Json device_as_json(quire_plan* plan, int32_t device_idx) {
+  Json json;
+  json["name"] = text_of(quire_plan_device_name, plan, device_idx);
+  json["num_layers"] = call(quire_plan_device_num_layers, plan, device_idx);
+  for (const Kind& kind : kBytes) json[kind.field] = call(kind.of_device, plan, device_idx);
+  json["usable_bytes"] = call(quire_plan_device_usable_bytes, plan, device_idx);
+  return json;
+}
+
+void add_plan_to(Json& json, quire_plan* plan) {
+  for (const Kind& kind : kBytes) json[kind.field] = call(kind.all, plan);
+  json["devices"] = Json::array();
+  for (int32_t i = 0; i < call(quire_plan_num_devices, plan); ++i) {
+    json["devices"].push_back(device_as_json(plan, i));
+  }
+  json["layers"] = Json::array();
+  for (int32_t i = 0; i < call(quire_plan_num_layers, plan); ++i) {
+    json["layers"].push_back({{"device", call(quire_plan_layer_device, plan, i)},
+                              {"bytes", call(quire_plan_bytes_of_layer, plan, i)}});
+  }
+}
+
 Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   const std::string path = resolve_model_path(options.model);
   const ModelOptions model = choose_model(options.model, path);
@@ -26,7 +63,8 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   json["context"] = options.context;
   json["batch"] = options.batch;
   json["kv_format"] = options.kv_format;
-  json.update(Json::parse(text_of(quire_plan, runtime, model.get(), cache.get())));
+  const Plan plan(call(quire_plan_create, runtime, model.get(), cache.get()));
+  add_plan_to(json, plan.get());
   return json;
 }
 

@@ -79,6 +79,12 @@ Cache open_cache(quire_model* model, int64_t window, const std::string& kv_forma
   return Cache(call(quire_cache_create, model, options.get()));
 }
 
+Request request_of(const int32_t* tokens, size_t num_tokens) {
+  Request request(call(quire_job_request_create));
+  call(quire_job_request_set_prompt_tokens, request.get(), tokens, num_tokens);
+  return request;
+}
+
 void compute(Score& score, quire_cache* cache, Interrupt& interrupt) {
   const auto start = std::chrono::steady_clock::now();
   Progress progress;
@@ -87,21 +93,22 @@ void compute(Score& score, quire_cache* cache, Interrupt& interrupt) {
   score.log_probs.resize(total);
   for (size_t done = 0; done < total; done += stride) {
     const size_t count = std::min(stride, total - done);
-    call(quire_cache_score, cache, score.tokens.data() + done, count, score.window,
-         int64_t{QUIRE_WAIT_FOREVER}, interrupt.cancel(), score.log_probs.data() + done, count);
+    const Request request = request_of(score.tokens.data() + done, count);
+    call(quire_cache_score, cache, request.get(), score.window, int64_t{QUIRE_WAIT_FOREVER},
+         interrupt.cancel(), score.log_probs.data() + done, count);
     progress.show("scored " + std::to_string(done + count) + " of " + std::to_string(total) + " tokens");
   }
   score.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void write_logits(const Score& score, const std::string& path, quire_model* model, quire_cache* cache,
-                  Interrupt& interrupt) {
+void write_logits(const Score& score, const std::string& path, quire_cache* cache, Interrupt& interrupt) {
   const auto begin = static_cast<size_t>((score.num_windows() - 1) * score.window);
   const size_t num_rows = score.tokens.size() - begin;
-  const auto num_columns = static_cast<size_t>(call(quire_model_vocab_size, model));
+  const auto num_columns = static_cast<size_t>(call(quire_cache_vocab_size, cache));
   std::vector<float> logits(num_rows * num_columns);
-  call(quire_cache_logits, cache, score.tokens.data() + begin, num_rows, int64_t{QUIRE_WAIT_FOREVER},
-       interrupt.cancel(), logits.data(), logits.size());
+  const Request request = request_of(score.tokens.data() + begin, num_rows);
+  call(quire_cache_logits, cache, request.get(), int64_t{QUIRE_WAIT_FOREVER}, interrupt.cancel(),
+       logits.data(), logits.size());
   write_tensor_file(path, "logits", static_cast<int64_t>(num_rows), static_cast<int64_t>(num_columns),
                     logits);
 }
@@ -125,9 +132,12 @@ void print_as_json(const ScoreOptions& options, const Score& score) {
 }
 
 void print_tokens(const Score& score, quire_model* model) {
+  const bool has_text = tokenizer_size(model) > 0;
   std::string lines;
   for (size_t idx = 0; idx < score.tokens.size(); ++idx) {
-    const std::string text = text_of(quire_model_decode, model, &score.tokens[idx], size_t{1}, int32_t{0});
+    const std::string text =
+        has_text ? text_of(quire_model_decode, model, &score.tokens[idx], size_t{1}, int32_t{0})
+                 : std::string();
     const float value = score.log_probs[idx];
     lines += std::to_string(idx) + "\t" + std::to_string(score.tokens[idx]) + "\t" +
              (std::isnan(value) ? "-" : format_number(value, 6)) + "\t" + to_json_line(text) + "\n";
@@ -147,7 +157,7 @@ int score_text(const ScoreOptions& options, Interrupt& interrupt) {
   const Cache cache = open_cache(model.get(), score.window, options.kv_format);
   compute(score, cache.get(), interrupt);
   if (!options.logits_file.empty()) {
-    write_logits(score, options.logits_file, model.get(), cache.get(), interrupt);
+    write_logits(score, options.logits_file, cache.get(), interrupt);
   }
   if (options.model.json) {
     print_as_json(options, score);

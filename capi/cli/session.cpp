@@ -131,9 +131,9 @@ Model load_model(quire_runtime* runtime, const ModelChoice& choice, int32_t scop
   const ModelOptions options = choose_model(choice, path);
   call(quire_model_options_set_scope, options.get(), scope);
   call(quire_model_options_set_progress, options.get(), show_load, static_cast<void*>(&progress));
-  call(quire_model_options_set_cancel, options.get(), interrupt.cancel());
   try {
-    return Model(call(quire_model_load, runtime, options.get()));
+    return Model(
+        call(quire_model_load, runtime, options.get(), int64_t{QUIRE_WAIT_FOREVER}, interrupt.cancel()));
   } catch (const LibraryError& error) {
     if (is_load_failure(error)) throw Failure(kExitNoModel, error.what());
     throw;

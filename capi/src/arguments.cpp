@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "core/base/utf8.h"
+
 namespace quire::capi {
 
 std::string_view c_text_argument(const char* text, size_t text_len, std::string_view what) {
@@ -10,6 +12,26 @@ std::string_view c_text_argument(const char* text, size_t text_len, std::string_
     throw Error(ErrorCode::invalid_argument, "{}: a zero byte at offset {}", what, zero);
   }
   return view;
+}
+
+std::string short_text_argument(const char* text, size_t text_len, size_t max_bytes, std::string_view name) {
+  const std::string_view view = text_argument(text, text_len);
+  if (view.size() > max_bytes) {
+    throw Error(ErrorCode::invalid_argument, "{}: {} bytes; {} is the limit", name, view.size(), max_bytes);
+  }
+  require_utf8(view, name);
+  return std::string(view);
+}
+
+std::string namespace_argument(const char* text, size_t text_len) {
+  constexpr size_t kMaxBytes = 256;
+  return short_text_argument(text, text_len, kMaxBytes, "namespace");
+}
+
+double weight_argument(double weight) {
+  constexpr double kMaxWeight = 1e6;
+  if (weight > 0.0 && weight <= kMaxWeight) return weight;
+  throw Error(ErrorCode::invalid_argument, "weight: {} is not above 0 and up to {}", weight, kMaxWeight);
 }
 
 float number_argument(double value, double min, double max, std::string_view name) {

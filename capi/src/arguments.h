@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <type_traits>
 
 #include <gsl/gsl>
+#include <quire/base.h>
 
 #include "core/base/clock.h"
 #include "core/base/error.h"
+#include "core/base/wait.h"
 
 namespace quire::capi {
 
@@ -49,10 +52,31 @@ inline bool flag_argument(int32_t value, std::string_view name) {
   return range_argument(value, 0, 1, name) != 0;
 }
 
+// UTF-8 of at most max_bytes.
+std::string short_text_argument(const char* text, size_t text_len, size_t max_bytes, std::string_view name);
+// The name of a namespace.
+std::string namespace_argument(const char* text, size_t text_len);
+// Of a namespace.
+double weight_argument(double weight);
+
 // A negative timeout never passes; what is added to a time stays in range.
 inline Duration timeout_argument(int64_t timeout_ns) {
   constexpr int64_t kForever = int64_t{1'000'000'000} * 60 * 60 * 24 * 365 * 30;  // thirty years
   return Duration(timeout_ns < 0 ? kForever : std::min(timeout_ns, kForever));
+}
+
+// What a wait answers: 1, or why there is nothing to answer with.
+inline int32_t wait_result(WaitEnd end) {
+  switch (end) {
+    case WaitEnd::ready:
+      return 1;
+    case WaitEnd::end:
+      return QUIRE_WAIT_END;
+    case WaitEnd::cancelled:
+      return QUIRE_WAIT_CANCELLED;
+    default:
+      return QUIRE_WAIT_TIMEOUT;
+  }
 }
 
 // Nanoseconds from now, 0 for none.

@@ -4,8 +4,10 @@
 #include "capi/src/cache_object.h"
 #include "capi/src/cache_settings.h"
 #include "capi/src/callback_scope.h"
+#include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/prompt.h"
+#include "capi/src/queue_object.h"
 #include "capi/src/scoring.h"
 #include "capi/src/stats_object.h"
 #include "core/base/checked_math.h"
@@ -28,6 +30,12 @@ uint64_t required_bytes(const ModelShare& model, const quire::ModelCacheOptions&
   return plan_model_cache(*model.model, options, *device).cache();
 }
 
+std::function<void(quire::NamespaceQuota&)> quota_change(int32_t quota, int32_t limit) {
+  range_argument(quota, QUIRE_QUOTA_RUNNING_JOBS, QUIRE_QUOTA_PINNED_PAGES, "quota");
+  range_argument(limit, 0, INT32_MAX, "limit");
+  return [quota, limit](quire::NamespaceQuota& of) { limit_of(of, quota) = limit; };
+}
+
 // Runs `read` on the cache.
 template <typename Result, typename Read>
 Result get(quire_cache* cache, quire_error** error, Result failure, Read&& read) noexcept {
@@ -47,7 +55,10 @@ quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options
     parts.model = share;
     parts.device_bytes = required_bytes(*share, settings);
     parts.cache = create_model_cache(share->runtime->runtime(), share->model, settings);
-    return make_handle<quire_cache>(share_cache(std::move(parts)));
+    parts.name = options == nullptr ? std::string() : Pinned(options, "options")->read().name;
+    const std::shared_ptr<const CacheShare> made = share_cache(std::move(parts));
+    share->runtime->add_cache(made);
+    return make_handle<quire_cache>(made);
   });
 }
 
@@ -56,10 +67,35 @@ int32_t quire_cache_free(quire_cache* handle, quire_error** error) {
   return free_handle(handle, error, [](CacheObject&) { refuse_in_callback("quire_cache_free"); });
 }
 
-int32_t quire_cache_close(quire_cache* cache, quire_error** error) {
-  return get(cache, error, 0, [](const CacheShare& of) {
+int32_t quire_cache_close(quire_cache* cache, int64_t timeout_ns, quire_cancel* cancel, quire_error** error) {
+  return get(cache, error, QUIRE_WAIT_FAILED, [&](const CacheShare& of) {
     refuse_in_callback("quire_cache_close");
-    of.cache->close();
+    return wait_result(of.cache->close(wait_argument(timeout_ns, cancel, "quire_cache_close")));
+  });
+}
+
+int32_t quire_cache_set_quota(quire_cache* cache, int32_t quota, int32_t limit, quire_error** error) {
+  return get(cache, error, 0, [&](const CacheShare& of) {
+    of.cache->change_quota(nullptr, quota_change(quota, limit));
+    return 1;
+  });
+}
+
+int32_t quire_cache_set_namespace_quota(quire_cache* cache, const char* text, size_t text_len, int32_t quota,
+                                        int32_t limit, quire_error** error) {
+  return get(cache, error, 0, [&](const CacheShare& of) {
+    const std::string name = namespace_argument(text, text_len);
+    of.cache->change_quota(&name, quota_change(quota, limit));
+    return 1;
+  });
+}
+
+int32_t quire_cache_set_namespace_weight(quire_cache* cache, const char* text, size_t text_len, double weight,
+                                         quire_error** error) {
+  return get(cache, error, 0, [&](const CacheShare& of) {
+    const std::string name = namespace_argument(text, text_len);
+    const double checked = weight_argument(weight);
+    of.cache->change_quota(&name, [&](quire::NamespaceQuota& of_name) { of_name.weight = checked; });
     return 1;
   });
 }
@@ -80,6 +116,11 @@ int32_t quire_cache_vocab_size(quire_cache* cache, quire_error** error) {
   return get(cache, error, -1, [](const CacheShare& of) { return of.cache->num_tokens(); });
 }
 
+quire_queue* quire_cache_create_queue(quire_cache* cache, quire_error** error) {
+  return get(cache, error, static_cast<quire_queue*>(nullptr),
+             [](const CacheShare& of) { return make_handle<quire_queue>(of.model->runtime); });
+}
+
 quire_stats* quire_cache_stats(quire_cache* cache, quire_error** error) {
   return get(cache, error, static_cast<quire_stats*>(nullptr), [](const CacheShare& of) {
     return make_handle<quire_stats>(std::make_shared<const CacheSnapshot>(
@@ -97,22 +138,23 @@ int64_t quire_cache_metrics(quire_cache* cache, const char* text, size_t text_le
 }
 
 int64_t quire_cache_query(quire_cache* cache, quire_job_request* request, int64_t timeout_ns,
-                          quire_error** error) {
+                          quire_cancel* cancel, quire_error** error) {
   return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
-    const quire::JobRequest job = read_request(request, of);
+    const quire::JobRequest job = read_request(request, of, Counts::prompt_alone);
     refuse_in_callback("quire_cache_query");
-    return int64_t{of.cache->query_prefix(job.prompt, job.name_space, timeout_argument(timeout_ns))};
+    return int64_t{of.cache->query_prefix(job.prompt, job.name_space,
+                                          wait_argument(timeout_ns, cancel, "quire_cache_query"))};
   });
 }
 
 int64_t quire_cache_pin(quire_cache* cache, quire_job_request* request, int64_t time_to_live_ns,
-                        int64_t timeout_ns, quire_error** error) {
+                        int64_t timeout_ns, quire_cancel* cancel, quire_error** error) {
   return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
-    const quire::JobRequest job = read_request(request, of);
+    const quire::JobRequest job = read_request(request, of, Counts::prompt_alone);
     refuse_in_callback("quire_cache_pin");
     const quire::PinId pin = of.cache->pin_prefix(job.prompt, job.name_space,
                                                   deadline_argument(time_to_live_ns, "time_to_live_ns"),
-                                                  timeout_argument(timeout_ns));
+                                                  wait_argument(timeout_ns, cancel, "quire_cache_pin"));
     return static_cast<int64_t>(pin.value);
   });
 }
@@ -124,16 +166,18 @@ int32_t quire_cache_unpin(quire_cache* cache, int64_t pin, quire_error** error) 
   });
 }
 
-int64_t quire_cache_score(quire_cache* cache, const int32_t* tokens, size_t num_tokens, int64_t window_tokens,
+int64_t quire_cache_score(quire_cache* cache, quire_job_request* request, int64_t window_tokens,
                           int64_t timeout_ns, quire_cancel* cancel, float* out_values, size_t out_capacity,
                           quire_error** error) {
   return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
-    const ScoreCall call{*of.cache, array_argument(tokens, num_tokens, "tokens"),
-                         timeout_argument(timeout_ns), cancel_argument(cancel)};
     range_argument(window_tokens, int64_t{0}, INT64_MAX, "window_tokens");
     const OutArgument<float> out(out_values, out_capacity, "out_values");
+    const quire::Wait wait{timeout_argument(timeout_ns), cancel_argument(cancel)};
+    const quire::JobRequest job = read_request(request, of, Counts::score);
+    const size_t num_tokens = job.prompt.size();
     if (!out.fits(num_tokens) || num_tokens == 0) return static_cast<int64_t>(num_tokens);
     refuse_in_callback("quire_cache_score");
+    const ScoreCall call{*of.cache, job, wait};
     const size_t window = window_tokens == 0 ? num_tokens : static_cast<size_t>(window_tokens);
     std::vector<float> scores(num_tokens);
     score_windows(call, window, scores);
@@ -141,17 +185,20 @@ int64_t quire_cache_score(quire_cache* cache, const int32_t* tokens, size_t num_
   });
 }
 
-int64_t quire_cache_logits(quire_cache* cache, const int32_t* tokens, size_t num_tokens, int64_t timeout_ns,
+int64_t quire_cache_logits(quire_cache* cache, quire_job_request* request, int64_t timeout_ns,
                            quire_cancel* cancel, float* out_values, size_t out_capacity,
                            quire_error** error) {
   return get(cache, error, int64_t{-1}, [&](const CacheShare& of) {
-    const ScoreCall call{*of.cache, array_argument(tokens, num_tokens, "tokens"),
-                         timeout_argument(timeout_ns), cancel_argument(cancel)};
     const OutArgument<float> out(out_values, out_capacity, "out_values");
+    const quire::Wait wait{timeout_argument(timeout_ns), cancel_argument(cancel)};
+    const quire::JobRequest job = read_request(request, of, Counts::score);
     const size_t size =
-        quire::checked_mul(num_tokens, static_cast<size_t>(of.cache->num_tokens()), "num_tokens");
+        quire::checked_mul(job.prompt.size(), static_cast<size_t>(of.cache->num_tokens()), "prompt");
     if (!out.fits(size) || size == 0) return static_cast<int64_t>(size);
     refuse_in_callback("quire_cache_logits");
-    return out.write(score_logits(call));
+    const ScoreCall call{*of.cache, job, wait};
+    int64_t written = 0;
+    score_logits(call, [&](gsl::span<const float> logits) { written = out.write(logits); });
+    return written;
   });
 }

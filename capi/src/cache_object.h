@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "capi/src/model_object.h"
 #include "core/engine/cache.h"
@@ -13,6 +14,7 @@ struct CacheShare {
   std::shared_ptr<const ModelShare> model;
   std::shared_ptr<Cache> cache;
   uint64_t device_bytes = 0;
+  std::string name;  // in metrics; empty: its number in the runtime
 };
 
 // Whoever drops the last reference tells the engine's thread to stop. A share made here waits for that, which

@@ -26,17 +26,28 @@ KvFormats kv_formats(int32_t format) {
 }
 
 NamespaceQuota quota_of(const CacheSettings& cache, const NamespaceSettings& own) {
-  const auto limit = [&](size_t quota) { return own.quotas[quota].value_or(cache.quotas[quota]); };
   NamespaceQuota out;
-  out.max_running_jobs = limit(QUIRE_QUOTA_RUNNING_JOBS);
-  out.max_queued_jobs = limit(QUIRE_QUOTA_QUEUED_JOBS);
-  out.max_pages = limit(QUIRE_QUOTA_PAGES);
-  out.max_pinned_pages = limit(QUIRE_QUOTA_PINNED_PAGES);
+  for (size_t quota = 0; quota < cache.quotas.size(); ++quota) {
+    limit_of(out, static_cast<int32_t>(quota)) = own.quotas[quota].value_or(cache.quotas[quota]);
+  }
   out.weight = own.weight;
   return out;
 }
 
 }  // namespace
+
+int32_t& limit_of(NamespaceQuota& quotas, int32_t quota) {
+  switch (quota) {
+    case QUIRE_QUOTA_RUNNING_JOBS:
+      return quotas.max_running_jobs;
+    case QUIRE_QUOTA_QUEUED_JOBS:
+      return quotas.max_queued_jobs;
+    case QUIRE_QUOTA_PAGES:
+      return quotas.max_pages;
+    default:
+      return quotas.max_pinned_pages;
+  }
+}
 
 ModelCacheOptions engine_options(const CacheSettings& settings) {
   ModelCacheOptions out;

@@ -8,4 +8,7 @@ namespace quire::capi {
 
 ModelCacheOptions engine_options(const CacheSettings& settings);
 
+// The one that a QUIRE_QUOTA_* names.
+int32_t& limit_of(NamespaceQuota& quotas, int32_t quota);
+
 }  // namespace quire::capi

@@ -1,33 +1,21 @@
 #include <quire/cancel.h>
 
+#include "capi/src/arguments.h"
+#include "capi/src/callback_scope.h"
 #include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
 
 namespace quire::capi {
 
-CancelSwitch::Listener::Listener(std::shared_ptr<CancelSwitch> cancel, std::function<void()> action)
-    : cancel_(std::move(cancel)) {
-  if (cancel_ == nullptr) return;
-  const MutexLock lock(cancel_->mutex_);
-  place_ = cancel_->actions_.insert(cancel_->actions_.end(), std::move(action));
-  if (cancel_->triggered()) (*place_)();
-}
-
-CancelSwitch::Listener::~Listener() {
-  if (cancel_ == nullptr) return;
-  const MutexLock lock(cancel_->mutex_);
-  cancel_->actions_.erase(place_);
-}
-
-void CancelSwitch::trigger() noexcept {
-  const MutexLock lock(mutex_);
-  if (flag_.exchange(true, std::memory_order_acq_rel)) return;
-  for (const auto& action : actions_) action();
-}
-
 std::shared_ptr<CancelSwitch> cancel_argument(quire_cancel* cancel) {
   if (cancel == nullptr) return nullptr;
   return Pinned(cancel, "cancel")->cancel;
+}
+
+Wait wait_argument(int64_t timeout_ns, quire_cancel* cancel, std::string_view what) {
+  Wait wait{timeout_argument(timeout_ns), cancel_argument(cancel)};
+  if (timeout_ns != 0) refuse_in_callback(what);
+  return wait;
 }
 
 }  // namespace quire::capi

@@ -1,44 +1,13 @@
 // What stands behind a quire_cancel.
 #pragma once
 
-#include <atomic>
-#include <functional>
-#include <list>
 #include <memory>
 
 #include "capi/src/handle.h"
-#include "core/base/mutex.h"
+#include "core/base/cancel_switch.h"
+#include "core/base/wait.h"
 
 namespace quire::capi {
-
-// A switch that is turned on once. Any thread.
-class CancelSwitch {
- public:
-  // Runs `action` when the switch is turned on while this lives, on the thread that turns it; at once where
-  // it is on already. The action must not throw or wait, nor touch the switch.
-  class Listener {
-   public:
-    // A null switch never turns on.
-    Listener(std::shared_ptr<CancelSwitch> cancel, std::function<void()> action);
-    Listener(const Listener&) = delete;
-    Listener& operator=(const Listener&) = delete;
-    // Afterwards the action runs no more, nor is it running.
-    ~Listener();
-
-   private:
-    std::shared_ptr<CancelSwitch> cancel_;
-    std::list<std::function<void()>>::iterator place_;
-  };
-
-  void trigger() noexcept;
-  bool triggered() const { return flag_.load(std::memory_order_acquire); }
-  const std::atomic<bool>& flag() const { return flag_; }
-
- private:
-  std::atomic<bool> flag_{false};
-  Mutex mutex_;
-  std::list<std::function<void()>> actions_ QUIRE_GUARDED_BY(mutex_);
-};
 
 struct CancelObject final : Object {
   const std::shared_ptr<CancelSwitch> cancel = std::make_shared<CancelSwitch>();
@@ -52,5 +21,7 @@ struct HandleTraits<quire_cancel> {
 
 // The switch of an optional parameter: null for NULL.
 std::shared_ptr<CancelSwitch> cancel_argument(quire_cancel* cancel);
+// The two parameters of every wait; refuses to wait in a callback, where `what` is not allowed.
+Wait wait_argument(int64_t timeout_ns, quire_cancel* cancel, std::string_view what);
 
 }  // namespace quire::capi

@@ -27,6 +27,9 @@ QUIRE_SAME_CODE(VERSION, version);
 QUIRE_SAME_CODE(INTERNAL, internal);
 QUIRE_SAME_CODE(REENTRANT, reentrant);
 QUIRE_SAME_CODE(QUOTA, quota);
+QUIRE_SAME_CODE(TOO_LARGE, too_large);
+QUIRE_SAME_CODE(SLOW_READER, slow_reader);
+QUIRE_SAME_CODE(DEADLINE_TOO_SHORT, deadline_too_short);
 #undef QUIRE_SAME_CODE
 
 namespace quire::capi {
@@ -70,10 +73,11 @@ std::string_view message_of(quire_error* error) noexcept {
 
 }  // namespace
 
-void set_error(quire_error** error, ErrorCode code, std::string_view message) noexcept {
+void set_error(quire_error** error, ErrorCode code, std::string_view message,
+               int64_t retry_after_ns) noexcept {
   if (error == nullptr) return;
   try {
-    *error = make_handle<quire_error>(code, escape_unprintable(message));
+    *error = make_handle<quire_error>(code, escape_unprintable(message), retry_after_ns);
   } catch (...) {
     *error = reinterpret_cast<quire_error*>(kOutOfMemoryToken);
   }
@@ -94,6 +98,18 @@ const char* quire_error_message(quire_error* error, size_t* out_len) {
   const std::string_view message = message_of(error);
   if (out_len != nullptr) *out_len = message.size();
   return message.data();
+}
+
+int32_t quire_error_is_retryable(quire_error* error) {
+  if (error == nullptr || is_out_of_memory_error(error)) return 0;
+  const PinnedError pinned(error);
+  return pinned.get() != nullptr && quire::is_retryable(pinned.get()->code) ? 1 : 0;
+}
+
+int64_t quire_error_retry_after_ns(quire_error* error) {
+  if (error == nullptr || is_out_of_memory_error(error)) return -1;
+  const PinnedError pinned(error);
+  return pinned.get() == nullptr ? -1 : pinned.get()->retry_after_ns;
 }
 
 int32_t quire_error_free(quire_error* handle) {

@@ -10,10 +10,11 @@
 namespace quire::capi {
 
 struct ErrorObject final : Object {
-  ErrorObject(ErrorCode the_code, std::string the_message)
-      : code(the_code), message(std::move(the_message)) {}
+  ErrorObject(ErrorCode the_code, std::string the_message, int64_t the_retry_after_ns)
+      : code(the_code), message(std::move(the_message)), retry_after_ns(the_retry_after_ns) {}
   const ErrorCode code;
   const std::string message;
+  const int64_t retry_after_ns;  // -1 where nobody can tell
 };
 
 template <>
@@ -24,6 +25,7 @@ struct HandleTraits<quire_error> {
 
 // *error = a new error; nothing where error is NULL. Where there is no memory for one, *error is a ready-made
 // ErrorCode::out_of_memory that may be freed like any other, any number of times.
-void set_error(quire_error** error, ErrorCode code, std::string_view message) noexcept;
+void set_error(quire_error** error, ErrorCode code, std::string_view message,
+               int64_t retry_after_ns = -1) noexcept;
 
 }  // namespace quire::capi

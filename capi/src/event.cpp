@@ -1,4 +1,5 @@
 #include <quire/event.h>
+#include <quire/options.h>
 
 #include "capi/src/arguments.h"
 #include "capi/src/event_object.h"
@@ -8,10 +9,12 @@ using namespace quire::capi;
 
 #define QUIRE_SAME_VALUE(NAME, value) static_assert(QUIRE_##NAME == static_cast<int32_t>(quire::value))
 QUIRE_SAME_VALUE(EVENT_STARTED, EventKind::started);
-QUIRE_SAME_VALUE(EVENT_PREFILL, EventKind::progress);
+QUIRE_SAME_VALUE(EVENT_PROGRESS, EventKind::progress);
 QUIRE_SAME_VALUE(EVENT_TEXT, EventKind::text);
 QUIRE_SAME_VALUE(EVENT_FINISHED, EventKind::finished);
 QUIRE_SAME_VALUE(EVENT_ERROR, EventKind::error);
+QUIRE_SAME_VALUE(EVENT_REWIND, EventKind::rewind);
+QUIRE_SAME_VALUE(EVENT_LOG, EventKind::log);
 QUIRE_SAME_VALUE(FINISH_NONE, FinishReason::unfinished);
 QUIRE_SAME_VALUE(FINISH_STOP_TOKEN, FinishReason::stop_token);
 QUIRE_SAME_VALUE(FINISH_STOP_STRING, FinishReason::stop_string);
@@ -66,6 +69,10 @@ int64_t quire_event_job_id(quire_event* event, quire_error** error) {
              [](const quire::Event& of) { return static_cast<int64_t>(of.job.value); });
 }
 
+int32_t quire_event_index(quire_event* event, quire_error** error) {
+  return get(event, error, -1, [](const quire::Event& of) { return of.index; });
+}
+
 const char* quire_event_text(quire_event* event, size_t* out_len, quire_error** error) {
   return borrow_text(event, out_len, error,
                      [](const quire::Event& of) -> const std::string& { return of.text; });
@@ -76,6 +83,21 @@ int64_t quire_event_tokens(quire_event* event, int32_t* out_tokens, size_t out_c
   return get(event, error, int64_t{-1}, [&](const quire::Event& of) {
     return OutArgument<int32_t>(out_tokens, out_capacity, "out_tokens").write(of.token_ids);
   });
+}
+
+int64_t quire_event_first_token(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.first_token); });
+}
+
+int64_t quire_event_kept_tokens(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.kept_tokens); });
+}
+
+int64_t quire_event_kept_bytes(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.kept_bytes); });
 }
 
 int64_t quire_event_log_probs(quire_event* event, float* out_values, size_t out_capacity,
@@ -101,16 +123,81 @@ int64_t quire_event_top_log_probs(quire_event* event, float* out_values, size_t 
   });
 }
 
-int64_t quire_event_prefill_done(quire_event* event, quire_error** error) {
+int64_t quire_event_progress_done(quire_event* event, quire_error** error) {
   return get(event, error, int64_t{-1}, [](const quire::Event& of) { return int64_t{of.done_tokens}; });
 }
 
-int64_t quire_event_prefill_total(quire_event* event, quire_error** error) {
+int64_t quire_event_progress_total(quire_event* event, quire_error** error) {
   return get(event, error, int64_t{-1}, [](const quire::Event& of) { return int64_t{of.total_tokens}; });
+}
+
+int32_t quire_event_log_level(quire_event* event, quire_error** error) {
+  return get(event, error, -1, [](const quire::Event& of) {
+    return of.kind == quire::EventKind::log ? static_cast<int32_t>(of.log_level) : QUIRE_LOG_OFF;
+  });
+}
+
+int64_t quire_event_lost_lines(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.lost_lines); });
 }
 
 int32_t quire_event_finish_reason(quire_event* event, quire_error** error) {
   return get(event, error, -1, [](const quire::Event& of) { return static_cast<int32_t>(of.reason); });
+}
+
+int32_t quire_event_stop_token(quire_event* event, quire_error** error) {
+  return get(event, error, -1, [](const quire::Event& of) { return of.stop_token; });
+}
+
+const char* quire_event_stop_text(quire_event* event, size_t* out_len, quire_error** error) {
+  return borrow_text(event, out_len, error,
+                     [](const quire::Event& of) -> const std::string& { return of.stop_string; });
+}
+
+int64_t quire_event_prompt_tokens(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.usage.prompt_tokens); });
+}
+
+int64_t quire_event_cached_tokens(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.usage.cached_tokens); });
+}
+
+int64_t quire_event_new_tokens(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.usage.new_tokens); });
+}
+
+int64_t quire_event_draft_tokens(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.usage.draft_tokens); });
+}
+
+int64_t quire_event_accepted_draft_tokens(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.usage.accepted_draft_tokens); });
+}
+
+int64_t quire_event_preemptions(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.usage.preemptions); });
+}
+
+int64_t quire_event_time_queued_ns(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.usage.time_queued.count()); });
+}
+
+int64_t quire_event_time_prompt_ns(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.usage.time_prefill.count()); });
+}
+
+int64_t quire_event_time_generate_ns(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1},
+             [](const quire::Event& of) { return static_cast<int64_t>(of.usage.time_generating.count()); });
 }
 
 int32_t quire_event_error_code(quire_event* event, quire_error** error) {

@@ -37,7 +37,7 @@ void report_exception(quire_error** error) noexcept {
   try {
     throw;
   } catch (const Error& failure) {
-    set_error(error, failure.code(), failure.what());
+    set_error(error, failure.code(), failure.what(), failure.retry_after_ns());
   } catch (const std::bad_alloc&) {
     set_error(error, ErrorCode::out_of_memory, "out of host memory");
   } catch (const std::length_error&) {

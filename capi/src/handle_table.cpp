@@ -67,7 +67,8 @@ const char* handle_type_name(HandleType type) noexcept {
                                                                       "quire_job",
                                                                       "quire_queue",
                                                                       "quire_event",
-                                                                      "quire_cancel"};
+                                                                      "quire_cancel",
+                                                                      "quire_plan"};
   return kNames[static_cast<size_t>(type)];
 }
 

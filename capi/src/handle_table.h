@@ -32,8 +32,9 @@ enum class HandleType : uint8_t {
   queue,
   event,
   cancel,
+  plan,
 };
-inline constexpr size_t kNumHandleTypes = 14;
+inline constexpr size_t kNumHandleTypes = 15;
 
 // The name of the C type, such as "quire_job".
 const char* handle_type_name(HandleType type) noexcept;

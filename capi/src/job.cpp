@@ -6,16 +6,16 @@
 #include <quire/request.h>
 
 #include "capi/src/arguments.h"
-#include "capi/src/callback_scope.h"
-#include "capi/src/event_object.h"
+#include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/job_object.h"
 #include "capi/src/prompt.h"
+#include "capi/src/take_events.h"
 
 using namespace quire::capi;
 
 static_assert(QUIRE_JOB_STATE_QUEUED == static_cast<int32_t>(quire::JobState::queued));
-static_assert(QUIRE_JOB_STATE_PREFILL == static_cast<int32_t>(quire::JobState::prefill));
+static_assert(QUIRE_JOB_STATE_PROMPT == static_cast<int32_t>(quire::JobState::prefill));
 static_assert(QUIRE_JOB_STATE_GENERATING == static_cast<int32_t>(quire::JobState::generating));
 static_assert(QUIRE_JOB_STATE_PAUSED == static_cast<int32_t>(quire::JobState::paused));
 static_assert(QUIRE_JOB_STATE_FINISHED == static_cast<int32_t>(quire::JobState::finished));
@@ -63,8 +63,13 @@ class MadeJobs {
   std::vector<quire_job*> handles_;
 };
 
-int64_t write_values(const std::vector<float>& values, float* out_values, size_t out_capacity) {
-  return OutArgument<float>(out_values, out_capacity, "out_values").write(values);
+// Straight from the job to the caller: a query of the size copies nothing.
+int64_t write_values(const quire::Job& of, void (quire::Job::*read)(const quire::Job::ReadValues&) const,
+                     float* out_values, size_t out_capacity) {
+  const OutArgument<float> out(out_values, out_capacity, "out_values");
+  int64_t size = 0;
+  (of.*read)([&](gsl::span<const float> values) { size = out.write(values); });
+  return size;
 }
 
 }  // namespace
@@ -72,7 +77,7 @@ int64_t write_values(const std::vector<float>& values, float* out_values, size_t
 quire_job* quire_job_submit(quire_cache* cache, quire_job_request* request, quire_error** error) {
   return guard(error, static_cast<quire_job*>(nullptr), [&] {
     const std::shared_ptr<const CacheShare> share = Pinned(cache, "cache")->share;
-    quire::JobRequest job = read_request(request, *share);
+    quire::JobRequest job = read_request(request, *share, Counts::for_kind);
     const quire::JobKind kind = job.kind;
     return make_handle<quire_job>(share, share->cache->submit(std::move(job)), kind);
   });
@@ -83,7 +88,7 @@ int32_t quire_job_submit_many(quire_cache* cache, quire_job_request* request, qu
   return guard(error, 0, [&] {
     const std::shared_ptr<const CacheShare> share = Pinned(cache, "cache")->share;
     const OutArgument<quire_job*> out(out_jobs, num_jobs, "out_jobs");
-    const quire::JobRequest job = read_request(request, *share);
+    const quire::JobRequest job = read_request(request, *share, Counts::for_kind);
     constexpr size_t kMost = std::numeric_limits<int32_t>::max();
     const auto wanted = static_cast<int32_t>(range_argument(num_jobs, size_t{1}, kMost, "num_jobs"));
     MadeJobs made(num_jobs);
@@ -95,19 +100,28 @@ int32_t quire_job_submit_many(quire_cache* cache, quire_job_request* request, qu
   });
 }
 
-quire_event* quire_job_poll(quire_job* job, int64_t timeout_ns, quire_error** error) {
-  return get(job, error, static_cast<quire_event*>(nullptr), [&](quire::Job& of) -> quire_event* {
-    if (timeout_ns != 0) refuse_in_callback("waiting in quire_job_poll");
-    PendingEvent pending;
-    std::optional<quire::Event> event = of.poll(timeout_argument(timeout_ns));
-    return event ? pending.give(std::move(*event)) : nullptr;
+int32_t quire_job_poll(quire_job* job, int64_t timeout_ns, quire_cancel* cancel, quire_event** out_event,
+                       quire_error** error) {
+  return get(job, error, QUIRE_WAIT_FAILED, [&](quire::Job& of) {
+    quire_event*& event = event_argument(out_event);
+    quire::WaitEnd end = quire::WaitEnd::timeout;
+    event = take_event(of, wait_argument(timeout_ns, cancel, "waiting in quire_job_poll"), end);
+    return wait_result(end);
   });
 }
 
-int32_t quire_job_wait(quire_job* job, int64_t timeout_ns, quire_error** error) {
-  return get(job, error, -1, [&](const quire::Job& of) {
-    if (timeout_ns != 0) refuse_in_callback("waiting in quire_job_wait");
-    return of.wait(timeout_argument(timeout_ns)) ? 1 : 0;
+int64_t quire_job_drain(quire_job* job, int64_t timeout_ns, quire_cancel* cancel, quire_event** out_events,
+                        size_t max_events, quire_error** error) {
+  return get(job, error, int64_t{QUIRE_WAIT_FAILED}, [&](quire::Job& of) {
+    const quire::Wait wait = wait_argument(timeout_ns, cancel, "waiting in quire_job_drain");
+    check_events_argument(out_events, max_events);
+    return take_events(of, wait, out_events, max_events);
+  });
+}
+
+int32_t quire_job_wait(quire_job* job, int64_t timeout_ns, quire_cancel* cancel, quire_error** error) {
+  return get(job, error, QUIRE_WAIT_FAILED, [&](const quire::Job& of) {
+    return wait_result(of.wait_for_end(wait_argument(timeout_ns, cancel, "waiting in quire_job_wait")));
   });
 }
 
@@ -146,6 +160,7 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
       throw quire::Error(quire::ErrorCode::invalid_argument,
                          "queue: it belongs to another runtime than the job");
     }
+    require_counting(settings, Counts::fork, "a fork, which is as its job in all else");
     quire::ForkOptions options;
     options.seed = settings.job.sampling.seed;
     options.tag = settings.job.tag;
@@ -158,6 +173,10 @@ quire_job* quire_job_fork(quire_job* job, quire_job_request* request, quire_erro
 int64_t quire_job_id(quire_job* job, quire_error** error) {
   return get(job, error, int64_t{-1},
              [](const quire::Job& of) { return static_cast<int64_t>(of.id().value); });
+}
+
+uint64_t quire_job_seed(quire_job* job, quire_error** error) {
+  return get(job, error, uint64_t{0}, [](const quire::Job& of) { return of.seed(); });
 }
 
 int32_t quire_job_state(quire_job* job, quire_error** error) {
@@ -199,6 +218,15 @@ int64_t quire_job_new_tokens(quire_job* job, quire_error** error) {
   return get_result(job, error, int64_t{-1}, [](const quire::JobResult& of) { return of.new_tokens; });
 }
 
+int64_t quire_job_draft_tokens(quire_job* job, quire_error** error) {
+  return get_result(job, error, int64_t{-1}, [](const quire::JobResult& of) { return of.draft_tokens; });
+}
+
+int64_t quire_job_accepted_draft_tokens(quire_job* job, quire_error** error) {
+  return get_result(job, error, int64_t{-1},
+                    [](const quire::JobResult& of) { return of.accepted_draft_tokens; });
+}
+
 int64_t quire_job_preemptions(quire_job* job, quire_error** error) {
   return get_result(job, error, int64_t{-1}, [](const quire::JobResult& of) { return of.preemptions; });
 }
@@ -208,7 +236,7 @@ int64_t quire_job_time_queued_ns(quire_job* job, quire_error** error) {
                     [](const quire::JobResult& of) { return of.time_queued.count(); });
 }
 
-int64_t quire_job_time_prefill_ns(quire_job* job, quire_error** error) {
+int64_t quire_job_time_prompt_ns(quire_job* job, quire_error** error) {
   return get_result(job, error, int64_t{-1},
                     [](const quire::JobResult& of) { return of.time_prefill.count(); });
 }
@@ -219,24 +247,33 @@ int64_t quire_job_time_generate_ns(quire_job* job, quire_error** error) {
 }
 
 int64_t quire_job_scores(quire_job* job, float* out_values, size_t out_capacity, quire_error** error) {
-  return guard(error, int64_t{-1}, [&] {
+  return guard(error, int64_t{-1}, [&]() -> int64_t {
     const Pinned pinned(job, "job");
-    std::vector<float> scores;
-    if (pinned->kind == quire::JobKind::score &&
-        pinned->job->result().reason == quire::FinishReason::completed) {
-      scores = pinned->job->scores();
-      scores.insert(scores.begin(), std::numeric_limits<float>::quiet_NaN());
+    const OutArgument<float> out(out_values, out_capacity, "out_values");
+    if (pinned->kind != quire::JobKind::score ||
+        pinned->job->result().reason != quire::FinishReason::completed) {
+      return 0;
     }
-    return write_values(scores, out_values, out_capacity);
+    // The first token follows nothing.
+    size_t size = 0;
+    pinned->job->read_scores([&](gsl::span<const float> scores) {
+      size = scores.size() + 1;
+      if (!out.fits(size)) return;
+      out.data()[0] = std::numeric_limits<float>::quiet_NaN();
+      std::copy(scores.begin(), scores.end(), out.data() + 1);
+    });
+    return static_cast<int64_t>(size);
   });
 }
 
 int64_t quire_job_raw_logits(quire_job* job, float* out_values, size_t out_capacity, quire_error** error) {
-  return get(job, error, int64_t{-1},
-             [&](const quire::Job& of) { return write_values(of.raw_logits(), out_values, out_capacity); });
+  return get(job, error, int64_t{-1}, [&](const quire::Job& of) {
+    return write_values(of, &quire::Job::read_raw_logits, out_values, out_capacity);
+  });
 }
 
 int64_t quire_job_embedding(quire_job* job, float* out_values, size_t out_capacity, quire_error** error) {
-  return get(job, error, int64_t{-1},
-             [&](const quire::Job& of) { return write_values(of.embedding(), out_values, out_capacity); });
+  return get(job, error, int64_t{-1}, [&](const quire::Job& of) {
+    return write_values(of, &quire::Job::read_embedding, out_values, out_capacity);
+  });
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <thread>
 
@@ -6,9 +7,11 @@
 
 #include "capi/src/arguments.h"
 #include "capi/src/callback_scope.h"
+#include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
 #include "capi/src/model_plan.h"
+#include "core/engine/deadline.h"
 
 using namespace quire::capi;
 using quire::Error;
@@ -27,14 +30,37 @@ void report_progress(const ModelSettings& settings, const quire::LoadProgress& p
                     static_cast<int64_t>(progress.total_bytes));
 }
 
-quire::LoadMonitor make_monitor(const ModelSettings& settings) {
-  quire::LoadMonitor monitor;
-  if (settings.progress != nullptr) {
-    monitor.progress = [&settings](const quire::LoadProgress& progress) {
-      report_progress(settings, progress);
-    };
+// The end of a load before its time, by the switch of the wait or by its timeout.
+class LoadWait {
+ public:
+  explicit LoadWait(const quire::Wait& wait)
+      : deadline_(quire::deadline_after(quire::steady_clock().now(), wait.timeout)),
+        listener_(wait.cancel, [stop = stop_] { stop->trigger(); }) {}
+
+  // What the load looks at.
+  const std::atomic<bool>& stopped() const { return stop_->flag(); }
+  // Between two pieces.
+  void look_at_clock() {
+    if (stop_->triggered() || quire::steady_clock().now() < deadline_) return;
+    late_ = true;
+    stop_->trigger();
   }
-  if (settings.cancel != nullptr) monitor.cancel = &settings.cancel->flag();
+  bool late() const { return late_; }
+
+ private:
+  const std::shared_ptr<quire::CancelSwitch> stop_ = std::make_shared<quire::CancelSwitch>();
+  const quire::TimePoint deadline_;
+  bool late_ = false;
+  const quire::CancelSwitch::Listener listener_;
+};
+
+quire::LoadMonitor make_monitor(const ModelSettings& settings, LoadWait& wait) {
+  quire::LoadMonitor monitor;
+  monitor.progress = [&settings, &wait](const quire::LoadProgress& progress) {
+    wait.look_at_clock();
+    if (settings.progress != nullptr) report_progress(settings, progress);
+  };
+  monitor.cancel = &wait.stopped();
   return monitor;
 }
 
@@ -52,13 +78,14 @@ int32_t num_load_helpers(const std::vector<quire::ModelDevice>& devices) {
 // One device that is the CPU, without a budget, is believed to hold what it is given.
 bool needs_plan(const quire::Runtime& runtime, const quire::ModelPlanOptions& options) {
   const quire::ModelDevice& first = options.devices.front();
-  return runtime.memory_budget_bytes() > 0 || options.devices.size() > 1 || !first.device->is_host() ||
+  return runtime.has_memory_budget() || options.devices.size() > 1 || !first.device->is_host() ||
          !options.split.empty() || first.budget_bytes.has_value();
 }
 
-// Chooses devices and threads; nothing is taken of the devices yet.
-quire::MemoryLease prepare_load(RuntimeShare& runtime, const ModelSettings& settings,
-                                quire::ModelOptions& options) {
+// Chooses devices and threads; nothing is taken of the devices yet. The shares of their budgets, where a plan
+// was needed.
+std::vector<quire::MemoryLease> prepare_load(RuntimeShare& runtime, const ModelSettings& settings,
+                                             quire::ModelOptions& options) {
   const auto& engine = runtime.runtime();
   const quire::ModelPlanOptions wanted = plan_options(runtime, settings, options.source);
   for (const quire::ModelDevice& device : wanted.devices) options.devices.push_back(device.device);
@@ -66,29 +93,40 @@ quire::MemoryLease prepare_load(RuntimeShare& runtime, const ModelSettings& sett
   options.num_helpers = num_load_helpers(wanted.devices);
   if (!needs_plan(*engine, wanted)) return {};
   const quire::ModelPlan plan = plan_model(wanted);
-  quire::MemoryLease lease =
-      engine->lease_memory(plan.memory.total().weights(), "the weights of " + settings.path);
+  std::vector<quire::MemoryLease> leases;
+  for (size_t i = 0; i < wanted.devices.size(); ++i) {
+    leases.push_back(engine->lease_memory(wanted.devices[i].device->name(), plan.memory.devices[i].weights(),
+                                          "the weights of " + settings.path));
+  }
   require_room(plan, wanted);
   options.placement = plan.memory.placement;
-  return lease;
+  return leases;
 }
 
 std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runtime,
-                                       const ModelSettings& settings) {
+                                       const ModelSettings& settings, LoadWait& wait) {
   if (settings.path.empty()) throw Error(ErrorCode::invalid_argument, "path: not set");
-  if (settings.cancel != nullptr && settings.cancel->triggered()) {
-    throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
+  if (settings.num_shards > 1) {
+    throw Error(ErrorCode::unsupported, "num_shards: {}; this version keeps each layer on one device",
+                settings.num_shards);
   }
+  wait.look_at_clock();
+  if (wait.stopped()) throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
   quire::ModelOptions options;
   options.source = open_model_source(runtime->runtime()->files(), settings.path);
   options.scope = static_cast<quire::ModelScope>(settings.scope);
-  options.monitor = make_monitor(settings);
+  options.monitor = make_monitor(settings, wait);
 
   auto share = std::make_shared<ModelShare>();
   share->runtime = runtime;
   share->device = settings.device;
-  if (options.scope == quire::ModelScope::full) share->lease = prepare_load(*runtime, settings, options);
+  if (options.scope == quire::ModelScope::full) share->leases = prepare_load(*runtime, settings, options);
   share->model = Model::load(options);
+  // Without a budget nobody had to plan; what was taken counts for one that is set later.
+  if (options.scope == quire::ModelScope::full && share->leases.empty()) {
+    share->leases.push_back(runtime->runtime()->lease_memory(
+        options.devices.front()->name(), share->model->weight_bytes(), "the weights of " + settings.path));
+  }
   return share;
 }
 
@@ -157,12 +195,19 @@ void require_known(const quire::Tokenizer& tokenizer, gsl::span<const int32_t> t
 
 }  // namespace
 
-quire_model* quire_model_load(quire_runtime* runtime, quire_model_options* options, quire_error** error) {
+quire_model* quire_model_load(quire_runtime* runtime, quire_model_options* options, int64_t timeout_ns,
+                              quire_cancel* cancel, quire_error** error) {
   return guard(error, static_cast<quire_model*>(nullptr), [&] {
     const std::shared_ptr<RuntimeShare> share = Pinned(runtime, "runtime")->share;
     const ModelSettings settings = Pinned(options, "options")->read();
     refuse_in_callback("quire_model_load");
-    return make_handle<quire_model>(load(share, settings));
+    LoadWait wait(wait_argument(timeout_ns, cancel, "quire_model_load"));
+    try {
+      return make_handle<quire_model>(load(share, settings, wait));
+    } catch (const Error& error_of_load) {
+      if (error_of_load.code() != ErrorCode::cancelled || !wait.late()) throw;
+      throw Error(ErrorCode::timeout, "the load was not over in time; give it a longer timeout");
+    }
   });
 }
 
@@ -265,19 +310,6 @@ double quire_model_bits_per_weight(quire_model* model, quire_error** error) {
 int64_t quire_model_weight_bytes(quire_model* model, quire_error** error) {
   return get(model, error, int64_t{-1},
              [](const Model& of) { return static_cast<int64_t>(of.weight_bytes()); });
-}
-
-int64_t quire_model_step_bytes(quire_model* model, quire_error** error) {
-  return get(model, error, int64_t{-1},
-             [](const Model& of) { return static_cast<int64_t>(of.transformer()->step_bytes()); });
-}
-
-int64_t quire_model_token_ops(quire_model* model, quire_error** error) {
-  return get(model, error, int64_t{-1}, [](const Model& of) { return of.transformer()->token_ops(); });
-}
-
-int64_t quire_model_logit_ops(quire_model* model, quire_error** error) {
-  return get(model, error, int64_t{-1}, [](const Model& of) { return of.transformer()->logit_ops(); });
 }
 
 int32_t quire_model_num_tensors(quire_model* model, quire_error** error) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "capi/src/runtime_object.h"
 #include "core/models/model.h"
@@ -12,8 +13,8 @@ namespace quire::capi {
 // A loaded model with all it needs. Shared by the handle and by the caches made from it; never changes.
 struct ModelShare {
   std::shared_ptr<RuntimeShare> runtime;
-  MemoryLease lease;   // of its weights
-  std::string device;  // its name; empty is the runtime's default
+  std::vector<MemoryLease> leases;  // of its weights
+  std::string device;               // its name; empty is the runtime's default
   std::shared_ptr<const Model> model;
 };
 

@@ -23,15 +23,11 @@ size_t quota_argument(int32_t quota) {
 
 // The settings of a namespace, which has some from now on.
 NamespaceSettings& settings_of(CacheSettings& settings, std::string_view name) {
-  if (name.size() > CacheSettings::kMaxNamespaceBytes) {
-    throw quire::Error(quire::ErrorCode::invalid_argument, "text: a namespace of {} bytes; {} is the limit",
-                       name.size(), CacheSettings::kMaxNamespaceBytes);
-  }
   const auto known = settings.namespaces.find(name);
   if (known != settings.namespaces.end()) return known->second;
   if (settings.namespaces.size() == CacheSettings::kMaxNamespaces) {
     throw quire::Error(quire::ErrorCode::invalid_argument,
-                       "text: {} namespaces have settings of their own, which is the limit; "
+                       "namespace: {} namespaces have settings of their own, which is the limit; "
                        "use quire_cache_options_set_quota for the others",
                        CacheSettings::kMaxNamespaces);
   }
@@ -77,10 +73,11 @@ int32_t quire_runtime_options_set_log_sink(quire_runtime_options* options, quire
   });
 }
 
-int32_t quire_runtime_options_set_memory_budget(quire_runtime_options* options, int64_t bytes,
-                                                quire_error** error) {
+int32_t quire_runtime_options_set_memory_budget(quire_runtime_options* options, const char* text,
+                                                size_t text_len, int64_t bytes, quire_error** error) {
   return set_option(options, "options", error, [&](RuntimeSettings& settings) {
-    settings.memory_budget_bytes = range_argument(bytes, int64_t{0}, kMaxInt64, "bytes");
+    const std::string device(c_text_argument(text, text_len, "device"));
+    settings.memory_budgets[device] = range_argument(bytes, int64_t{0}, kMaxInt64, "bytes");
   });
 }
 
@@ -141,10 +138,11 @@ int32_t quire_model_options_set_progress(quire_model_options* options, quire_pro
   });
 }
 
-int32_t quire_model_options_set_cancel(quire_model_options* options, quire_cancel* cancel,
-                                       quire_error** error) {
-  return set_option(options, "options", error,
-                    [&](ModelSettings& settings) { settings.cancel = cancel_argument(cancel); });
+int32_t quire_model_options_set_num_shards(quire_model_options* options, int32_t num_shards,
+                                           quire_error** error) {
+  return set_option(options, "options", error, [&](ModelSettings& settings) {
+    settings.num_shards = range_argument(num_shards, 1, 64, "num_shards");
+  });
 }
 
 quire_cache_options* quire_cache_options_create(quire_error** error) {
@@ -153,6 +151,13 @@ quire_cache_options* quire_cache_options_create(quire_error** error) {
 
 int32_t quire_cache_options_free(quire_cache_options* handle, quire_error** error) {
   return free_handle(handle, error);
+}
+
+int32_t quire_cache_options_set_name(quire_cache_options* options, const char* text, size_t text_len,
+                                     quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.name = short_text_argument(text, text_len, CacheSettings::kMaxNameBytes, "name");
+  });
 }
 
 int32_t quire_cache_options_set_max_tokens(quire_cache_options* options, int64_t max_tokens,
@@ -217,19 +222,15 @@ int32_t quire_cache_options_set_namespace_quota(quire_cache_options* options, co
   return set_option(options, "options", error, [&](CacheSettings& settings) {
     const size_t quota_idx = quota_argument(quota);
     range_argument(limit, 0, kMaxInt32, "limit");
-    settings_of(settings, text_argument(text, text_len)).quotas[quota_idx] = limit;
+    settings_of(settings, namespace_argument(text, text_len)).quotas[quota_idx] = limit;
   });
 }
 
 int32_t quire_cache_options_set_namespace_weight(quire_cache_options* options, const char* text,
                                                  size_t text_len, double weight, quire_error** error) {
   return set_option(options, "options", error, [&](CacheSettings& settings) {
-    constexpr double kMaxWeight = 1e6;
-    if (!(weight > 0.0 && weight <= kMaxWeight)) {
-      throw quire::Error(quire::ErrorCode::invalid_argument, "weight: {} is not above 0 and up to {}", weight,
-                         kMaxWeight);
-    }
-    settings_of(settings, text_argument(text, text_len)).weight = weight;
+    weight_argument(weight);
+    settings_of(settings, namespace_argument(text, text_len)).weight = weight;
   });
 }
 

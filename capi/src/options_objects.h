@@ -11,7 +11,6 @@
 
 #include <quire/options.h>
 
-#include "capi/src/cancel_object.h"
 #include "capi/src/device_list.h"
 #include "capi/src/guard.h"
 #include "core/base/clock.h"
@@ -53,7 +52,7 @@ struct RuntimeSettings {
   int32_t log_level = QUIRE_LOG_WARNING;
   quire_log_fn log_sink = nullptr;
   void* log_user_data = nullptr;
-  int64_t memory_budget_bytes = 0;
+  std::map<std::string, int64_t> memory_budgets;  // by device
 };
 
 // Quotas by QUIRE_QUOTA_*; what is not set is the cache's.
@@ -64,8 +63,9 @@ struct NamespaceSettings {
 
 struct CacheSettings {
   static constexpr size_t kMaxNamespaces = 1024;
-  static constexpr size_t kMaxNamespaceBytes = 256;
+  static constexpr size_t kMaxNameBytes = 256;
 
+  std::string name;
   int64_t max_tokens = 0;
   int32_t page_tokens = 256;
   int32_t max_batch_size = 64;
@@ -91,7 +91,7 @@ struct ModelSettings {
   int32_t scope = QUIRE_MODEL_SCOPE_FULL;
   quire_progress_fn progress = nullptr;
   void* progress_user_data = nullptr;
-  std::shared_ptr<CancelSwitch> cancel;
+  int32_t num_shards = 1;
 };
 
 template <>

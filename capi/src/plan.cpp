@@ -1,13 +1,13 @@
 #include <algorithm>
 
-#include <quire/model.h>
+#include <quire/plan.h>
 
 #include "capi/src/arguments.h"
 #include "capi/src/cache_settings.h"
 #include "capi/src/callback_scope.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_plan.h"
-#include "core/base/json.h"
+#include "capi/src/plan_object.h"
 
 namespace quire::capi {
 namespace {
@@ -17,31 +17,6 @@ constexpr uint64_t kDefaultReserve = uint64_t{256} << 20;
 uint64_t reserve_of(const ModelSettings& settings, size_t device_idx, const Device& device) {
   if (settings.reserve.empty()) return device.is_host() ? 0 : kDefaultReserve;
   return settings.reserve.size() == 1 ? settings.reserve.front() : settings.reserve[device_idx];
-}
-
-std::string bytes_as_json(const MemoryBytes& bytes) {
-  return fmt::format(
-      R"("total_bytes":{},"embedding_bytes":{},"layer_bytes":{},"head_bytes":{},"kv_bytes":{},)"
-      R"("workspace_bytes":{},"staging_bytes":{})",
-      bytes.total(), bytes.embedding, bytes.layers, bytes.head, bytes.kv, bytes.workspace, bytes.staging);
-}
-
-std::string plan_as_json(const ModelPlan& plan, const ModelPlanOptions& options) {
-  const std::vector<int32_t>& placed = plan.memory.placement.device_of_layer;
-  std::string devices;
-  for (size_t i = 0; i < options.devices.size(); ++i) {
-    const auto num_layers = std::count(placed.begin(), placed.end(), static_cast<int32_t>(i));
-    devices += fmt::format(R"({}{{"name":{},"num_layers":{},{},"usable_bytes":{}}})", i == 0 ? "" : ",",
-                           json_quoted(options.devices[i].name), num_layers,
-                           bytes_as_json(plan.memory.devices[i]), plan.usable_bytes[i]);
-  }
-  std::string layers;
-  for (size_t i = 0; i < placed.size(); ++i) {
-    layers += fmt::format(R"({}{{"device":{},"bytes":{}}})", i == 0 ? "" : ",", placed[i],
-                          plan.memory.layer_bytes[i]);
-  }
-  return fmt::format(R"({{{},"devices":[{}],"layers":[{}]}})", bytes_as_json(plan.memory.total()), devices,
-                     layers);
 }
 
 }  // namespace
@@ -74,19 +49,159 @@ ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settin
 
 using namespace quire::capi;
 
-int64_t quire_plan(quire_runtime* runtime, quire_model_options* model, quire_cache_options* cache,
-                   char* out_text, size_t out_capacity, quire_error** error) {
-  return guard(error, int64_t{-1}, [&] {
-    const OutArgument<char> out(out_text, out_capacity, "out_text");
+using quire::MemoryBytes;
+
+namespace {
+
+// Runs `read` on the plan.
+template <typename Result, typename Read>
+Result get(quire_plan* plan, quire_error** error, Result failure, Read&& read) noexcept {
+  return guard(error, failure, [&]() -> Result { return read(*Pinned(plan, "plan")); });
+}
+
+size_t device_index(const PlanObject& plan, int32_t device_idx) {
+  const auto num_devices = gsl::narrow<int32_t>(plan.names.size());
+  return static_cast<size_t>(range_argument(device_idx, 0, num_devices - 1, "device_idx"));
+}
+
+size_t layer_index(const PlanObject& plan, int32_t layer_idx) {
+  const auto num_layers = gsl::narrow<int32_t>(plan.plan.memory.placement.device_of_layer.size());
+  return static_cast<size_t>(range_argument(layer_idx, 0, num_layers - 1, "layer_idx"));
+}
+
+template <typename Read>
+int64_t get_bytes(quire_plan* plan, quire_error** error, Read&& read) noexcept {
+  return get(plan, error, int64_t{-1},
+             [&](const PlanObject& of) { return static_cast<int64_t>(read(of.plan.memory.total())); });
+}
+
+template <typename Read>
+int64_t get_device_bytes(quire_plan* plan, int32_t device_idx, quire_error** error, Read&& read) noexcept {
+  return get(plan, error, int64_t{-1}, [&](const PlanObject& of) {
+    return static_cast<int64_t>(read(of.plan.memory.devices[device_index(of, device_idx)]));
+  });
+}
+
+}  // namespace
+
+quire_plan* quire_plan_create(quire_runtime* runtime, quire_model_options* model, quire_cache_options* cache,
+                              quire_error** error) {
+  return guard(error, static_cast<quire_plan*>(nullptr), [&] {
     const std::shared_ptr<RuntimeShare> share = Pinned(runtime, "runtime")->share;
     const ModelSettings settings = Pinned(model, "model")->read();
     const CacheSettings planned = cache == nullptr ? CacheSettings{} : Pinned(cache, "cache")->read();
-    refuse_in_callback("quire_plan");
+    refuse_in_callback("quire_plan_create");
     if (settings.path.empty()) throw quire::Error(quire::ErrorCode::invalid_argument, "path: not set");
     quire::ModelPlanOptions options =
         plan_options(*share, settings, open_model_source(share->runtime()->files(), settings.path));
     options.cache = engine_options(planned);
-    const std::string text = plan_as_json(plan_model(options), options);
-    return out.write({text.data(), text.size()});
+    std::vector<std::string> names;
+    for (const quire::ModelDevice& device : options.devices) names.push_back(device.name);
+    return make_handle<quire_plan>(plan_model(options), std::move(names));
+  });
+}
+
+int32_t quire_plan_free(quire_plan* handle, quire_error** error) {
+  return free_handle(handle, error);
+}
+
+int64_t quire_plan_total_bytes(quire_plan* plan, quire_error** error) {
+  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.total(); });
+}
+
+int64_t quire_plan_embedding_bytes(quire_plan* plan, quire_error** error) {
+  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.embedding; });
+}
+
+int64_t quire_plan_layer_bytes(quire_plan* plan, quire_error** error) {
+  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.layers; });
+}
+
+int64_t quire_plan_head_bytes(quire_plan* plan, quire_error** error) {
+  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.head; });
+}
+
+int64_t quire_plan_kv_bytes(quire_plan* plan, quire_error** error) {
+  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.kv; });
+}
+
+int64_t quire_plan_workspace_bytes(quire_plan* plan, quire_error** error) {
+  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.workspace; });
+}
+
+int64_t quire_plan_staging_bytes(quire_plan* plan, quire_error** error) {
+  return get_bytes(plan, error, [](const MemoryBytes& of) { return of.staging; });
+}
+
+int32_t quire_plan_num_devices(quire_plan* plan, quire_error** error) {
+  return get(plan, error, -1, [](const PlanObject& of) { return gsl::narrow<int32_t>(of.names.size()); });
+}
+
+int64_t quire_plan_device_name(quire_plan* plan, int32_t device_idx, char* out_text, size_t out_capacity,
+                               quire_error** error) {
+  return get(plan, error, int64_t{-1}, [&](const PlanObject& of) {
+    const OutArgument<char> out(out_text, out_capacity, "out_text");
+    const std::string& name = of.names[device_index(of, device_idx)];
+    return out.write({name.data(), name.size()});
+  });
+}
+
+int32_t quire_plan_device_num_layers(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get(plan, error, -1, [&](const PlanObject& of) {
+    device_index(of, device_idx);
+    const std::vector<int32_t>& placed = of.plan.memory.placement.device_of_layer;
+    return static_cast<int32_t>(std::count(placed.begin(), placed.end(), device_idx));
+  });
+}
+
+int64_t quire_plan_device_usable_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get(plan, error, int64_t{-1}, [&](const PlanObject& of) {
+    return static_cast<int64_t>(of.plan.usable_bytes[device_index(of, device_idx)]);
+  });
+}
+
+int64_t quire_plan_device_total_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.total(); });
+}
+
+int64_t quire_plan_device_embedding_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.embedding; });
+}
+
+int64_t quire_plan_device_layer_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.layers; });
+}
+
+int64_t quire_plan_device_head_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.head; });
+}
+
+int64_t quire_plan_device_kv_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.kv; });
+}
+
+int64_t quire_plan_device_workspace_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.workspace; });
+}
+
+int64_t quire_plan_device_staging_bytes(quire_plan* plan, int32_t device_idx, quire_error** error) {
+  return get_device_bytes(plan, device_idx, error, [](const MemoryBytes& of) { return of.staging; });
+}
+
+int32_t quire_plan_num_layers(quire_plan* plan, quire_error** error) {
+  return get(plan, error, -1, [](const PlanObject& of) {
+    return gsl::narrow<int32_t>(of.plan.memory.placement.device_of_layer.size());
+  });
+}
+
+int32_t quire_plan_layer_device(quire_plan* plan, int32_t layer_idx, quire_error** error) {
+  return get(plan, error, -1, [&](const PlanObject& of) {
+    return of.plan.memory.placement.device_of_layer[layer_index(of, layer_idx)];
+  });
+}
+
+int64_t quire_plan_bytes_of_layer(quire_plan* plan, int32_t layer_idx, quire_error** error) {
+  return get(plan, error, int64_t{-1}, [&](const PlanObject& of) {
+    return static_cast<int64_t>(of.plan.memory.layer_bytes[layer_index(of, layer_idx)]);
   });
 }

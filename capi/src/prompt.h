@@ -7,7 +7,10 @@
 namespace quire::capi {
 
 // A copy with the prompt as token ids and with its queue, checked to be of the runtime of the cache. Text is
-// tokenized here, on the caller's thread.
-JobRequest read_request(quire_job_request* request, const CacheShare& cache);
+// tokenized here, on the caller's thread. Refuses settings that do not count for that, one of Counts.
+JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t counts_for);
+
+// Throws ErrorCode::invalid_argument naming the first setting that does not count for `what`.
+void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what);
 
 }  // namespace quire::capi

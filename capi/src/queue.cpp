@@ -1,67 +1,65 @@
+#include <algorithm>
+#include <vector>
+
 #include <quire/queue.h>
 
 #include "capi/src/arguments.h"
-#include "capi/src/callback_scope.h"
-#include "capi/src/event_object.h"
+#include "capi/src/cancel_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/queue_object.h"
+#include "capi/src/take_events.h"
 
 using namespace quire::capi;
-
-namespace {
-
-// The next event, waited for; nullptr where the time is over. Throws where the queue is closed and empty.
-quire_event* take_event(quire::EventQueue& events, int64_t timeout_ns) {
-  PendingEvent pending;
-  for (;;) {
-    // What came before the close is still given out, so a queue that closes while we wait is asked once more.
-    const bool closed = events.closed();
-    std::vector<quire::Event> taken = events.drain(1, timeout_argument(closed ? 0 : timeout_ns));
-    if (!taken.empty()) return pending.give(std::move(taken.front()));
-    if (closed) throw quire::Error(quire::ErrorCode::closed, "queue: closed");
-    if (!events.closed()) return nullptr;
-  }
-}
-
-// The same for one that need not be there, and that no failure may take from those taken before it.
-quire_event* take_another_event(quire::EventQueue& events) noexcept {
-  try {
-    return take_event(events, 0);
-  } catch (...) {
-    return nullptr;  // the next call meets it again
-  }
-}
-
-}  // namespace
 
 quire_queue* quire_queue_create(quire_runtime* runtime, quire_error** error) {
   return guard(error, static_cast<quire_queue*>(nullptr),
                [&] { return make_handle<quire_queue>(Pinned(runtime, "runtime")->share); });
 }
 
-quire_event* quire_queue_wait(quire_queue* queue, int64_t timeout_ns, quire_error** error) {
-  return guard(error, static_cast<quire_event*>(nullptr), [&]() -> quire_event* {
+int32_t quire_queue_poll(quire_queue* queue, int64_t timeout_ns, quire_cancel* cancel,
+                         quire_event** out_event, quire_error** error) {
+  return guard(error, QUIRE_WAIT_FAILED, [&]() -> int32_t {
     const Pinned pinned(queue, "queue");
-    if (timeout_ns != 0) refuse_in_callback("waiting in quire_queue_wait");
-    return take_event(*pinned->share.events, timeout_ns);
+    quire_event*& event = event_argument(out_event);
+    const quire::Wait wait = wait_argument(timeout_ns, cancel, "waiting in quire_queue_poll");
+    quire::WaitEnd end = quire::WaitEnd::timeout;
+    event = take_event(*pinned->share.events, wait, end);
+    return wait_result(end);
   });
 }
 
-int64_t quire_queue_drain(quire_queue* queue, int64_t timeout_ns, quire_event** out_events, size_t max_events,
-                          quire_error** error) {
-  return guard(error, int64_t{-1}, [&]() -> int64_t {
+int64_t quire_queue_drain(quire_queue* queue, int64_t timeout_ns, quire_cancel* cancel,
+                          quire_event** out_events, size_t max_events, quire_error** error) {
+  return guard(error, int64_t{QUIRE_WAIT_FAILED}, [&]() -> int64_t {
     const Pinned pinned(queue, "queue");
-    const OutArgument<quire_event*> out(out_events, max_events, "out_events");
-    if (max_events == 0)
-      throw quire::Error(quire::ErrorCode::invalid_argument, "max_events: 0 is not 1 or more");
-    if (timeout_ns != 0) refuse_in_callback("waiting in quire_queue_drain");
-    quire::EventQueue& events = *pinned->share.events;
-    size_t count = 0;
-    for (quire_event* event = take_event(events, timeout_ns); event != nullptr;
-         event = count < max_events ? take_another_event(events) : nullptr) {
-      out_events[count++] = event;
-    }
-    return static_cast<int64_t>(count);
+    const quire::Wait wait = wait_argument(timeout_ns, cancel, "waiting in quire_queue_drain");
+    check_events_argument(out_events, max_events);
+    return take_events(*pinned->share.events, wait, out_events, max_events);
+  });
+}
+
+int64_t quire_queue_ready(quire_queue* queue, int64_t timeout_ns, quire_cancel* cancel, int64_t* out_ids,
+                          size_t max_ids, quire_error** error) {
+  return guard(error, int64_t{QUIRE_WAIT_FAILED}, [&]() -> int64_t {
+    const Pinned pinned(queue, "queue");
+    const quire::Wait wait = wait_argument(timeout_ns, cancel, "waiting in quire_queue_ready");
+    const OutArgument<int64_t> out(out_ids, max_ids, "out_ids");
+    range_argument(max_ids, size_t{1}, size_t{4096}, "max_ids");
+    std::vector<quire::JobId> ready;
+    const quire::WaitEnd end = pinned->share.events->ready(wait, max_ids, ready);
+    if (end != quire::WaitEnd::ready) return wait_result(end);
+    std::transform(ready.begin(), ready.end(), out.data(),
+                   [](quire::JobId id) { return static_cast<int64_t>(id.value); });
+    return static_cast<int64_t>(ready.size());
+  });
+}
+
+int32_t quire_queue_set_log_level(quire_queue* queue, int32_t level, quire_error** error) {
+  return guard(error, 0, [&] {
+    const Pinned pinned(queue, "queue");
+    pinned->log->set_level(range_argument(level, QUIRE_LOG_OFF, QUIRE_LOG_DEBUG, "level"));
+    pinned->share.runtime->log_gate().follow(pinned->log);
+    return 1;
   });
 }
 

@@ -8,10 +8,12 @@ namespace quire::capi {
 struct QueueObject final : Object {
   explicit QueueObject(const std::shared_ptr<RuntimeShare>& runtime)
       : share{runtime, std::make_shared<EventQueue>(runtime->runtime()->clock())},
+        log(std::make_shared<LogFollower>(share.events)),
         counted(runtime->census(), HandleType::queue) {}
   void close() noexcept override { share.events->close(); }
 
   const QueueShare share;
+  const std::shared_ptr<LogFollower> log;  // silent until it is given a level
   const CensusEntry counted;
 };
 

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <limits>
+#include <utility>
+
 #include <quire/request.h>
 
 #include "capi/src/arguments.h"
@@ -9,25 +13,32 @@ using namespace quire::capi;
 namespace {
 
 constexpr int32_t kMaxInt32 = INT32_MAX;
+constexpr Setting kPrompt{"prompt", Counts::any_kind};
 constexpr size_t kMaxLogitBiases = 4096;
+constexpr double kMaxBias = 1e30;
 constexpr size_t kMaxBannedTokens = size_t{1} << 20;
 
 template <typename Change>
-int32_t set(quire_job_request* request, quire_error** error, Change&& apply) noexcept {
-  return set_option(request, "request", error, std::forward<Change>(apply));
+int32_t set(quire_job_request* request, Setting setting, quire_error** error, Change&& apply) noexcept {
+  return set_option(request, "request", error, [&](RequestSettings& settings) {
+    settings.made.reserve(settings.made.size() + 1);
+    apply(settings);
+    settings.made.push_back(setting);
+  });
 }
 
 // Sets one member of the engine's request to a checked value.
 template <typename T, typename Value>
-int32_t set_field(quire_job_request* request, quire_error** error, T quire::JobRequest::*field,
-                  Value&& value) {
-  return set(request, error, [&](RequestSettings& settings) { settings.job.*field = value(); });
+int32_t set_field(quire_job_request* request, Setting setting, quire_error** error,
+                  T quire::JobRequest::*field, Value&& value) {
+  return set(request, setting, error, [&](RequestSettings& settings) { settings.job.*field = value(); });
 }
 
 template <typename T, typename Value>
-int32_t set_sampling(quire_job_request* request, quire_error** error, T quire::SamplingSettings::*field,
-                     Value&& value) {
-  return set(request, error, [&](RequestSettings& settings) { settings.job.sampling.*field = value(); });
+int32_t set_sampling(quire_job_request* request, Setting setting, quire_error** error,
+                     T quire::SamplingSettings::*field, Value&& value) {
+  return set(request, setting, error,
+             [&](RequestSettings& settings) { settings.job.sampling.*field = value(); });
 }
 
 quire::TokenIds tokens_argument(const int32_t* tokens, size_t num_tokens, size_t max_tokens) {
@@ -55,67 +66,91 @@ int32_t quire_job_request_set_kind(quire_job_request* request, int32_t kind, qui
   static_assert(QUIRE_JOB_KIND_SCORE == static_cast<int32_t>(quire::JobKind::score));
   static_assert(QUIRE_JOB_KIND_WARM == static_cast<int32_t>(quire::JobKind::warm));
   static_assert(QUIRE_JOB_KIND_EMBED == static_cast<int32_t>(quire::JobKind::embed));
-  return set_field(request, error, &quire::JobRequest::kind, [&] {
+  return set_field(request, {"kind", Counts::any_kind}, error, &quire::JobRequest::kind, [&] {
     return static_cast<quire::JobKind>(
         range_argument(kind, QUIRE_JOB_KIND_GENERATE, QUIRE_JOB_KIND_EMBED, "kind"));
   });
 }
 
+int32_t quire_job_request_clear_prompt(quire_job_request* request, quire_error** error) {
+  return set_option(request, "request", error, [](RequestSettings& settings) { settings.prompt.clear(); });
+}
+
+int32_t quire_job_request_add_prompt_text(quire_job_request* request, const char* text, size_t text_len,
+                                          quire_error** error) {
+  return set(request, kPrompt, error, [&](RequestSettings& settings) {
+    settings.prompt.push_back({PromptPart::Kind::text, std::string(text_argument(text, text_len)), {}});
+  });
+}
+
+int32_t quire_job_request_add_prompt_tokens(quire_job_request* request, const int32_t* tokens,
+                                            size_t num_tokens, quire_error** error) {
+  return set(request, kPrompt, error, [&](RequestSettings& settings) {
+    settings.prompt.push_back({PromptPart::Kind::tokens, {}, tokens_argument(tokens, num_tokens, kMaxInt32)});
+  });
+}
+
+int32_t quire_job_request_add_prompt_special(quire_job_request* request, const char* text, size_t text_len,
+                                             quire_error** error) {
+  return set(request, kPrompt, error, [&](RequestSettings& settings) {
+    settings.prompt.push_back({PromptPart::Kind::special, std::string(text_argument(text, text_len)), {}});
+  });
+}
+
 int32_t quire_job_request_set_prompt_text(quire_job_request* request, const char* text, size_t text_len,
                                           quire_error** error) {
-  return set(request, error, [&](RequestSettings& settings) {
-    settings.prompt_text = text_argument(text, text_len);
-    settings.prompt_is_text = true;
-    settings.job.prompt.clear();
+  return set(request, kPrompt, error, [&](RequestSettings& settings) {
+    PromptPart part{PromptPart::Kind::text, std::string(text_argument(text, text_len)), {}};
+    settings.prompt.assign(1, std::move(part));
   });
 }
 
 int32_t quire_job_request_set_prompt_tokens(quire_job_request* request, const int32_t* tokens,
                                             size_t num_tokens, quire_error** error) {
-  return set(request, error, [&](RequestSettings& settings) {
-    settings.job.prompt = tokens_argument(tokens, num_tokens, kMaxInt32);
-    settings.prompt_is_text = false;
-    settings.prompt_text.clear();
+  return set(request, kPrompt, error, [&](RequestSettings& settings) {
+    PromptPart part{PromptPart::Kind::tokens, {}, tokens_argument(tokens, num_tokens, kMaxInt32)};
+    settings.prompt.assign(1, std::move(part));
   });
 }
 
 int32_t quire_job_request_set_add_special(quire_job_request* request, int32_t add_special,
                                           quire_error** error) {
-  return set(request, error, [&](RequestSettings& settings) {
+  return set(request, {"add_special", Counts::any_kind}, error, [&](RequestSettings& settings) {
     settings.add_special = flag_argument(add_special, "add_special");
   });
 }
 
 int32_t quire_job_request_set_parse_special(quire_job_request* request, int32_t parse_special,
                                             quire_error** error) {
-  return set(request, error, [&](RequestSettings& settings) {
+  return set(request, {"parse_special", Counts::any_kind}, error, [&](RequestSettings& settings) {
     settings.parse_special = flag_argument(parse_special, "parse_special");
   });
 }
 
 int32_t quire_job_request_set_max_new_tokens(quire_job_request* request, int32_t max_new_tokens,
                                              quire_error** error) {
-  return set(request, error, [&](RequestSettings& settings) {
-    settings.job.max_new_tokens = range_argument(max_new_tokens, 1, kMaxInt32, "max_new_tokens");
-    settings.max_new_tokens_set = true;
-  });
+  return set(request, {"max_new_tokens", Counts::generate | Counts::fork}, error,
+             [&](RequestSettings& settings) {
+               settings.job.max_new_tokens = range_argument(max_new_tokens, 1, kMaxInt32, "max_new_tokens");
+               settings.max_new_tokens_set = true;
+             });
 }
 
 int32_t quire_job_request_set_min_new_tokens(quire_job_request* request, int32_t min_new_tokens,
                                              quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::min_new_tokens,
+  return set_field(request, {"min_new_tokens", Counts::generate}, error, &quire::JobRequest::min_new_tokens,
                    [&] { return range_argument(min_new_tokens, 0, kMaxInt32, "min_new_tokens"); });
 }
 
 int32_t quire_job_request_set_stop_tokens(quire_job_request* request, const int32_t* tokens,
                                           size_t num_tokens, quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::stop_tokens,
+  return set_field(request, {"stop_tokens", Counts::generate}, error, &quire::JobRequest::stop_tokens,
                    [&] { return tokens_argument(tokens, num_tokens, quire::JobRequest::kMaxStopTokens); });
 }
 
 int32_t quire_job_request_add_stop_text(quire_job_request* request, const char* text, size_t text_len,
                                         quire_error** error) {
-  return set(request, error, [&](RequestSettings& settings) {
+  return set(request, {"stop_texts", Counts::generate}, error, [&](RequestSettings& settings) {
     const std::string_view stop = text_argument(text, text_len);
     range_argument(stop.size(), size_t{1}, quire::JobRequest::kMaxStopStringBytes, "text_len");
     if (settings.job.stop_strings.size() >= size_t{quire::JobRequest::kMaxStopStrings}) {
@@ -127,54 +162,67 @@ int32_t quire_job_request_add_stop_text(quire_job_request* request, const char* 
 }
 
 int32_t quire_job_request_clear_stop_texts(quire_job_request* request, quire_error** error) {
-  return set(request, error, [](RequestSettings& settings) { settings.job.stop_strings.clear(); });
+  return set(request, {"stop_texts", Counts::generate}, error,
+             [](RequestSettings& settings) { settings.job.stop_strings.clear(); });
 }
 
 int32_t quire_job_request_set_ignore_eos(quire_job_request* request, int32_t ignore_eos,
                                          quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::ignore_end_tokens,
+  return set_field(request, {"ignore_eos", Counts::generate}, error, &quire::JobRequest::ignore_end_tokens,
                    [&] { return flag_argument(ignore_eos, "ignore_eos"); });
 }
 
 int32_t quire_job_request_set_seed(quire_job_request* request, uint64_t seed, quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::seed, [&] { return seed; });
+  return set_sampling(request, {"seed", Counts::generate | Counts::fork}, error,
+                      &quire::SamplingSettings::seed, [&] { return seed; });
+}
+
+int32_t quire_job_request_set_random_seed(quire_job_request* request, int32_t random_seed,
+                                          quire_error** error) {
+  return set_field(request, {"random_seed", Counts::generate | Counts::fork}, error,
+                   &quire::JobRequest::random_seed,
+                   [&] { return flag_argument(random_seed, "random_seed"); });
 }
 
 int32_t quire_job_request_set_repetition_penalty(quire_job_request* request, double penalty,
                                                  quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::repetition_penalty,
+  return set_sampling(request, {"repetition_penalty", Counts::generate}, error,
+                      &quire::SamplingSettings::repetition_penalty,
                       [&] { return number_argument(penalty, 0.01, 100.0, "repetition_penalty"); });
 }
 
 int32_t quire_job_request_set_frequency_penalty(quire_job_request* request, double penalty,
                                                 quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::frequency_penalty,
+  return set_sampling(request, {"frequency_penalty", Counts::generate}, error,
+                      &quire::SamplingSettings::frequency_penalty,
                       [&] { return number_argument(penalty, -100.0, 100.0, "frequency_penalty"); });
 }
 
 int32_t quire_job_request_set_presence_penalty(quire_job_request* request, double penalty,
                                                quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::presence_penalty,
+  return set_sampling(request, {"presence_penalty", Counts::generate}, error,
+                      &quire::SamplingSettings::presence_penalty,
                       [&] { return number_argument(penalty, -100.0, 100.0, "presence_penalty"); });
 }
 
 int32_t quire_job_request_set_penalty_range(quire_job_request* request, int32_t range_tokens,
                                             quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::penalty_range,
+  return set_sampling(request, {"penalty_range", Counts::generate}, error,
+                      &quire::SamplingSettings::penalty_range,
                       [&] { return range_argument(range_tokens, -1, kMaxInt32, "range_tokens"); });
 }
 
 int32_t quire_job_request_set_penalty_decay(quire_job_request* request, int32_t fade_tokens,
                                             quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::penalty_decay,
+  return set_sampling(request, {"penalty_decay", Counts::generate}, error,
+                      &quire::SamplingSettings::penalty_decay,
                       [&] { return range_argument(fade_tokens, 0, kMaxInt32, "fade_tokens"); });
 }
 
 int32_t quire_job_request_add_logit_bias(quire_job_request* request, int32_t token, double bias,
                                          quire_error** error) {
-  return set(request, error, [&](RequestSettings& settings) {
+  return set(request, {"logit_biases", Counts::generate}, error, [&](RequestSettings& settings) {
     range_argument(token, 0, kMaxInt32, "token");
-    constexpr double kMaxBias = 1e30;
     const float value = number_argument(bias, -kMaxBias, kMaxBias, "bias");
     auto& biases = settings.job.sampling.logit_bias;
     const auto known = std::find_if(biases.begin(), biases.end(),
@@ -191,76 +239,105 @@ int32_t quire_job_request_add_logit_bias(quire_job_request* request, int32_t tok
   });
 }
 
+int32_t quire_job_request_set_logit_biases(quire_job_request* request, const int32_t* tokens,
+                                           size_t num_tokens, double bias, quire_error** error) {
+  return set(request, {"logit_biases", Counts::generate}, error, [&](RequestSettings& settings) {
+    const float value = number_argument(bias, -kMaxBias, kMaxBias, "bias");
+    std::vector<quire::LogitBias> biases;
+    for (const quire::TokenId token : tokens_argument(tokens, num_tokens, kMaxLogitBiases)) {
+      biases.push_back({range_argument(token, 0, kMaxInt32, "tokens"), value});
+    }
+    settings.job.sampling.logit_bias = std::move(biases);
+  });
+}
+
+int32_t quire_job_request_clear_logit_biases(quire_job_request* request, quire_error** error) {
+  return set_option(request, "request", error,
+                    [](RequestSettings& settings) { settings.job.sampling.logit_bias.clear(); });
+}
+
 int32_t quire_job_request_set_banned_tokens(quire_job_request* request, const int32_t* tokens,
                                             size_t num_tokens, quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::banned_tokens,
+  return set_sampling(request, {"banned_tokens", Counts::generate}, error,
+                      &quire::SamplingSettings::banned_tokens,
                       [&] { return tokens_argument(tokens, num_tokens, kMaxBannedTokens); });
 }
 
 int32_t quire_job_request_set_temperature(quire_job_request* request, double temperature,
                                           quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::temperature,
+  return set_sampling(request, {"temperature", Counts::generate}, error,
+                      &quire::SamplingSettings::temperature,
                       [&] { return number_argument(temperature, 0.0, 100.0, "temperature"); });
 }
 
 int32_t quire_job_request_set_top_k(quire_job_request* request, int32_t top_k, quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::top_k,
+  return set_sampling(request, {"top_k", Counts::generate}, error, &quire::SamplingSettings::top_k,
                       [&] { return range_argument(top_k, 0, kMaxInt32, "top_k"); });
 }
 
 int32_t quire_job_request_set_top_p(quire_job_request* request, double top_p, quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::top_p,
-                      [&] { return number_argument(top_p, 1e-6, 1.0, "top_p"); });
+  return set_sampling(request, {"top_p", Counts::generate}, error, &quire::SamplingSettings::top_p, [&] {
+    return number_argument(top_p, std::numeric_limits<float>::denorm_min(), 1.0, "top_p");
+  });
 }
 
 int32_t quire_job_request_set_min_p(quire_job_request* request, double min_p, quire_error** error) {
-  return set_sampling(request, error, &quire::SamplingSettings::min_p,
+  return set_sampling(request, {"min_p", Counts::generate}, error, &quire::SamplingSettings::min_p,
                       [&] { return number_argument(min_p, 0.0, 1.0, "min_p"); });
 }
 
 int32_t quire_job_request_set_emit_special(quire_job_request* request, int32_t emit_special,
                                            quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::emit_special_tokens,
+  return set_field(request, {"emit_special", Counts::generate}, error,
+                   &quire::JobRequest::emit_special_tokens,
                    [&] { return flag_argument(emit_special, "emit_special"); });
 }
 
 int32_t quire_job_request_set_log_probs(quire_job_request* request, int32_t log_probs, quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::want_log_probs,
+  return set_field(request, {"log_probs", Counts::generate}, error, &quire::JobRequest::want_log_probs,
                    [&] { return flag_argument(log_probs, "log_probs"); });
 }
 
 int32_t quire_job_request_set_top_log_probs(quire_job_request* request, int32_t num_top,
                                             quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::num_top_log_probs,
-                   [&] { return range_argument(num_top, 0, quire::JobRequest::kMaxTopLogProbs, "num_top"); });
+  return set_field(
+      request, {"top_log_probs", Counts::generate}, error, &quire::JobRequest::num_top_log_probs,
+      [&] { return range_argument(num_top, 0, quire::JobRequest::kMaxTopLogProbs, "top_log_probs"); });
 }
 
 int32_t quire_job_request_set_raw_logits(quire_job_request* request, int32_t raw_logits,
                                          quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::want_raw_logits,
+  return set_field(request, {"raw_logits", Counts::score}, error, &quire::JobRequest::want_raw_logits,
                    [&] { return flag_argument(raw_logits, "raw_logits"); });
 }
 
 int32_t quire_job_request_set_pooling(quire_job_request* request, int32_t pooling, quire_error** error) {
   static_assert(QUIRE_POOLING_MEAN == static_cast<int32_t>(quire::Pooling::mean));
   static_assert(QUIRE_POOLING_LAST == static_cast<int32_t>(quire::Pooling::last));
-  return set_field(request, error, &quire::JobRequest::pooling, [&] {
+  return set_field(request, {"pooling", Counts::embed}, error, &quire::JobRequest::pooling, [&] {
     return static_cast<quire::Pooling>(
         range_argument(pooling, QUIRE_POOLING_MEAN, QUIRE_POOLING_LAST, "pooling"));
   });
 }
 
 int32_t quire_job_request_set_normalize(quire_job_request* request, int32_t normalize, quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::normalise,
+  return set_field(request, {"normalize", Counts::embed}, error, &quire::JobRequest::normalise,
                    [&] { return flag_argument(normalize, "normalize"); });
 }
 
 int32_t quire_job_request_set_user_data(quire_job_request* request, uint64_t user_data, quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::tag, [&] { return user_data; });
+  return set_field(request, {"user_data", Counts::always}, error, &quire::JobRequest::tag,
+                   [&] { return user_data; });
+}
+
+int32_t quire_job_request_set_user_data_step(quire_job_request* request, uint64_t user_data_step,
+                                             quire_error** error) {
+  return set_field(request, {"user_data_step", Counts::any_kind}, error, &quire::JobRequest::tag_step,
+                   [&] { return user_data_step; });
 }
 
 int32_t quire_job_request_set_queue(quire_job_request* request, quire_queue* queue, quire_error** error) {
-  return set(request, error, [&](RequestSettings& settings) {
+  return set(request, {"queue", Counts::always}, error, [&](RequestSettings& settings) {
     settings.queue = queue == nullptr ? QueueShare{} : Pinned(queue, "queue")->share;
   });
 }
@@ -270,7 +347,7 @@ int32_t quire_job_request_set_event_policy(quire_job_request* request, int32_t e
   static_assert(QUIRE_EVENTS_COALESCE == static_cast<int32_t>(quire::SlowReaderPolicy::coalesce));
   static_assert(QUIRE_EVENTS_PAUSE == static_cast<int32_t>(quire::SlowReaderPolicy::pause));
   static_assert(QUIRE_EVENTS_END == static_cast<int32_t>(quire::SlowReaderPolicy::end));
-  return set_field(request, error, &quire::JobRequest::slow_reader, [&] {
+  return set_field(request, {"event_policy", Counts::any_kind}, error, &quire::JobRequest::slow_reader, [&] {
     return static_cast<quire::SlowReaderPolicy>(
         range_argument(event_policy, QUIRE_EVENTS_COALESCE, QUIRE_EVENTS_END, "event_policy"));
   });
@@ -278,62 +355,62 @@ int32_t quire_job_request_set_event_policy(quire_job_request* request, int32_t e
 
 int32_t quire_job_request_set_max_unread_events(quire_job_request* request, int32_t max_unread_events,
                                                 quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::max_unread_events,
+  return set_field(request, {"max_unread_events", Counts::any_kind}, error,
+                   &quire::JobRequest::max_unread_events,
                    [&] { return range_argument(max_unread_events, 2, 65536, "max_unread_events"); });
 }
 
-int32_t quire_job_request_set_prefill_events(quire_job_request* request, int32_t prefill_events,
-                                             quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::want_progress,
-                   [&] { return flag_argument(prefill_events, "prefill_events"); });
+int32_t quire_job_request_set_progress_events(quire_job_request* request, int32_t progress_events,
+                                              quire_error** error) {
+  return set_field(request, {"progress_events", Counts::any_kind}, error, &quire::JobRequest::want_progress,
+                   [&] { return flag_argument(progress_events, "progress_events"); });
 }
 
 int32_t quire_job_request_set_namespace(quire_job_request* request, const char* text, size_t text_len,
                                         quire_error** error) {
-  return set(request, error, [&](RequestSettings& settings) {
-    const std::string_view name = text_argument(text, text_len);
-    range_argument(name.size(), size_t{0}, quire::JobRequest::kMaxNameSpaceBytes, "text_len");
-    settings.job.name_space = name;
+  return set(request, {"namespace", Counts::any_kind}, error, [&](RequestSettings& settings) {
+    settings.job.name_space = namespace_argument(text, text_len);
   });
 }
 
 int32_t quire_job_request_set_priority(quire_job_request* request, int32_t priority, quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::priority,
+  return set_field(request, {"priority", Counts::any_kind}, error, &quire::JobRequest::priority,
                    [&] { return range_argument(priority, -1000, 1000, "priority"); });
 }
 
 int32_t quire_job_request_set_queue_deadline_ns(quire_job_request* request, int64_t deadline_ns,
                                                 quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::queue_deadline,
-                   [&] { return deadline_argument(deadline_ns); });
+  return set_field(request, {"queue_deadline_ns", Counts::any_kind}, error,
+                   &quire::JobRequest::queue_deadline, [&] { return deadline_argument(deadline_ns); });
 }
 
 int32_t quire_job_request_set_first_token_deadline_ns(quire_job_request* request, int64_t deadline_ns,
                                                       quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::first_token_deadline,
-                   [&] { return deadline_argument(deadline_ns); });
+  return set_field(request, {"first_token_deadline_ns", Counts::generate}, error,
+                   &quire::JobRequest::first_token_deadline, [&] { return deadline_argument(deadline_ns); });
 }
 
 int32_t quire_job_request_set_deadline_ns(quire_job_request* request, int64_t deadline_ns,
                                           quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::total_deadline,
+  return set_field(request, {"deadline_ns", Counts::any_kind}, error, &quire::JobRequest::total_deadline,
                    [&] { return deadline_argument(deadline_ns); });
 }
 
 int32_t quire_job_request_set_reserve_whole(quire_job_request* request, int32_t reserve_whole,
                                             quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::reserve_whole,
+  return set_field(request, {"reserve_whole", Counts::generate}, error, &quire::JobRequest::reserve_whole,
                    [&] { return flag_argument(reserve_whole, "reserve_whole"); });
 }
 
 int32_t quire_job_request_set_reuse_prefix(quire_job_request* request, int32_t reuse_prefix,
                                            quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::reuse_prefix,
+  return set_field(request, {"reuse_prefix", Counts::generate | Counts::warm | Counts::embed}, error,
+                   &quire::JobRequest::reuse_prefix,
                    [&] { return flag_argument(reuse_prefix, "reuse_prefix"); });
 }
 
 int32_t quire_job_request_set_publish_pages(quire_job_request* request, int32_t publish_pages,
                                             quire_error** error) {
-  return set_field(request, error, &quire::JobRequest::publish_pages,
+  return set_field(request, {"publish_pages", Counts::any_kind}, error, &quire::JobRequest::publish_pages,
                    [&] { return flag_argument(publish_pages, "publish_pages"); });
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "capi/src/options_objects.h"
 #include "capi/src/runtime_object.h"
@@ -17,10 +18,33 @@ struct QueueShare {
   std::shared_ptr<EventQueue> events;
 };
 
+// For what a setting counts, as bits.
+struct Counts {
+  static constexpr uint32_t generate = 1, score = 2, warm = 4, embed = 8;  // in the order of QUIRE_JOB_KIND_*
+  static constexpr uint32_t any_kind = generate | score | warm | embed;
+  static constexpr uint32_t fork = 16;
+  static constexpr uint32_t always = any_kind | fork;
+  // How a request is read: as its own kind says, or for its prompt alone.
+  static constexpr uint32_t for_kind = 0, prompt_alone = UINT32_MAX;
+};
+
+// One that was made.
+struct Setting {
+  const char* name;
+  uint32_t counts;
+};
+
+struct PromptPart {
+  enum class Kind : uint8_t { text, tokens, special };
+  Kind kind = Kind::text;
+  std::string text;  // of a special token its spelling
+  TokenIds tokens;
+};
+
 struct RequestSettings {
-  JobRequest job;  // without its prompt where that is text, and without its queue
-  std::string prompt_text;
-  bool prompt_is_text = false;
+  JobRequest job;  // without its prompt and its queue
+  std::vector<PromptPart> prompt;
+  std::vector<Setting> made;
   bool add_special = true;
   bool parse_special = false;
   bool max_new_tokens_set = false;

@@ -1,12 +1,13 @@
-#include <limits>
 
 #include <quire/runtime.h>
 
 #include "capi/src/arguments.h"
+#include "capi/src/cache_object.h"
 #include "capi/src/callback_scope.h"
 #include "capi/src/device_list.h"
 #include "capi/src/guard.h"
 #include "capi/src/runtime_object.h"
+#include "core/engine/metrics/engine_metrics.h"
 
 namespace quire::capi {
 
@@ -27,13 +28,15 @@ std::vector<RuntimeShare::KnownDevice> list_devices(const std::vector<BackendRep
 RuntimeShare::RuntimeShare(const RuntimeSettings& settings)
     : default_devices_(settings.device),
       device_options_{.num_threads = settings.num_threads},
-      log_gate_(std::make_shared<LogGate>(settings.log_sink, settings.log_user_data)) {
+      log_gate_(std::make_shared<LogGate>(settings.log_level, settings.log_sink, settings.log_user_data)) {
   const std::vector<BackendReport> reports = find_backends();
   devices_ = list_devices(reports);
   open_devices_.resize(devices_.size());
   RuntimeOptions options;
-  options.log = make_log(settings.log_level, settings.log_sink, log_gate_);
-  options.memory_budget_bytes = static_cast<uint64_t>(settings.memory_budget_bytes);
+  options.log = make_log(log_gate_);
+  for (const auto& [device, bytes] : settings.memory_budgets) {
+    options.memory_budgets[full_name(device)] = static_cast<uint64_t>(bytes);
+  }
   for (const BackendReport& report : reports) {
     if (report.backend != nullptr) options.backends.push_back(report.backend);
   }
@@ -66,6 +69,23 @@ std::shared_ptr<Device> RuntimeShare::open_device(std::string_view name) {
     device = Device::open(*devices_[device_idx].backend, devices_[device_idx].index, device_options_);
   }
   return device;
+}
+
+void RuntimeShare::add_cache(const std::shared_ptr<const CacheShare>& cache) {
+  const MutexLock lock(mutex_);
+  std::erase_if(caches_, [](const auto& entry) { return entry.cache.expired(); });
+  caches_.push_back({++num_caches_, cache});
+}
+
+std::vector<RuntimeShare::LiveCache> RuntimeShare::live_caches() {
+  std::vector<LiveCache> live;
+  const MutexLock lock(mutex_);
+  for (const auto& entry : caches_) {
+    const auto cache = entry.cache.lock();
+    if (cache == nullptr) continue;
+    live.push_back({cache->name.empty() ? std::to_string(entry.number) : cache->name, cache->cache});
+  }
+  return live;
 }
 
 std::vector<ModelDevice> RuntimeShare::open_devices(std::string_view names) {
@@ -102,12 +122,6 @@ auto with_device_info(quire_runtime* runtime, int32_t device_idx, int64_t otherw
   const RuntimeShare::KnownDevice& known = pinned->share->device_at(device_idx);
   if (!known.refusal.empty()) return otherwise;
   return read(pinned->share->open_device(known.name)->info());
-}
-
-// Throws where the device cannot be used.
-std::shared_ptr<quire::Device> usable_device(quire_runtime* runtime, int32_t device_idx) {
-  const Pinned pinned(runtime, "runtime");
-  return pinned->share->open_device(pinned->share->device_at(device_idx).name);
 }
 
 }  // namespace
@@ -175,19 +189,26 @@ int64_t quire_runtime_device_free_bytes(quire_runtime* runtime, int32_t device_i
   });
 }
 
-int64_t quire_runtime_measure_read_rate(quire_runtime* runtime, int32_t device_idx, int64_t working_set_bytes,
-                                        quire_error** error) {
-  return guard(error, int64_t{-1}, [&] {
-    refuse_in_callback("quire_runtime_measure_read_rate");
-    const auto bytes = static_cast<uint64_t>(range_argument(
-        working_set_bytes, int64_t{1}, std::numeric_limits<int64_t>::max(), "working_set_bytes"));
-    return static_cast<int64_t>(usable_device(runtime, device_idx)->measure_read_rate(bytes));
+int32_t quire_runtime_set_memory_budget(quire_runtime* runtime, const char* text, size_t text_len,
+                                        int64_t bytes, quire_error** error) {
+  return guard(error, 0, [&] {
+    const Pinned pinned(runtime, "runtime");
+    const std::string device(c_text_argument(text, text_len, "device"));
+    const int64_t checked = range_argument(bytes, int64_t{0}, INT64_MAX, "bytes");
+    pinned->share->runtime()->set_memory_budget(pinned->share->full_name(device),
+                                                static_cast<uint64_t>(checked));
+    return 1;
   });
 }
 
-int64_t quire_runtime_measure_op_rate(quire_runtime* runtime, int32_t device_idx, quire_error** error) {
+int64_t quire_runtime_metrics(quire_runtime* runtime, char* out_text, size_t out_capacity,
+                              quire_error** error) {
   return guard(error, int64_t{-1}, [&] {
-    refuse_in_callback("quire_runtime_measure_op_rate");
-    return static_cast<int64_t>(usable_device(runtime, device_idx)->measure_op_rate());
+    const Pinned pinned(runtime, "runtime");
+    const OutArgument<char> out(out_text, out_capacity, "out_text");
+    std::vector<quire::LabelledMetrics> caches;
+    for (const auto& [name, cache] : pinned->share->live_caches()) caches.push_back({name, cache->metrics()});
+    const std::string page = quire::format_metrics(caches);
+    return out.write({page.data(), page.size()});
   });
 }

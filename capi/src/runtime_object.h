@@ -10,11 +10,14 @@
 #include "capi/src/log_gate.h"
 #include "capi/src/options_objects.h"
 #include "core/base/mutex.h"
+#include "core/engine/cache.h"
 #include "core/engine/model/backends.h"
 #include "core/engine/model/model_plan.h"
 #include "core/engine/runtime.h"
 
 namespace quire::capi {
+
+struct CacheShare;
 
 // Shared by the handle and by all that was made from it. Any thread.
 class RuntimeShare {
@@ -37,7 +40,18 @@ class RuntimeShare {
   std::shared_ptr<Device> open_device(std::string_view name);
   // Those of a list of names; "" is the default.
   std::vector<ModelDevice> open_devices(std::string_view names);
+  // The name of a device that may be known by a shorter one; throws as open_device.
+  const std::string& full_name(std::string_view name) const { return devices_[find_device(name)].name; }
   const std::shared_ptr<HandleCensus>& census() const { return census_; }
+  LogGate& log_gate() const { return *log_gate_; }
+
+  struct LiveCache {
+    std::string name;
+    std::shared_ptr<Cache> cache;
+  };
+  void add_cache(const std::shared_ptr<const CacheShare>& cache);
+  // In the order in which they were made.
+  std::vector<LiveCache> live_caches();
   // Tells the log which handles made from the runtime are still alive, and then no more: no call of the sink
   // is in progress afterwards, and none will come.
   void close_log() noexcept;
@@ -53,6 +67,12 @@ class RuntimeShare {
   std::vector<KnownDevice> devices_;
   Mutex mutex_;
   std::vector<std::shared_ptr<Device>> open_devices_ QUIRE_GUARDED_BY(mutex_);  // as devices_
+  struct KnownCache {
+    int64_t number;
+    std::weak_ptr<const CacheShare> cache;
+  };
+  std::vector<KnownCache> caches_ QUIRE_GUARDED_BY(mutex_);
+  int64_t num_caches_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
 struct RuntimeObject final : Object {

@@ -14,17 +14,18 @@ namespace {
 // leave the queue of the cache to others.
 constexpr size_t kMaxWindowsUnderWay = 4;
 
-// A job that ends when the switch is turned on. Dropping it cancels it.
+// Dropping it cancels its job.
 class ScoreJob {
  public:
   ScoreJob(const ScoreCall& call, gsl::span<const TokenId> tokens, bool want_raw_logits)
-      : job_(submit(call, make_request(tokens, want_raw_logits))),
-        listener_(call.cancel, [job = job_] { job->cancel(); }) {}
+      : job_(submit(call, make_request(call.request, tokens, want_raw_logits))) {}
 
   // Waits for a good end.
   const Job& finish(const ScoreCall& call, TimePoint deadline) const {
     const Duration left = deadline - call.cache.runtime()->clock().now();
-    if (!job_->wait(std::max(left, Duration{0}))) {
+    const WaitEnd end = job_->wait_for_end(Wait{std::max(left, Duration{0}), call.wait.cancel});
+    if (end == WaitEnd::cancelled) throw Error(ErrorCode::cancelled, "the score was cancelled");
+    if (end != WaitEnd::ready) {
       throw Error(ErrorCode::timeout, "the score was not ready in time; give it a longer timeout");
     }
     const JobResult result = job_->result();
@@ -36,14 +37,13 @@ class ScoreJob {
  private:
   // A job could be over before a switch that is on already ends it.
   static std::shared_ptr<Job> submit(const ScoreCall& call, JobRequest request) {
-    if (call.cancel != nullptr && call.cancel->triggered()) {
+    if (call.wait.cancelled()) {
       throw Error(ErrorCode::cancelled, "the score was cancelled");
     }
     return call.cache.submit(std::move(request));
   }
 
-  static JobRequest make_request(gsl::span<const TokenId> tokens, bool want_raw_logits) {
-    JobRequest request;
+  static JobRequest make_request(JobRequest request, gsl::span<const TokenId> tokens, bool want_raw_logits) {
     request.kind = JobKind::score;
     request.prompt.assign(tokens.begin(), tokens.end());
     request.want_raw_logits = want_raw_logits;
@@ -52,7 +52,6 @@ class ScoreJob {
   }
 
   std::shared_ptr<Job> job_;
-  CancelSwitch::Listener listener_;
 };
 
 struct Window {
@@ -72,24 +71,26 @@ void take_scores(const ScoreCall& call, const Window& window, TimePoint deadline
 }  // namespace
 
 void score_windows(const ScoreCall& call, size_t window_tokens, gsl::span<float> out) {
-  const TimePoint deadline = call.cache.runtime()->clock().now() + call.timeout;
+  const gsl::span<const TokenId> tokens = call.request.prompt;
+  const TimePoint deadline = call.cache.runtime()->clock().now() + call.wait.timeout;
   std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
   std::deque<Window> under_way;
-  for (size_t start = 0; start < call.tokens.size(); start += window_tokens) {
-    const size_t num_tokens = std::min(window_tokens, call.tokens.size() - start);
-    const auto tokens = call.tokens.subspan(start, num_tokens);
+  for (size_t start = 0; start < tokens.size(); start += window_tokens) {
+    const size_t num_tokens = std::min(window_tokens, tokens.size() - start);
+    const auto of_window = tokens.subspan(start, num_tokens);
     if (under_way.size() == kMaxWindowsUnderWay) {
       take_scores(call, under_way.front(), deadline, out);
       under_way.pop_front();
     }
-    under_way.push_back({start, num_tokens, std::make_unique<ScoreJob>(call, tokens, false)});
+    under_way.push_back({start, num_tokens, std::make_unique<ScoreJob>(call, of_window, false)});
   }
   for (const Window& window : under_way) take_scores(call, window, deadline, out);
 }
 
-std::vector<float> score_logits(const ScoreCall& call) {
-  const TimePoint deadline = call.cache.runtime()->clock().now() + call.timeout;
-  return ScoreJob(call, call.tokens, true).finish(call, deadline).raw_logits();
+void score_logits(const ScoreCall& call, const Job::ReadValues& read) {
+  const TimePoint deadline = call.cache.runtime()->clock().now() + call.wait.timeout;
+  const ScoreJob job(call, call.request.prompt, true);
+  job.finish(call, deadline).read_raw_logits(read);
 }
 
 }  // namespace quire::capi

@@ -2,27 +2,26 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include <gsl/gsl>
 
-#include "capi/src/cancel_object.h"
+#include "core/base/wait.h"
 #include "core/engine/cache.h"
+#include "core/engine/jobs/job_request.h"
 
 namespace quire::capi {
 
 struct ScoreCall {
   Cache& cache;
-  gsl::span<const TokenId> tokens;
-  Duration timeout{0};
-  std::shared_ptr<CancelSwitch> cancel;  // may be null
+  const JobRequest& request;  // of each window, but for its tokens; its prompt is all of them
+  Wait wait;
 };
 
-// out[i] = log-probability of tokens[i] in its window, NaN for the first of each; `out` is as long as tokens.
-// Throws what the jobs throw, ErrorCode::timeout or ErrorCode::cancelled; no job is left then.
+// out[i] = log-probability of tokens[i] in its window, NaN for the first of each; `out` is as long as the
+// prompt. Throws what the jobs throw, ErrorCode::timeout or ErrorCode::cancelled; no job is left then.
 void score_windows(const ScoreCall& call, size_t window_tokens, gsl::span<float> out);
 
-// The logits of all tokens as one window, [tokens, cache.num_tokens()].
-std::vector<float> score_logits(const ScoreCall& call);
+// Gives the logits of all tokens as one window, [tokens, cache.num_tokens()], to `read`.
+void score_logits(const ScoreCall& call, const Job::ReadValues& read);
 
 }  // namespace quire::capi

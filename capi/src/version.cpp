@@ -13,7 +13,9 @@ const char* quire_version_string(void) {
 
 int32_t quire_abi_check(int32_t major, int32_t minor, quire_error** error) {
   return guard(error, 0, [&] {
-    if (major != QUIRE_ABI_MAJOR || minor < 0 || minor > QUIRE_ABI_MINOR) {
+    const bool minor_fits =
+        QUIRE_ABI_MAJOR == 0 ? minor == QUIRE_ABI_MINOR : minor >= 0 && minor <= QUIRE_ABI_MINOR;
+    if (major != QUIRE_ABI_MAJOR || !minor_fits) {
       throw Error(ErrorCode::version,
                   "the caller was compiled against binary interface {}.{}, this library ({}) offers {}.{}; "
                   "install the library that belongs to the caller",

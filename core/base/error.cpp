@@ -5,6 +5,19 @@
 
 namespace quire {
 
+bool is_retryable(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::capacity:
+    case ErrorCode::quota:
+    case ErrorCode::deadline:
+    case ErrorCode::timeout:
+    case ErrorCode::slow_reader:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::string_view error_code_name(ErrorCode code) {
   switch (code) {
     case ErrorCode::ok:
@@ -51,6 +64,12 @@ std::string_view error_code_name(ErrorCode code) {
       return "reentrant";
     case ErrorCode::quota:
       return "quota";
+    case ErrorCode::too_large:
+      return "too_large";
+    case ErrorCode::slow_reader:
+      return "slow_reader";
+    case ErrorCode::deadline_too_short:
+      return "deadline_too_short";
   }
   return "unknown";
 }

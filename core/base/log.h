@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 #include <fmt/core.h>
@@ -19,9 +20,15 @@ class Log {
   using Sink = std::function<void(LogLevel, std::string_view)>;
 
   Log() = default;
-  Log(LogLevel level, Sink sink) : level_(level), sink_(std::move(sink)) {}
+  Log(LogLevel level, Sink sink)
+      : Log(std::make_shared<const std::atomic<int32_t>>(static_cast<int32_t>(level)), std::move(sink)) {}
+  // A level that may change while lines are written; 0 is none.
+  Log(std::shared_ptr<const std::atomic<int32_t>> level, Sink sink)
+      : level_(std::move(level)), sink_(std::move(sink)) {}
 
-  bool enabled(LogLevel level) const noexcept { return sink_ && level <= level_; }
+  bool enabled(LogLevel level) const noexcept {
+    return sink_ && static_cast<int32_t>(level) <= level_->load(std::memory_order_relaxed);
+  }
   void write(LogLevel level, std::string_view line) const noexcept;
 
   template <typename... Args>
@@ -34,7 +41,7 @@ class Log {
   }
 
  private:
-  LogLevel level_ = LogLevel::warning;
+  std::shared_ptr<const std::atomic<int32_t>> level_;
   Sink sink_;
 };
 

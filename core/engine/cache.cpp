@@ -1,11 +1,13 @@
 #include "core/engine/cache.h"
 
 #include <algorithm>
+#include <unistd.h>
 #include <utility>
 
 #include "core/base/error.h"
 #include "core/engine/deadline.h"
 #include "core/engine/events/event_queue.h"
+#include "core/engine/jobs/namespace_quotas.h"
 #include "core/engine/jobs/request_check.h"
 #include "core/engine/loop/engine_core.h"
 #include "core/engine/metrics/engine_metrics.h"
@@ -22,7 +24,6 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   auto record = std::make_unique<JobRecord>(std::move(request), std::move(sampler), std::move(text));
   JobRequest& own = record->request;
   const bool generates = own.kind == JobKind::generate;
-  record->id = core.queue().next_id();
   record->num_prompt_tokens = static_cast<int32_t>(own.prompt.size());
   record->result.prompt_tokens = record->num_prompt_tokens;
   const int64_t wanted = int64_t{record->num_prompt_tokens} + (generates ? own.max_new_tokens : 0);
@@ -56,7 +57,9 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   stream.max_unread = own.max_unread_events;
   stream.queue = std::exchange(own.queue, nullptr);
   stream.engine = core.queue().signal();
-  record->channel = std::make_shared<JobChannel>(record->id, own.kind, own.tag, own.name_space, stream);
+  const JobMark mark{own.tag, own.index, own.sampling.seed};
+  record->channel = std::make_shared<JobChannel>(own.kind, mark, own.name_space, stream);
+  record->id = record->channel->id;
   record->submitted = core.runtime().clock().now();
   record->channel->progress.submitted = record->submitted;
   record->channel->progress.prompt_tokens = record->num_prompt_tokens;
@@ -92,7 +95,20 @@ Cache::~Cache() {
   close();
 }
 
+namespace {
+
+// Different with each call, and no state of the process: where the system has no randomness, the time will
+// do.
+uint64_t random_seed() {
+  uint64_t seed = 0;
+  if (::getentropy(&seed, sizeof seed) == 0) return seed;
+  return static_cast<uint64_t>(steady_clock().now().time_since_epoch().count());
+}
+
+}  // namespace
+
 std::shared_ptr<Job> Cache::submit(JobRequest request) {
+  if (request.random_seed) request.sampling.seed = random_seed();
   check_request(request, request_limits(*core_));
   auto record = make_record(*core_, std::move(request));
   auto job = std::make_shared<Job>(shared_from_this(), record->channel);
@@ -106,11 +122,14 @@ std::vector<std::shared_ptr<Job>> Cache::submit_many(const JobRequest& request, 
                 core_->options().max_queued_jobs);
   }
   check_request(request, request_limits(*core_));
+  const uint64_t first_seed = request.random_seed ? random_seed() : request.sampling.seed;
   std::vector<std::unique_ptr<JobRecord>> records;
   std::vector<std::shared_ptr<Job>> jobs;
   for (int32_t i = 0; i < num_jobs; ++i) {
     JobRequest one = request;
-    one.sampling.seed += static_cast<uint64_t>(i);
+    one.sampling.seed = first_seed + static_cast<uint64_t>(i);
+    one.tag += one.tag_step * static_cast<uint64_t>(i);
+    one.index = i;
     records.push_back(make_record(*core_, std::move(one)));
     jobs.push_back(std::make_shared<Job>(shared_from_this(), records.back()->channel));
   }
@@ -118,20 +137,26 @@ std::vector<std::shared_ptr<Job>> Cache::submit_many(const JobRequest& request, 
   return jobs;
 }
 
-int32_t Cache::query_prefix(const TokenIds& prompt, const std::string& name_space, Duration timeout) {
+int32_t Cache::query_prefix(const TokenIds& prompt, const std::string& name_space, const Wait& wait) {
   return core_->call<int32_t>(
-      [prompt, name_space](StepLoop& loop) { return loop.query_prefix(prompt, name_space); }, timeout);
+      [prompt, name_space](StepLoop& loop) { return loop.query_prefix(prompt, name_space); }, wait);
 }
 
 PinId Cache::pin_prefix(const TokenIds& prompt, const std::string& name_space, Duration time_to_live,
-                        Duration timeout) {
+                        const Wait& wait) {
   return core_->call<PinId>([prompt, name_space, time_to_live](
                                 StepLoop& loop) { return loop.pin(prompt, name_space, time_to_live); },
-                            timeout);
+                            wait);
 }
 
 void Cache::unpin(PinId pin) {
   core_->post([pin](StepLoop& loop) { loop.unpin(pin); });
+}
+
+void Cache::change_quota(const std::string* name, const std::function<void(NamespaceQuota&)>& change) {
+  NamespaceQuotas& quotas = *core_->options().quotas;
+  name == nullptr ? quotas.change_default(change) : quotas.change(*name, change);
+  core_->post([](StepLoop& loop) { loop.take_new_quotas(); });
 }
 
 CacheStats Cache::stats() const {
@@ -146,12 +171,21 @@ std::string Cache::metrics_text(const std::string& label) const {
   return format_metrics(metrics(), label);
 }
 
-void Cache::close() noexcept {
+void Cache::tell_of_close() const noexcept {
   const size_t num_live = core_->queue().num_live();
   if (num_live > 0 && !core_->closed()) {
     runtime_->log()(LogLevel::info, "a cache is closed with {} jobs alive", num_live);
   }
+}
+
+void Cache::close() noexcept {
+  tell_of_close();
   core_->close();
+}
+
+WaitEnd Cache::close(const Wait& wait) {
+  tell_of_close();
+  return core_->close(wait);
 }
 
 void Cache::abandon() noexcept {

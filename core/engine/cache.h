@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/clock.h"
 #include "core/base/ids.h"
+#include "core/base/wait.h"
 #include "core/engine/events/text_codec.h"
 #include "core/engine/job.h"
 #include "core/engine/jobs/job_request.h"
@@ -18,6 +20,7 @@
 namespace quire {
 
 class EngineCore;
+class NamespaceQuotas;
 
 // Limits of one namespace. 0 is no limit.
 struct NamespaceQuota {
@@ -46,6 +49,7 @@ struct CacheOptions {
   int32_t max_pinned_pages = 0;                      // over all namespaces; 0: a quarter of the pages
   NamespaceQuota default_quota;                      // of every namespace that has no entry below
   std::vector<NamespaceOptions> namespaces;
+  std::shared_ptr<NamespaceQuotas> quotas;  // what became of the two since; made with the cache
 
   // For tests.
   int32_t prefix_hash_bits = 64;  // fewer force collisions
@@ -85,13 +89,17 @@ class Cache : public std::enable_shared_from_this<Cache> {
 
   // How many of the tokens a job with this prompt would find in the cache now, in whole pages and copied
   // part of a page. Waits for at most one step; throws ErrorCode::timeout.
-  int32_t query_prefix(const TokenIds& prompt, const std::string& name_space, Duration timeout);
+  int32_t query_prefix(const TokenIds& prompt, const std::string& name_space, const Wait& wait);
   // Keeps the cached whole pages of this prefix until time_to_live has passed or unpin; 0 is until unpin.
   // Throws ErrorCode::quota beyond the limits, ErrorCode::not_found where not even one page is cached.
   PinId pin_prefix(const TokenIds& prompt, const std::string& name_space, Duration time_to_live,
-                   Duration timeout);
+                   const Wait& wait);
   // No-op for a pin that is gone.
   void unpin(PinId pin);
+
+  // Change what namespaces may take from now on; what is beyond it already stays. `name` null: of every
+  // namespace that has no quota of its own.
+  void change_quota(const std::string* name, const std::function<void(NamespaceQuota&)>& change);
 
   CacheStats stats() const;
   // The same with histograms, and with the figures of each namespace.
@@ -103,6 +111,8 @@ class Cache : public std::enable_shared_from_this<Cache> {
   // thread. From any thread, twice is once; the second caller waits for the first. Where a device hangs,
   // gives up after close_timeout and leaves the thread behind.
   void close() noexcept;
+  // The same, waiting for the step in progress no longer than that: a later call goes on with it.
+  WaitEnd close(const Wait& wait);
   bool closed() const;
   // The same without waiting, for who drops the last reference and must not wait for a step: the thread ends
   // by itself behind the step in progress, and the pages go with it.
@@ -116,6 +126,7 @@ class Cache : public std::enable_shared_from_this<Cache> {
 
  private:
   Cache(std::shared_ptr<Runtime> runtime, std::shared_ptr<EngineCore> core);
+  void tell_of_close() const noexcept;
 
   std::shared_ptr<Runtime> runtime_;
   std::shared_ptr<EngineCore> core_;

@@ -25,7 +25,11 @@ JobId Job::id() const {
 }
 
 uint64_t Job::tag() const {
-  return channel_->tag;
+  return channel_->mark.tag;
+}
+
+WaitEnd Job::drain(const Wait& wait, size_t max_events, std::vector<Event>& out) {
+  return channel_->stream->drain(wait, max_events, out);
 }
 
 std::optional<Event> Job::poll(Duration timeout) {
@@ -36,8 +40,8 @@ bool Job::drained() const {
   return channel_->stream->drained();
 }
 
-bool Job::wait(Duration timeout) const {
-  return channel_->stream->wait_finished(timeout);
+WaitEnd Job::wait_for_end(const Wait& wait) const {
+  return channel_->stream->wait_for_end(wait);
 }
 
 void Job::cancel() noexcept {
@@ -96,8 +100,8 @@ std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
   EngineCore& core = cache_->core();
   EventStreamOptions stream = channel_->stream->options();
   stream.queue = options.queue;
-  auto channel = std::make_shared<JobChannel>(core.queue().next_id(), channel_->kind, options.tag,
-                                              channel_->name_space, stream);
+  const JobMark mark{options.tag, 0, options.seed};
+  auto channel = std::make_shared<JobChannel>(channel_->kind, mark, channel_->name_space, stream);
   auto child = std::make_shared<Job>(cache_, channel);
   core.queue().enter(channel);
   try {
@@ -134,16 +138,46 @@ std::string Job::explain() const {
   return quire::explain(view);
 }
 
+namespace {
+
+void copy_to(std::vector<float>& out, gsl::span<const float> values) {
+  out.assign(values.begin(), values.end());
+}
+
+}  // namespace
+
 std::vector<float> Job::scores() const {
-  return channel_->output().scores;
+  std::vector<float> out;
+  read_scores([&](gsl::span<const float> values) { copy_to(out, values); });
+  return out;
 }
 
 std::vector<float> Job::raw_logits() const {
-  return channel_->output().raw_logits;
+  std::vector<float> out;
+  read_raw_logits([&](gsl::span<const float> values) { copy_to(out, values); });
+  return out;
 }
 
 std::vector<float> Job::embedding() const {
-  return channel_->output().embedding;
+  std::vector<float> out;
+  read_embedding([&](gsl::span<const float> values) { copy_to(out, values); });
+  return out;
+}
+
+void Job::read_scores(const ReadValues& read) const {
+  channel_->read_output([&](const JobOutput& output) { read(output.scores); });
+}
+
+void Job::read_raw_logits(const ReadValues& read) const {
+  channel_->read_output([&](const JobOutput& output) { read(output.raw_logits); });
+}
+
+void Job::read_embedding(const ReadValues& read) const {
+  channel_->read_output([&](const JobOutput& output) { read(output.embedding); });
+}
+
+uint64_t Job::seed() const {
+  return channel_->mark.seed;
 }
 
 }  // namespace quire

@@ -2,13 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include <gsl/gsl>
+
 #include "core/base/clock.h"
 #include "core/base/ids.h"
+#include "core/base/wait.h"
 #include "core/engine/events/event.h"
 
 namespace quire {
@@ -26,20 +30,12 @@ enum class JobState : int32_t {
 };
 
 // Complete once state() is finished; before that the counts and times so far.
-struct JobResult {
+struct JobResult : JobUsage {
   FinishReason reason = FinishReason::unfinished;
   ErrorCode error = ErrorCode::ok;
   std::string message;      // with FinishReason::failed
   TokenId stop_token = -1;  // with FinishReason::stop_token
   std::string stop_string;  // with FinishReason::stop_string
-  int32_t prompt_tokens = 0;
-  int32_t cached_tokens = 0;  // of the prompt, found in the cache when the job first started
-  int32_t new_tokens = 0;     // the stop token included
-  int32_t preemptions = 0;
-  Duration time_queued{0};      // submit to first step
-  Duration time_prefill{0};     // first step to first token
-  Duration time_generating{0};  // first token to end
-  Duration time_resting{0};     // of those, paused or waiting for its reader
 };
 
 struct ForkOptions {
@@ -62,13 +58,17 @@ class Job {
   JobId id() const;
   uint64_t tag() const;
 
-  // The next event; waits for one until timeout. Nothing where none came in time, or where the terminal
-  // event has been taken. Two readers share the events: each goes to exactly one of them.
+  // Takes up to max_events events behind those of `out`, which has room for them, waiting for the first and
+  // not for the others. WaitEnd::end once the terminal event has been taken. Two readers share the events:
+  // each goes to exactly one of them.
+  WaitEnd drain(const Wait& wait, size_t max_events, std::vector<Event>& out);
+  // The next one; nothing where none came in time, or where the terminal event has been taken.
   std::optional<Event> poll(Duration timeout);
   // True once the terminal event has been taken; no more events will come.
   bool drained() const;
-  // Waits until the job is over, whatever is left unread; false where it is not over in time.
-  bool wait(Duration timeout) const;
+  // Waits until the job is over, whatever is left unread.
+  WaitEnd wait_for_end(const Wait& wait) const;
+  bool wait(Duration timeout) const { return wait_for_end(timeout) == WaitEnd::ready; }
 
   // Ends the job with FinishReason::cancelled within one step (or one chunk of the prompt); no-op where it is
   // over. Its pages go back with the same step.
@@ -79,8 +79,9 @@ class Job {
   void resume();
   // Throws ErrorCode::invalid_argument outside -1000 to 1000.
   void set_priority(int32_t priority);
-  // Keeps the first num_new_tokens of the generated tokens and goes on from there with the same seed; text
-  // that was sent is not taken back. num_new_tokens above what there is, or a finished job, changes nothing.
+  // Keeps the first num_new_tokens of the generated tokens and goes on from there with the same seed. Where
+  // more than that was shown, an event says what of it stands. num_new_tokens above what there is, or a
+  // finished job, changes nothing.
   void rewind(int32_t num_new_tokens);
   // A second job that goes on from the tokens of this one, with a seed of its own; pages are shared until one
   // of them writes. Takes place between two steps; where this job is over by then, the fork fails with
@@ -99,6 +100,13 @@ class Job {
   std::vector<float> raw_logits() const;
   // Of a finished embedding job: one vector.
   std::vector<float> embedding() const;
+  // The same without a copy, given to `read`, which must not wait.
+  using ReadValues = std::function<void(gsl::span<const float>)>;
+  void read_scores(const ReadValues& read) const;
+  void read_raw_logits(const ReadValues& read) const;
+  void read_embedding(const ReadValues& read) const;
+  // The seed that the tokens are drawn with, which a request may leave to chance.
+  uint64_t seed() const;
 
   const std::shared_ptr<Cache>& cache() const { return cache_; }
 

@@ -1,5 +1,6 @@
 #include "core/engine/runtime.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/error.h"
@@ -14,45 +15,62 @@ Runtime::Runtime(RuntimeOptions options) : options_(std::move(options)) {
   if (options_.clock == nullptr || options_.threads == nullptr || options_.files == nullptr) {
     throw Error(ErrorCode::invalid_argument, "a runtime needs a clock, threads and a file system");
   }
+  for (const auto& [device, bytes] : options_.memory_budgets) budgets_[device].limit = bytes;
 }
 
 Runtime::~Runtime() = default;
 
-MemoryLease Runtime::lease_memory(uint64_t bytes, std::string_view what) {
+MemoryLease Runtime::lease_memory(const std::string& device, uint64_t bytes, std::string_view what) {
   const MutexLock lock(mutex_);
-  const uint64_t budget = options_.memory_budget_bytes;
-  if (budget > 0 && bytes > budget - leased_bytes_) {
-    throw Error(ErrorCode::out_of_memory, "{} needs {} bytes, {} of the memory budget of {} are left", what,
-                bytes, budget - leased_bytes_, budget);
+  DeviceBudget& budget = budgets_[device];
+  const uint64_t left = budget.limit - std::min(budget.limit, budget.leased);
+  if (budget.limit > 0 && bytes > left) {
+    throw Error(ErrorCode::out_of_memory, "{} needs {} bytes of {}, {} of its memory budget of {} are left",
+                what, bytes, device, left, budget.limit);
   }
-  leased_bytes_ += bytes;
-  return {shared_from_this(), bytes};
+  budget.leased += bytes;
+  return {shared_from_this(), device, bytes};
 }
 
-uint64_t Runtime::leased_bytes() const {
+uint64_t Runtime::leased_bytes(const std::string& device) const {
   const MutexLock lock(mutex_);
-  return leased_bytes_;
+  const auto budget = budgets_.find(device);
+  return budget == budgets_.end() ? 0 : budget->second.leased;
 }
 
-void Runtime::give_back(uint64_t bytes) noexcept {
+void Runtime::set_memory_budget(const std::string& device, uint64_t bytes) {
   const MutexLock lock(mutex_);
-  leased_bytes_ -= bytes;
+  budgets_[device].limit = bytes;
 }
 
-MemoryLease::MemoryLease(std::shared_ptr<Runtime> runtime, uint64_t bytes)
-    : runtime_(std::move(runtime)), bytes_(bytes) {}
+bool Runtime::has_memory_budget() const {
+  const MutexLock lock(mutex_);
+  return std::any_of(budgets_.begin(), budgets_.end(), [](const auto& of) { return of.second.limit > 0; });
+}
+
+void Runtime::give_back(const std::string& device, uint64_t bytes) noexcept {
+  const MutexLock lock(mutex_);
+  const auto budget = budgets_.find(device);
+  if (budget != budgets_.end()) budget->second.leased -= bytes;
+}
+
+MemoryLease::MemoryLease(std::shared_ptr<Runtime> runtime, std::string device, uint64_t bytes)
+    : runtime_(std::move(runtime)), device_(std::move(device)), bytes_(bytes) {}
 
 MemoryLease::MemoryLease(MemoryLease&& other) noexcept
-    : runtime_(std::move(other.runtime_)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : runtime_(std::move(other.runtime_)),
+      device_(std::move(other.device_)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
 
 MemoryLease& MemoryLease::operator=(MemoryLease&& other) noexcept {
   std::swap(runtime_, other.runtime_);
+  std::swap(device_, other.device_);
   std::swap(bytes_, other.bytes_);
   return *this;
 }
 
 MemoryLease::~MemoryLease() {
-  if (runtime_ != nullptr) runtime_->give_back(bytes_);
+  if (runtime_ != nullptr) runtime_->give_back(device_, bytes_);
 }
 
 }  // namespace quire

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -23,7 +25,8 @@ struct RuntimeOptions {
   const FileSystem* files = &posix_file_system();
   Log log;
   std::vector<const kernels::Backend*> backends;  // in order of preference
-  uint64_t memory_budget_bytes = 0;               // for weights and caches together; 0 is no limit
+  // For weights and caches together, by the name of the device; 0 and none are no limit.
+  std::map<std::string, uint64_t, std::less<>> memory_budgets;
 };
 
 class Runtime;
@@ -39,9 +42,10 @@ class MemoryLease {
 
  private:
   friend class Runtime;
-  MemoryLease(std::shared_ptr<Runtime> runtime, uint64_t bytes);
+  MemoryLease(std::shared_ptr<Runtime> runtime, std::string device, uint64_t bytes);
 
   std::shared_ptr<Runtime> runtime_;
+  std::string device_;
   uint64_t bytes_ = 0;
 };
 
@@ -60,18 +64,25 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   // Throws ErrorCode::out_of_memory with the bytes wanted and left where the budget is too small. `what`
   // names the taker ("weights of story-15m").
-  MemoryLease lease_memory(uint64_t bytes, std::string_view what);
-  uint64_t leased_bytes() const;
-  uint64_t memory_budget_bytes() const { return options_.memory_budget_bytes; }
+  MemoryLease lease_memory(const std::string& device, uint64_t bytes, std::string_view what);
+  uint64_t leased_bytes(const std::string& device) const;
+  // What is leased beyond it already stays leased.
+  void set_memory_budget(const std::string& device, uint64_t bytes);
+  bool has_memory_budget() const;
 
  private:
   friend class MemoryLease;
   explicit Runtime(RuntimeOptions options);
-  void give_back(uint64_t bytes) noexcept;
+  void give_back(const std::string& device, uint64_t bytes) noexcept;
 
-  RuntimeOptions options_;
+  struct DeviceBudget {
+    uint64_t limit = 0;
+    uint64_t leased = 0;
+  };
+
+  const RuntimeOptions options_;
   mutable Mutex mutex_;
-  uint64_t leased_bytes_ QUIRE_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, DeviceBudget, std::less<>> budgets_ QUIRE_GUARDED_BY(mutex_);
 };
 
 }  // namespace quire

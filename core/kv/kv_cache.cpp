@@ -185,9 +185,15 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
     pages.push_back(page);
     tail = pool_.content(page);
   }
-  if (static_cast<int32_t>(pages.size()) > max_pages) {
-    throw Error(ErrorCode::quota, "the prefix has {} cached pages, {} may still be pinned", pages.size(),
-                max_pages);
+  // A page that another pin keeps takes no room of the limit.
+  std::vector<PageId> kept = pinned_;
+  std::sort(kept.begin(), kept.end());
+  const auto num_fresh = std::count_if(pages.begin(), pages.end(), [&](PageId page) {
+    return !std::binary_search(kept.begin(), kept.end(), page);
+  });
+  if (num_fresh > max_pages) {
+    throw Error(ErrorCode::quota, "the prefix has {} pages that no pin keeps, {} may still be pinned",
+                num_fresh, max_pages);
   }
   pinned_.insert(pinned_.end(), pages.begin(), pages.end());
   for (const PageId page : pages) pool_.reference(page);

@@ -79,7 +79,8 @@ class KvCache {
   // suffice. One reservation at a time.
   Reservation reserve(const StepPlan& plan);
 
-  // Keeps the whole cached pages of a prefix; the pages, or an empty list where none is cached.
+  // Keeps the whole cached pages of a prefix, max_pages of those that no pin keeps at most; the pages, or an
+  // empty list where none is cached.
   std::vector<PageId> pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens, int32_t max_pages);
   void unpin(gsl::span<const PageId> pages) noexcept;
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "core/base/error.h"
 
 namespace quire {
@@ -43,18 +45,22 @@ std::shared_ptr<Device> Device::open(const kernels::Backend& backend, int32_t in
     throw Error(code_of(status), "device {}:{} cannot be opened: {}", backend.name, index, why.data());
   }
   try {
-    return std::make_shared<Device>(backend, handle);
+    return std::make_shared<Device>(backend, handle, index);
   } catch (...) {
     backend.close_device(handle);
     throw;
   }
 }
 
-Device::Device(const kernels::Backend& backend, kernels::Device* handle)
-    : backend_(backend), handle_(handle), table_(backend.table(handle)) {}
+Device::Device(const kernels::Backend& backend, kernels::Device* handle, int32_t index)
+    : backend_(backend), index_(index), handle_(handle), table_(backend.table(handle)) {}
 
 Device::~Device() {
   backend_.close_device(handle_);
+}
+
+std::string Device::name() const {
+  return is_host() ? std::string(backend_name()) : fmt::format("{}:{}", backend_name(), index_);
 }
 
 kernels::DeviceInfo Device::info() const {

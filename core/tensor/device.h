@@ -24,7 +24,7 @@ class Device {
   // Throws ErrorCode::not_found or ErrorCode::unsupported with the backend's reason.
   static std::shared_ptr<Device> open(const kernels::Backend& backend, int32_t index,
                                       const kernels::DeviceOptions& options);
-  Device(const kernels::Backend& backend, kernels::Device* handle);
+  Device(const kernels::Backend& backend, kernels::Device* handle, int32_t index = 0);
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
   ~Device();
@@ -34,6 +34,8 @@ class Device {
   kernels::DeviceInfo info() const;
   bool has(kernels::Capability capability) const { return (table_->capabilities & capability) != 0; }
   std::string_view backend_name() const { return backend_.name; }
+  // By which options choose it: "cpu", "cuda:0".
+  std::string name() const;
   // Whether its memory is the host's.
   bool is_host() const { return backend_name() == "cpu"; }
   // Whether contexts of the two can take rows from each other.
@@ -56,6 +58,7 @@ class Device {
 
  private:
   const kernels::Backend& backend_;
+  const int32_t index_;
   kernels::Device* handle_;
   const KernelTable* table_;
 };

@@ -45,7 +45,7 @@ class Endurance {
   double run_window() {
     const double start = processor_seconds();
     for (int64_t ended = 0; ended < kWindow;) {
-      const OwnedEvent event(quire_queue_wait(queue_.get(), QUIRE_WAIT_FOREVER, nullptr));
+      const OwnedEvent event(next_event(queue_.get(), QUIRE_WAIT_FOREVER, nullptr));
       if (quire_event_type(event.get(), nullptr) == QUIRE_EVENT_ERROR) {
         stop(quire_event_error_message(event.get(), nullptr, nullptr));
       }

@@ -33,7 +33,7 @@ static size_t read_file(const char* path, char* text) {
 static quire_model* load(quire_runtime* runtime, const char* path, quire_error** error) {
   quire_model_options* options = quire_model_options_create(NULL);
   quire_model_options_set_path(options, path, strlen(path), NULL);
-  quire_model* model = quire_model_load(runtime, options, error);
+  quire_model* model = quire_model_load(runtime, options, QUIRE_WAIT_FOREVER, NULL, error);
   quire_model_options_free(options, NULL);
   return model;
 }
@@ -54,9 +54,9 @@ static quire_job* submit(quire_cache* cache, const char* prompt, int32_t max_new
 /* Takes all events of a job; returns why it ended. */
 static int32_t drain(quire_job* job, char* text) {
   quire_error* error = NULL;
-  quire_event* event;
+  quire_event* event = NULL;
   size_t used = 0;
-  while ((event = quire_job_poll(job, QUIRE_WAIT_FOREVER, &error)) != NULL) {
+  while (quire_job_poll(job, QUIRE_WAIT_FOREVER, NULL, &event, &error) == 1) {
     size_t length = 0;
     const char* piece = quire_event_text(event, &length, NULL);
     if (used + length >= MAX_TEXT_BYTES) fail("too much text", piece);

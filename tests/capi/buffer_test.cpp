@@ -103,9 +103,9 @@ TEST(Buffers, OfAnEvent) {
   const OwnedRequest request = make_request("abc", 8);
   quire_job_request_set_top_log_probs(request.get(), 3, nullptr);
   const OwnedJob job(quire_job_submit(world.cache.get(), request.get(), nullptr));
-  ASSERT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr), 1);
+  ASSERT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
   size_t num_tokens = 0;
-  while (const OwnedEvent event{quire_job_poll(job.get(), 0, nullptr)}) {
+  while (const OwnedEvent event{next_event(job.get(), 0, nullptr)}) {
     quire_event* const of = event.get();
     const auto tokens = sweep<int32_t>(
         "tokens", [&](int32_t* out, size_t n) { return quire_event_tokens(of, out, n, nullptr); });
@@ -137,17 +137,18 @@ TEST(Buffers, OfAScore) {
   World world;
   const std::vector<int32_t> ids = {5, 6, 7, 8, 9};
   quire_cache* const of = world.cache.get();
+  const OwnedRequest request = request_of_tokens(ids.data(), ids.size());
   EXPECT_EQ(sweep<float>("score",
                          [&](float* out, size_t n) {
-                           return quire_cache_score(of, ids.data(), ids.size(), 0, QUIRE_WAIT_FOREVER,
-                                                    nullptr, out, n, nullptr);
+                           return quire_cache_score(of, request.get(), 0, QUIRE_WAIT_FOREVER, nullptr, out, n,
+                                                    nullptr);
                          })
                 .size(),
             ids.size());
   EXPECT_EQ(sweep<float>("logits",
                          [&](float* out, size_t n) {
-                           return quire_cache_logits(of, ids.data(), ids.size(), QUIRE_WAIT_FOREVER, nullptr,
-                                                     out, n, nullptr);
+                           return quire_cache_logits(of, request.get(), QUIRE_WAIT_FOREVER, nullptr, out, n,
+                                                     nullptr);
                          })
                 .size(),
             ids.size() * static_cast<size_t>(quire_cache_vocab_size(of, nullptr)));

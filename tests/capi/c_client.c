@@ -16,8 +16,8 @@ static int fail(const char* what, quire_error* error) {
 
 static int print_events(quire_job* job) {
   quire_error* error = NULL;
-  quire_event* event;
-  while ((event = quire_job_poll(job, QUIRE_WAIT_FOREVER, &error)) != NULL) {
+  quire_event* event = NULL;
+  while (quire_job_poll(job, QUIRE_WAIT_FOREVER, NULL, &event, &error) == 1) {
     size_t length = 0;
     const char* text = quire_event_text(event, &length, NULL);
     fwrite(text, 1, length, stdout);
@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   if (runtime == NULL) return fail("runtime", error);
   options = quire_model_options_create(NULL);
   quire_model_options_set_path(options, argv[1], strlen(argv[1]), NULL);
-  model = quire_model_load(runtime, options, &error);
+  model = quire_model_load(runtime, options, QUIRE_WAIT_FOREVER, NULL, &error);
   quire_model_options_free(options, NULL);
   if (model == NULL) return fail("load", error);
   cache = quire_cache_create(model, NULL, &error);

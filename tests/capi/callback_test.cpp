@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <quire/experimental.h>
 
 #include "tests/capi/capi_fixture.h"
 
@@ -21,8 +22,8 @@ class ProgressTest : public ::testing::Test {
     const std::string& path = tiny_model_path();
     quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
     quire_model_options_set_progress(options.get(), progress, user_data, nullptr);
-    quire_model_options_set_cancel(options.get(), cancel, nullptr);
-    return OwnedModel(quire_model_load(runtime.get(), options.get(), report.out()));
+    return OwnedModel(
+        quire_model_load(runtime.get(), options.get(), QUIRE_WAIT_FOREVER, cancel, report.out()));
   }
 
   OwnedRuntime runtime = make_runtime();
@@ -58,14 +59,14 @@ TEST_F(ProgressTest, MayReadButNotWaitOrLoad) {
     auto& of = *static_cast<Inside*>(user_data);
     Report error;
     const OwnedModelOptions options(quire_model_options_create(nullptr));
-    quire_model_load(of.runtime, options.get(), error.out());
+    quire_model_load(of.runtime, options.get(), QUIRE_WAIT_FOREVER, nullptr, error.out());
     of.refused.push_back(error.code());
     quire_runtime_free(of.runtime, error.out());
     of.refused.push_back(error.code());
     const OwnedQueue queue(quire_queue_create(of.runtime, nullptr));
-    quire_queue_wait(queue.get(), 1, error.out());
+    next_event(queue.get(), 1, error.out());
     of.refused.push_back(error.code());
-    quire_queue_wait(queue.get(), 0, error.out());
+    next_event(queue.get(), 0, error.out());
     of.refused.push_back(error.code() == QUIRE_ERROR_OK ? QUIRE_ERROR_REENTRANT : error.code());
     quire_runtime_measure_op_rate(of.runtime, 0, error.out());
     of.refused.push_back(error.code());
@@ -214,13 +215,13 @@ TEST(LogSink, NeverSeesPromptText) {
     quire_job_cancel(jobs.back().get(), nullptr);
     for (const OwnedJob& job : jobs) {
       if (!job) continue;
-      EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr), 1);
+      EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
       std::string line(4096, '\0');
       const int64_t size = quire_job_explain(job.get(), line.data(), line.size(), nullptr);
       messages.push_back(line.substr(0, static_cast<size_t>(size)));
     }
     OwnedJob live = submit(cancelled);
-    quire_cache_close(cache.get(), nullptr);
+    quire_cache_close(cache.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr);
     runtime.reset();
   }
   EXPECT_FALSE(sink.lines.empty()) << "nothing was logged: the test proves nothing";

@@ -95,7 +95,7 @@ OwnedModel load_model(quire_runtime* runtime, const std::string& path, int32_t s
   EXPECT_EQ(quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr), 1);
   EXPECT_EQ(quire_model_options_set_scope(options.get(), scope, nullptr), 1);
   Report report;
-  OwnedModel model(quire_model_load(runtime, options.get(), report.out()));
+  OwnedModel model(quire_model_load(runtime, options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()));
   EXPECT_TRUE(model) << report.message();
   return model;
 }
@@ -112,9 +112,14 @@ OwnedCache make_cache(quire_model* model) {
   return cache;
 }
 
-OwnedRequest make_request(std::string_view prompt, int32_t max_new_tokens) {
+OwnedRequest make_prompt(std::string_view prompt) {
   OwnedRequest request(quire_job_request_create(nullptr));
   EXPECT_EQ(quire_job_request_set_prompt_text(request.get(), prompt.data(), prompt.size(), nullptr), 1);
+  return request;
+}
+
+OwnedRequest make_request(std::string_view prompt, int32_t max_new_tokens) {
+  OwnedRequest request = make_prompt(prompt);
   EXPECT_EQ(quire_job_request_set_max_new_tokens(request.get(), max_new_tokens, nullptr), 1);
   EXPECT_EQ(quire_job_request_set_temperature(request.get(), 0.0, nullptr), 1);
   EXPECT_EQ(quire_job_request_set_ignore_eos(request.get(), 1, nullptr), 1);
@@ -136,11 +141,31 @@ void add_event(Collected& collected, quire_event* event) {
   collected.error_code = quire_event_error_code(event, nullptr);
 }
 
+quire_event* next_event(quire_job* job, int64_t timeout_ns, quire_error** error, int32_t* end) {
+  quire_event* event = nullptr;
+  const int32_t result = quire_job_poll(job, timeout_ns, nullptr, &event, error);
+  if (end != nullptr) *end = result;
+  return event;
+}
+
+quire_event* next_event(quire_queue* queue, int64_t timeout_ns, quire_error** error, int32_t* end) {
+  quire_event* event = nullptr;
+  const int32_t result = quire_queue_poll(queue, timeout_ns, nullptr, &event, error);
+  if (end != nullptr) *end = result;
+  return event;
+}
+
+OwnedRequest request_of_tokens(const int32_t* tokens, size_t num_tokens) {
+  OwnedRequest request(quire_job_request_create(nullptr));
+  quire_job_request_set_prompt_tokens(request.get(), tokens, num_tokens, nullptr);
+  return request;
+}
+
 Collected collect(quire_job* job) {
   Collected collected;
   for (;;) {
     Report report;
-    const OwnedEvent event(quire_job_poll(job, QUIRE_WAIT_FOREVER, report.out()));
+    const OwnedEvent event(next_event(job, QUIRE_WAIT_FOREVER, report.out()));
     EXPECT_EQ(report.code(), QUIRE_ERROR_OK) << report.message();
     if (!event) return collected;
     add_event(collected, event.get());

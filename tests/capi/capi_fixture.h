@@ -50,6 +50,7 @@ using OwnedStats = Owned<quire_stats, quire_stats_free>;
 using OwnedJob = Owned<quire_job, quire_job_free>;
 using OwnedQueue = Owned<quire_queue, quire_queue_free>;
 using OwnedEvent = Owned<quire_event, quire_event_free>;
+using OwnedPlan = Owned<quire_plan, quire_plan_free>;
 using OwnedCancel = Owned<quire_cancel, quire_cancel_free>;
 
 // What one call wrote as its error. `call(..., report)` hands it to the call.
@@ -87,12 +88,21 @@ OwnedCache make_cache(quire_model* model);
 // Greedy, without an end but max_new_tokens.
 OwnedRequest make_request(std::string_view prompt, int32_t max_new_tokens);
 
+// A prompt and nothing else: fit for every kind of job.
+OwnedRequest make_prompt(std::string_view prompt);
+
 // Everything that a job needs, and the job.
 struct World {
   OwnedRuntime runtime = make_runtime();
   OwnedModel model = load_model(runtime.get());
   OwnedCache cache = make_cache(model.get());
 };
+
+// The next event of a job or queue; nullptr where none came, and then `end`, where asked for, says why.
+quire_event* next_event(quire_job* job, int64_t timeout_ns, quire_error** error, int32_t* end = nullptr);
+quire_event* next_event(quire_queue* queue, int64_t timeout_ns, quire_error** error, int32_t* end = nullptr);
+// A score of these tokens.
+OwnedRequest request_of_tokens(const int32_t* tokens, size_t num_tokens);
 
 // All text and tokens of a job, taken with quire_job_poll until its last event.
 struct Collected {

@@ -14,7 +14,7 @@ namespace {
 const std::string kText(100, 'q');
 
 OwnedRequest embedding_request(int32_t pooling, int32_t normalize, const std::string& text = kText) {
-  OwnedRequest request = make_request(text, 1);
+  OwnedRequest request = make_prompt(text);
   quire_job_request_set_kind(request.get(), QUIRE_JOB_KIND_EMBED, nullptr);
   quire_job_request_set_pooling(request.get(), pooling, nullptr);
   quire_job_request_set_normalize(request.get(), normalize, nullptr);

@@ -46,7 +46,7 @@ struct Scene {
   void poll_to_the_end(int max_failures) {
     int num_failures = 0;
     while (num_failures <= max_failures) {
-      const OwnedEvent event(quire_job_poll(job.get(), kForEver, out()));
+      const OwnedEvent event(next_event(job.get(), kForEver, out()));
       if (event) {
         (void)quire_event_tokens(event.get(), tokens.data(), tokens.size(), out());
         continue;
@@ -88,7 +88,8 @@ void load_with_options(Scene& s) {
   if (!s.worked(options.get())) return;
   const std::string& path = tiny_model_path();
   if (!s.worked(quire_model_options_set_path(options.get(), path.data(), path.size(), s.out()) == 1)) return;
-  const OwnedModel model(quire_model_load(s.world.runtime.get(), options.get(), s.out()));
+  const OwnedModel model(
+      quire_model_load(s.world.runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, s.out()));
   s.worked(model.get());
 }
 
@@ -116,7 +117,7 @@ void take_events_of_a_queue(Scene& s) {
   s.submit();
   if (!s.worked(s.job.get())) return;
   for (int num_failures = 0; num_failures < 3;) {
-    const OwnedEvent event(quire_queue_wait(s.queue.get(), kForEver, s.out()));
+    const OwnedEvent event(next_event(s.queue.get(), kForEver, s.out()));
     if (!event) {
       s.worked(false);
       ++num_failures;
@@ -130,7 +131,8 @@ void take_events_of_a_queue(Scene& s) {
 void drain_a_queue(Scene& s) {
   std::array<quire_event*, 8> events{};
   for (int num_failures = 0; num_failures < 3;) {
-    const int64_t count = quire_queue_drain(s.queue.get(), kForEver, events.data(), events.size(), s.out());
+    const int64_t count =
+        quire_queue_drain(s.queue.get(), kForEver, nullptr, events.data(), events.size(), s.out());
     bool is_last = false;
     for (int64_t i = 0; i < count; ++i) {
       const OwnedEvent event(events[static_cast<size_t>(i)]);
@@ -186,16 +188,19 @@ void tell(Scene& s) {
 
 void look_up(Scene& s) {
   quire_cache* const cache = s.world.cache.get();
-  s.worked(quire_cache_query(cache, s.request.get(), kForEver, s.out()));
-  const int64_t pin = quire_cache_pin(cache, s.request.get(), 1'000'000'000, kForEver, s.out());
+  s.worked(quire_cache_query(cache, s.request.get(), kForEver, nullptr, s.out()));
+  const int64_t pin = quire_cache_pin(cache, s.request.get(), 1'000'000'000, kForEver, nullptr, s.out());
   if (s.worked(pin)) s.worked(quire_cache_unpin(cache, pin, s.out()) == 1);
 }
 
 void judge(Scene& s) {
   const int32_t ids[] = {3, 14, 15, 92, 65};
-  s.worked(quire_cache_score(s.world.cache.get(), ids, 5, 0, kForEver, nullptr, s.values.data(),
+  const OwnedRequest scored(quire_job_request_create(s.out()));
+  if (!s.worked(scored.get())) return;
+  if (!s.worked(quire_job_request_set_prompt_tokens(scored.get(), ids, 5, s.out()) == 1)) return;
+  s.worked(quire_cache_score(s.world.cache.get(), scored.get(), 0, kForEver, nullptr, s.values.data(),
                              s.values.size(), s.out()));
-  s.worked(quire_cache_logits(s.world.cache.get(), ids, 5, kForEver, nullptr, s.values.data(),
+  s.worked(quire_cache_logits(s.world.cache.get(), scored.get(), kForEver, nullptr, s.values.data(),
                               s.values.size(), s.out()));
 }
 
@@ -203,7 +208,7 @@ void embed(Scene& s) {
   s.worked(quire_job_request_set_kind(s.request.get(), QUIRE_JOB_KIND_EMBED, s.out()) == 1);
   s.submit();
   if (!s.worked(s.job.get())) return;
-  s.worked(quire_job_wait(s.job.get(), kForEver, s.out()) == 1);
+  s.worked(quire_job_wait(s.job.get(), kForEver, nullptr, s.out()) == 1);
   s.worked(quire_job_embedding(s.job.get(), s.values.data(), s.values.size(), s.out()));
 }
 
@@ -241,7 +246,10 @@ const std::vector<Scenario>& scenarios() {
       {"query and pin", submit_and_finish, look_up},
       {"score and logits", nothing, judge},
       {"embedding", nothing, embed},
-      {"close", submit, [](Scene& s) { s.worked(quire_cache_close(s.world.cache.get(), s.out()) == 1); }},
+      {"close", submit,
+       [](Scene& s) {
+         s.worked(quire_cache_close(s.world.cache.get(), QUIRE_WAIT_FOREVER, nullptr, s.out()) == 1);
+       }},
   };
   return all;
 }

@@ -131,14 +131,16 @@ TEST(Errors, CodesHaveNames) {
   for (int32_t code = QUIRE_ERROR_OK; code <= QUIRE_ERROR_QUOTA; ++code) {
     EXPECT_STRNE(quire_error_code_name(code), "unknown") << code;
   }
-  EXPECT_STREQ(quire_error_code_name(QUIRE_ERROR_QUOTA + 1), "unknown");
+  EXPECT_STREQ(quire_error_code_name(QUIRE_ERROR_DEADLINE_TOO_SHORT + 1), "unknown");
   EXPECT_STREQ(quire_error_code_name(-1), "unknown");
 }
 
 TEST(Version, TheLibrarySaysWhatItIs) {
   EXPECT_STREQ(quire_version_string(), QUIRE_VERSION_STRING);
   quire_error* error = nullptr;
-  EXPECT_EQ(quire_abi_check(QUIRE_ABI_MAJOR, 0, &error), 1) << "an older caller";
+  EXPECT_EQ(quire_abi_check(QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR - 1, &error), QUIRE_ABI_MAJOR == 0 ? 0 : 1)
+      << "an older caller: while the major number is 0 a minor one may break it";
+  quire_error_free(error);
   EXPECT_EQ(quire_abi_check(QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR + 1, nullptr), 0) << "a newer caller";
   EXPECT_EQ(quire_abi_check(QUIRE_ABI_MAJOR, -1, nullptr), 0);
 }

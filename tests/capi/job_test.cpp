@@ -45,13 +45,13 @@ TEST_F(JobTest, GeneratesTextAndTokensThatAgree) {
   const int64_t size = quire_model_decode(world.model.get(), collected.tokens.data(), collected.tokens.size(),
                                           1, decoded.data(), decoded.size(), nullptr);
   EXPECT_EQ(collected.text, decoded.substr(0, static_cast<size_t>(size)));
-  EXPECT_EQ(quire_job_poll(job.get(), QUIRE_WAIT_FOREVER, report.out()), nullptr) << "the end";
+  EXPECT_EQ(next_event(job.get(), QUIRE_WAIT_FOREVER, report.out()), nullptr) << "the end";
   EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
 }
 
 TEST_F(JobTest, TellsItsFigures) {
   const OwnedJob job = submit(make_request("Hello", 10));
-  EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr), 1);
+  EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
   EXPECT_EQ(quire_job_state(job.get(), nullptr), QUIRE_JOB_STATE_FINISHED);
   EXPECT_EQ(quire_job_finish_reason(job.get(), nullptr), QUIRE_FINISH_LENGTH);
   EXPECT_EQ(quire_job_error_code(job.get(), nullptr), QUIRE_ERROR_OK);
@@ -60,7 +60,7 @@ TEST_F(JobTest, TellsItsFigures) {
   EXPECT_EQ(quire_job_new_tokens(job.get(), nullptr), 10);
   EXPECT_EQ(quire_job_stop_token(job.get(), nullptr), -1);
   EXPECT_GE(quire_job_time_queued_ns(job.get(), nullptr), 0);
-  EXPECT_GT(quire_job_time_prefill_ns(job.get(), nullptr), 0);
+  EXPECT_GT(quire_job_time_prompt_ns(job.get(), nullptr), 0);
   EXPECT_GT(quire_job_time_generate_ns(job.get(), nullptr), 0);
   EXPECT_GE(quire_job_id(job.get(), nullptr), 0);
 }
@@ -128,7 +128,7 @@ TEST_F(JobTest, CarriesTheCallersNumber) {
   const OwnedRequest request = make_request("Hello", 3);
   quire_job_request_set_user_data(request.get(), UINT64_MAX - 1, nullptr);
   const OwnedJob job = submit(request);
-  while (const OwnedEvent event{quire_job_poll(job.get(), QUIRE_WAIT_FOREVER, nullptr)}) {
+  while (const OwnedEvent event{next_event(job.get(), QUIRE_WAIT_FOREVER, nullptr)}) {
     EXPECT_EQ(quire_event_user_data(event.get(), nullptr), UINT64_MAX - 1);
     EXPECT_EQ(quire_event_job_id(event.get(), nullptr), quire_job_id(job.get(), nullptr));
   }
@@ -136,14 +136,14 @@ TEST_F(JobTest, CarriesTheCallersNumber) {
 
 TEST_F(JobTest, TellsHowFarThePromptIsWhenAsked) {
   const OwnedRequest request = make_request(std::string(100, 'x'), 1);
-  quire_job_request_set_prefill_events(request.get(), 1, nullptr);
+  quire_job_request_set_progress_events(request.get(), 1, nullptr);
   const OwnedJob job = submit(request);
   int64_t done = 0;
-  while (const OwnedEvent event{quire_job_poll(job.get(), QUIRE_WAIT_FOREVER, nullptr)}) {
-    if (quire_event_type(event.get(), nullptr) != QUIRE_EVENT_PREFILL) continue;
-    EXPECT_EQ(quire_event_prefill_total(event.get(), nullptr), 100);
-    EXPECT_GT(quire_event_prefill_done(event.get(), nullptr), done);
-    done = quire_event_prefill_done(event.get(), nullptr);
+  while (const OwnedEvent event{next_event(job.get(), QUIRE_WAIT_FOREVER, nullptr)}) {
+    if (quire_event_type(event.get(), nullptr) != QUIRE_EVENT_PROGRESS) continue;
+    EXPECT_EQ(quire_event_progress_total(event.get(), nullptr), 100);
+    EXPECT_GT(quire_event_progress_done(event.get(), nullptr), done);
+    done = quire_event_progress_done(event.get(), nullptr);
   }
   EXPECT_GT(done, 0);
 }
@@ -152,7 +152,7 @@ TEST_F(JobTest, CancelEndsItAndKeepsWhatThereIs) {
   const OwnedJob job = submit(make_request("Hello", 3000));
   Collected collected;
   while (collected.tokens.empty()) {
-    const OwnedEvent event(quire_job_poll(job.get(), QUIRE_WAIT_FOREVER, nullptr));
+    const OwnedEvent event(next_event(job.get(), QUIRE_WAIT_FOREVER, nullptr));
     add_event(collected, event.get());
   }
   EXPECT_EQ(quire_job_cancel(job.get(), nullptr), 1);
@@ -168,19 +168,19 @@ TEST_F(JobTest, CancelEndsItAndKeepsWhatThereIs) {
 
 TEST_F(JobTest, ATimeoutIsNoError) {
   const OwnedQueue queue(quire_queue_create(world.runtime.get(), nullptr));
-  EXPECT_EQ(quire_queue_wait(queue.get(), 1000, report.out()), nullptr);
+  EXPECT_EQ(next_event(queue.get(), 1000, report.out()), nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
   const OwnedJob job = submit(make_request("Hello", 3000));
-  EXPECT_EQ(quire_job_wait(job.get(), 0, report.out()), 0);
+  EXPECT_EQ(quire_job_wait(job.get(), 0, nullptr, report.out()), 0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
 }
 
 TEST_F(JobTest, AQueueGivesSeveralEventsAtOnce) {
   const OwnedQueue queue(quire_queue_create(world.runtime.get(), nullptr));
   std::array<quire_event*, 3> events{};
-  EXPECT_EQ(quire_queue_drain(queue.get(), 0, events.data(), events.size(), report.out()), 0);
+  EXPECT_EQ(quire_queue_drain(queue.get(), 0, nullptr, events.data(), events.size(), report.out()), 0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
-  EXPECT_EQ(quire_queue_drain(queue.get(), 0, events.data(), 0, report.out()), -1);
+  EXPECT_EQ(quire_queue_drain(queue.get(), 0, nullptr, events.data(), 0, report.out()), -1);
   EXPECT_NE(report.message().find("max_events"), std::string::npos);
   const OwnedRequest request = make_request("Hello", 5);
   quire_job_request_set_queue(request.get(), queue.get(), nullptr);
@@ -190,16 +190,17 @@ TEST_F(JobTest, AQueueGivesSeveralEventsAtOnce) {
     quire_job_request_set_user_data(request.get(), i, nullptr);
     jobs.push_back(submit(request));
   }
-  for (const OwnedJob& job : jobs) EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr), 1);
+  for (const OwnedJob& job : jobs)
+    EXPECT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
   // Every job has one event or more in the queue, so the first call finds room for no more.
-  EXPECT_EQ(quire_queue_drain(queue.get(), 0, events.data(), events.size(), report.out()), 3);
+  EXPECT_EQ(quire_queue_drain(queue.get(), 0, nullptr, events.data(), events.size(), report.out()), 3);
   std::vector<Collected> collected(kNumJobs);
   for (int64_t count = 3; count > 0;) {
     for (int64_t i = 0; i < count; ++i) {
       const OwnedEvent event(events[static_cast<size_t>(i)]);
       add_event(collected.at(quire_event_user_data(event.get(), nullptr)), event.get());
     }
-    count = quire_queue_drain(queue.get(), 0, events.data(), events.size(), report.out());
+    count = quire_queue_drain(queue.get(), 0, nullptr, events.data(), events.size(), report.out());
   }
   for (const Collected& job : collected) {
     EXPECT_EQ(job.num_last_events, 1);
@@ -207,14 +208,15 @@ TEST_F(JobTest, AQueueGivesSeveralEventsAtOnce) {
     EXPECT_EQ(job.tokens.size(), 5u);
   }
   quire_queue_close(queue.get(), nullptr);
-  EXPECT_EQ(quire_queue_drain(queue.get(), QUIRE_WAIT_FOREVER, events.data(), 3, report.out()), -1);
-  EXPECT_EQ(report.code(), QUIRE_ERROR_CLOSED);
+  EXPECT_EQ(quire_queue_drain(queue.get(), QUIRE_WAIT_FOREVER, nullptr, events.data(), 3, report.out()),
+            QUIRE_WAIT_END);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
 }
 
 TEST_F(JobTest, RefusesWhatCannotBe) {
   expect_refused(make_request("", 5), QUIRE_ERROR_INVALID_ARGUMENT, "prompt");
   expect_refused(make_request("ab\xff", 5), QUIRE_ERROR_ENCODING, "2");
-  expect_refused(make_request(std::string(5000, 'x'), 5), QUIRE_ERROR_CAPACITY, "");
+  expect_refused(make_request(std::string(5000, 'x'), 5), QUIRE_ERROR_TOO_LARGE, "");
   for (const int32_t id : {-1, 160, INT32_MAX}) {
     const OwnedRequest request = make_request("Hello", 5);
     quire_job_request_set_prompt_tokens(request.get(), &id, 1, nullptr);
@@ -278,10 +280,10 @@ TEST_F(JobTest, ADeadlineThatCannotBeMetIsRefusedByName) {
   run(make_request("Hello", 5));  // from here on the cache knows how long a step takes
   const OwnedRequest whole = make_request("Hello", 100);
   quire_job_request_set_deadline_ns(whole.get(), 1, nullptr);
-  expect_refused(whole, QUIRE_ERROR_DEADLINE, "total_deadline");
+  expect_refused(whole, QUIRE_ERROR_DEADLINE_TOO_SHORT, "deadline_ns");
   const OwnedRequest first = make_request("Hello", 100);
   quire_job_request_set_first_token_deadline_ns(first.get(), 1, nullptr);
-  expect_refused(first, QUIRE_ERROR_DEADLINE, "first_token_deadline");
+  expect_refused(first, QUIRE_ERROR_DEADLINE_TOO_SHORT, "first_token_deadline_ns");
   quire_job_request_set_first_token_deadline_ns(first.get(), INT64_MAX, nullptr);
   EXPECT_EQ(run(first).finish_reason, QUIRE_FINISH_LENGTH);
 }
@@ -291,7 +293,7 @@ TEST_F(JobTest, AQueueDeadlineThatPassesEndsTheJob) {
   quire_cache_options_set_max_batch_size(options.get(), 1, nullptr);
   const OwnedCache cache(quire_cache_create(world.model.get(), options.get(), nullptr));
   const OwnedJob running(quire_job_submit(cache.get(), make_request("Hello", 4000).get(), nullptr));
-  const OwnedEvent started(quire_job_poll(running.get(), QUIRE_WAIT_FOREVER, nullptr));
+  const OwnedEvent started(next_event(running.get(), QUIRE_WAIT_FOREVER, nullptr));
   const OwnedRequest request = make_request("Hello", 5);
   quire_job_request_set_queue_deadline_ns(request.get(), 1, nullptr);
   const OwnedJob late(quire_job_submit(cache.get(), request.get(), report.out()));
@@ -305,23 +307,25 @@ TEST_F(JobTest, ALaterJobFindsThePromptInTheCache) {
   const OwnedJob job = submit(request);
   EXPECT_EQ(collect(job.get()).tokens, cold.tokens);
   EXPECT_GE(quire_job_cached_tokens(job.get(), nullptr), 40 - 40 % 4);
-  EXPECT_GE(quire_cache_query(world.cache.get(), request.get(), QUIRE_WAIT_FOREVER, nullptr), 40);
+  EXPECT_GE(quire_cache_query(world.cache.get(), request.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 40);
   quire_job_request_set_namespace(request.get(), "other", 5, nullptr);
-  EXPECT_EQ(quire_cache_query(world.cache.get(), request.get(), QUIRE_WAIT_FOREVER, nullptr), 0);
+  EXPECT_EQ(quire_cache_query(world.cache.get(), request.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 0);
 }
 
 TEST_F(JobTest, AWarmPromptCanBePinned) {
-  const OwnedRequest request = make_request(std::string(40, 'z'), 3);
-  EXPECT_EQ(quire_cache_pin(world.cache.get(), request.get(), 0, QUIRE_WAIT_FOREVER, report.out()), -1);
+  const OwnedRequest request = make_prompt(std::string(40, 'z'));
+  EXPECT_EQ(quire_cache_pin(world.cache.get(), request.get(), 0, QUIRE_WAIT_FOREVER, nullptr, report.out()),
+            -1);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND) << report.message();
   quire_job_request_set_kind(request.get(), QUIRE_JOB_KIND_WARM, nullptr);
   EXPECT_EQ(run(request).finish_reason, QUIRE_FINISH_COMPLETED);
-  const int64_t pin = quire_cache_pin(world.cache.get(), request.get(), 0, QUIRE_WAIT_FOREVER, report.out());
+  const int64_t pin =
+      quire_cache_pin(world.cache.get(), request.get(), 0, QUIRE_WAIT_FOREVER, nullptr, report.out());
   ASSERT_GT(pin, 0) << report.message();
   const OwnedStats pinned(quire_cache_stats(world.cache.get(), nullptr));
   EXPECT_EQ(quire_stats_pages_pinned(pinned.get(), nullptr), 10);
   EXPECT_EQ(quire_cache_unpin(world.cache.get(), pin, nullptr), 1);
-  EXPECT_GE(quire_cache_query(world.cache.get(), request.get(), QUIRE_WAIT_FOREVER, nullptr), 36);
+  EXPECT_GE(quire_cache_query(world.cache.get(), request.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 36);
   const OwnedStats after(quire_cache_stats(world.cache.get(), nullptr));
   EXPECT_EQ(quire_stats_pages_pinned(after.get(), nullptr), 0);
 }
@@ -332,7 +336,7 @@ TEST_F(JobTest, AForkGoesOnByItself) {
   const OwnedJob parent = submit(request);
   Collected collected;
   while (collected.tokens.size() < 3) {
-    const OwnedEvent event(quire_job_poll(parent.get(), QUIRE_WAIT_FOREVER, nullptr));
+    const OwnedEvent event(next_event(parent.get(), QUIRE_WAIT_FOREVER, nullptr));
     ASSERT_TRUE(event);
     add_event(collected, event.get());
   }

@@ -57,7 +57,7 @@ TEST_P(CloseOrderTest, AllTwentyFourLeaveNothing) {
     OwnedJob job(quire_job_submit(world.cache.get(), make_request("abc", num_tokens).get(), nullptr));
     ASSERT_TRUE(job);
     if (GetParam() == JobPhase::finished) {
-      ASSERT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr), 1);
+      ASSERT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
     }
     for (const int which : order) {
       if (which == 0) world.runtime.reset();
@@ -94,9 +94,9 @@ TEST(Lifecycle, AnEventOutlivesEverything) {
   {
     World world;
     const OwnedJob job(quire_job_submit(world.cache.get(), make_request("Hello", 5).get(), nullptr));
-    ASSERT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr), 1);
+    ASSERT_EQ(quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
     do {
-      event = OwnedEvent(quire_job_poll(job.get(), 0, nullptr));
+      event = OwnedEvent(next_event(job.get(), 0, nullptr));
     } while (quire_event_type(event.get(), nullptr) != QUIRE_EVENT_TEXT);
   }
   Collected collected;
@@ -121,8 +121,8 @@ TEST(Lifecycle, AClosedCacheEndsItsJobsAndRefusesNewOnes) {
   World world;
   const OwnedRequest request = make_request("abc", 3000);
   const OwnedJob job(quire_job_submit(world.cache.get(), request.get(), nullptr));
-  EXPECT_EQ(quire_cache_close(world.cache.get(), nullptr), 1);
-  EXPECT_EQ(quire_cache_close(world.cache.get(), nullptr), 1) << "twice is once";
+  EXPECT_EQ(quire_cache_close(world.cache.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
+  EXPECT_EQ(quire_cache_close(world.cache.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1) << "twice is once";
   const Collected collected = collect(job.get());
   EXPECT_EQ(collected.last_type, QUIRE_EVENT_ERROR);
   EXPECT_EQ(collected.error_code, QUIRE_ERROR_CLOSED);

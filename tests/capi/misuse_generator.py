@@ -10,16 +10,19 @@ DECLARATION = re.compile(r"QUIRE_API\s+([^;(]*?)\b(quire_\w+)\s*\(([^;]*)\);", r
 # NULL means something there.
 NULLABLE = {
     ("quire_runtime_create", "options"), ("quire_cache_create", "options"),
-    ("quire_cache_required_bytes", "options"), ("quire_model_options_set_cancel", "cancel"),
-    ("quire_model_options_set_planned_cache", "cache"), ("quire_plan", "cache"),
-    ("quire_job_request_set_queue", "queue"), ("quire_cache_score", "cancel"), ("quire_cache_logits", "cancel"),
+    ("quire_cache_required_bytes", "options"), ("quire_model_options_set_planned_cache", "cache"),
+    ("quire_plan_create", "cache"), ("quire_job_request_set_queue", "queue"),
 }
+# Of a wait it may be NULL whatever the function.
+OPTIONAL_PARAMETER = "cancel"
+NOT_A_WAIT = {"quire_cancel_trigger", "quire_cancel_is_triggered"}
+
 # What a parameter gets that is not under test. Lengths follow their pointers.
 ORDINARY = {
     "const char*": '"a"', "const int32_t*": "valid.tokens", "int32_t*": "nullptr", "int64_t*": "nullptr",
     "uint8_t*": "nullptr", "float*": "nullptr", "char*": "nullptr", "size_t*": "nullptr", "void*": "nullptr",
     "quire_log_fn": "nullptr", "quire_progress_fn": "nullptr", "double": "0.5", "int32_t": "1", "int64_t": "1",
-    "uint64_t": "1", "quire_error**": "error", "quire_event**": "nullptr", "quire_job**": "nullptr",
+    "uint64_t": "1", "quire_error**": "error", "quire_event**": "valid.events", "quire_job**": "nullptr",
 }
 LENGTH_OF_INPUT = {"text_len", "num_tokens"}
 
@@ -63,10 +66,14 @@ def call(name, parameters, index, replacement, length=None):
     return f"{name}({', '.join(values)})"
 
 
+def is_optional(name, parameter):
+    return (name, parameter) in NULLABLE or (parameter == OPTIONAL_PARAMETER and name not in NOT_A_WAIT)
+
+
 def cases(result, name, parameters):
     for index, (type_text, parameter) in enumerate(parameters):
         if is_handle(type_text):
-            kind = "free" if parameter == "handle" else "optional" if (name, parameter) in NULLABLE else "required"
+            kind = "free" if parameter == "handle" else "optional" if is_optional(name, parameter) else "required"
             bad = f"static_cast<{type_text}>(bad)"
             yield (f'{{"{name}", "{parameter}", "{type_text[:-1]}", Kind::{kind}_handle, '
                    f"[](void* bad, const Valid& valid, quire_error** error) {{ (void)bad; (void)valid; "

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <quire/experimental.h>
 
 #include "capi/src/guard.h"
 #include "core/base/error.h"
@@ -33,12 +34,15 @@ struct Valid {
   quire_queue* queue = nullptr;
   quire_event* event = nullptr;
   quire_cancel* cancel = nullptr;
+  quire_plan* plan = nullptr;
   int32_t tokens[1] = {5};
+  quire_event** events = nullptr;  // room for one
 };
 
 enum class Kind { required_handle, optional_handle, free_handle, pointer };
 
 // What a function returns where it failed (base.h).
+// A wait that was given all it needs answers QUIRE_WAIT_TIMEOUT, QUIRE_WAIT_END or what there is.
 bool has_failed(int32_t value) {
   return value == 0 || value == -1;
 }
@@ -78,7 +82,7 @@ class MisuseTest : public ::testing::Test {
     const OwnedRequest live = make_request("abc", 2000);
     job = OwnedJob(quire_job_submit(world.cache.get(), live.get(), nullptr));
     const OwnedJob other(quire_job_submit(world.cache.get(), live.get(), nullptr));
-    event = OwnedEvent(quire_job_poll(other.get(), QUIRE_WAIT_FOREVER, nullptr));
+    event = OwnedEvent(next_event(other.get(), QUIRE_WAIT_FOREVER, nullptr));
     valid = {runtime_options.get(), model_options.get(), cache_options.get(),
              request.get(),         world.runtime.get(), world.model.get(),
              world.cache.get(),     stats.get(),         job.get(),
@@ -86,6 +90,12 @@ class MisuseTest : public ::testing::Test {
     EXPECT_NE(valid.event, nullptr);
     stats = OwnedStats(quire_cache_stats(world.cache.get(), nullptr));
     valid.stats = stats.get();
+    const std::string& path = tiny_model_path();
+    quire_model_options_set_path(model_options.get(), path.data(), path.size(), nullptr);
+    plan = OwnedPlan(quire_plan_create(world.runtime.get(), model_options.get(), nullptr, nullptr));
+    valid.plan = plan.get();
+    quire_job_request_set_prompt_text(request.get(), "a", 1, nullptr);
+    valid.events = events;
   }
 
   // All live handles with the names of their types.
@@ -101,7 +111,8 @@ class MisuseTest : public ::testing::Test {
             {"quire_job", valid.job},
             {"quire_queue", valid.queue},
             {"quire_event", valid.event},
-            {"quire_cancel", valid.cancel}};
+            {"quire_cancel", valid.cancel},
+            {"quire_plan", valid.plan}};
   }
   void* live(const std::string& type) const {
     for (const auto& [name, handle] : live_handles()) {
@@ -120,6 +131,8 @@ class MisuseTest : public ::testing::Test {
   OwnedQueue queue{quire_queue_create(world.runtime.get(), nullptr)};
   OwnedEvent event;
   OwnedCancel cancel{quire_cancel_create(nullptr)};
+  OwnedPlan plan;
+  quire_event* events[1] = {};
   Valid valid;
 };
 
@@ -216,6 +229,13 @@ void* stale_handle(const std::string& type, const World& world, quire_event* spa
   if (type == "quire_queue")
     return free_twice(quire_queue_create(world.runtime.get(), nullptr), quire_queue_free);
   if (type == "quire_event") return free_twice(spare_event, quire_event_free);
+  if (type == "quire_plan") {
+    const OwnedModelOptions options(quire_model_options_create(nullptr));
+    const std::string& path = tiny_model_path();
+    quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
+    return free_twice(quire_plan_create(world.runtime.get(), options.get(), nullptr, nullptr),
+                      quire_plan_free);
+  }
   if (type == "quire_cancel") return free_twice(quire_cancel_create(nullptr), quire_cancel_free);
   return free_twice(quire_job_submit(world.cache.get(), make_request("x", 1).get(), nullptr), quire_job_free);
 }
@@ -223,7 +243,7 @@ void* stale_handle(const std::string& type, const World& world, quire_event* spa
 TEST_F(MisuseTest, AFreedHandleIsRefusedBeforeAndAfterItsSlotIsUsedAgain) {
   for (const auto& [type, handle] : live_handles()) {
     const OwnedJob source(quire_job_submit(world.cache.get(), make_request("x", 1).get(), nullptr));
-    void* const stale = stale_handle(type, world, quire_job_poll(source.get(), QUIRE_WAIT_FOREVER, nullptr));
+    void* const stale = stale_handle(type, world, next_event(source.get(), QUIRE_WAIT_FOREVER, nullptr));
     std::vector<OwnedCancel> takers;
     for (int i = 0; i < 2; ++i) {
       for (const Case& of : kCases) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <quire/experimental.h>
 
 #include "tests/capi/capi_fixture.h"
 
@@ -125,17 +126,20 @@ TEST(ModelLoad, SaysWhatIsMissing) {
   const OwnedRuntime runtime = make_runtime();
   const OwnedModelOptions options(quire_model_options_create(nullptr));
   Report report;
-  EXPECT_EQ(quire_model_load(runtime.get(), options.get(), report.out()), nullptr);
+  EXPECT_EQ(quire_model_load(runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()),
+            nullptr);
   EXPECT_EQ(report.message(), "path: not set");
   const std::string path = "/nonexistent/model";
   quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
-  EXPECT_EQ(quire_model_load(runtime.get(), options.get(), report.out()), nullptr);
+  EXPECT_EQ(quire_model_load(runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()),
+            nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
   EXPECT_NE(report.message().find(path), std::string::npos) << report.message();
   const std::string there = QUIRE_EMBEDDED_MODEL;
   quire_model_options_set_path(options.get(), there.data(), there.size(), nullptr);
   quire_model_options_set_device(options.get(), "abacus", 6, nullptr);
-  EXPECT_EQ(quire_model_load(runtime.get(), options.get(), report.out()), nullptr);
+  EXPECT_EQ(quire_model_load(runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()),
+            nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
   EXPECT_NE(report.message().find("abacus"), std::string::npos) << report.message();
 }
@@ -164,12 +168,12 @@ TEST(ModelScope, MetadataPlansEachKvFormat) {
 TEST(ModelLoad, KeepsToTheMemoryBudget) {
   const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
   quire_runtime_options_set_num_threads(options.get(), 1, nullptr);
-  quire_runtime_options_set_memory_budget(options.get(), 1000, nullptr);
+  quire_runtime_options_set_memory_budget(options.get(), "cpu", 3, 1000, nullptr);
   const OwnedRuntime runtime(quire_runtime_create(options.get(), nullptr));
   const OwnedModelOptions load(quire_model_options_create(nullptr));
   quire_model_options_set_path(load.get(), tiny_model_path().data(), tiny_model_path().size(), nullptr);
   Report report;
-  EXPECT_EQ(quire_model_load(runtime.get(), load.get(), report.out()), nullptr);
+  EXPECT_EQ(quire_model_load(runtime.get(), load.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()), nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_OUT_OF_MEMORY) << report.message();
 }
 

@@ -24,11 +24,11 @@ TEST(RuntimeOptions, KeepWhatTheyAreGiven) {
   quire_runtime_options* const options = quire_runtime_options_create(nullptr);
   EXPECT_EQ(quire_runtime_options_set_num_threads(options, 3, nullptr), 1);
   EXPECT_EQ(quire_runtime_options_set_device(options, "cuda:1xx", 6, nullptr), 1);
-  EXPECT_EQ(quire_runtime_options_set_memory_budget(options, 1 << 30, nullptr), 1);
+  EXPECT_EQ(quire_runtime_options_set_memory_budget(options, "cpu", 3, 1 << 30, nullptr), 1);
   const RuntimeSettings settings = Pinned(options, "options")->read();
   EXPECT_EQ(settings.num_threads, 3);
   EXPECT_EQ(settings.device, "cuda:1");
-  EXPECT_EQ(settings.memory_budget_bytes, 1 << 30);
+  EXPECT_EQ(settings.memory_budgets.at("cpu"), 1 << 30);
   EXPECT_EQ(quire_runtime_options_free(options, nullptr), 1);
 }
 
@@ -41,7 +41,7 @@ TEST(RuntimeOptions, RefuseWhatIsOutOfRange) {
   EXPECT_EQ(report.message(), "num_threads: 1025 is not in 0 to 1024");
   EXPECT_EQ(Pinned(options, "options")->read().num_threads, 7);
   EXPECT_EQ(quire_runtime_options_set_log_level(options, QUIRE_LOG_DEBUG + 1, nullptr), 0);
-  EXPECT_EQ(quire_runtime_options_set_memory_budget(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_runtime_options_set_memory_budget(options, "cpu", 3, -1, nullptr), 0);
   quire_runtime_options_free(options, nullptr);
 }
 
@@ -63,17 +63,12 @@ TEST(ModelOptions, TextNeedsAnAddress) {
   quire_model_options_free(options, nullptr);
 }
 
-TEST(ModelOptions, KeepTheirCancelAlive) {
+TEST(ModelOptions, ShardsHaveARange) {
   quire_model_options* const options = quire_model_options_create(nullptr);
-  quire_cancel* const cancel = quire_cancel_create(nullptr);
-  EXPECT_EQ(quire_model_options_set_cancel(options, cancel, nullptr), 1);
-  EXPECT_EQ(quire_cancel_is_triggered(cancel, nullptr), 0);
-  EXPECT_EQ(quire_cancel_trigger(cancel, nullptr), 1);
-  EXPECT_EQ(quire_cancel_trigger(cancel, nullptr), 1) << "twice is once";
-  EXPECT_EQ(quire_cancel_free(cancel, nullptr), 1);
-  EXPECT_TRUE(Pinned(options, "options")->read().cancel->triggered());
-  EXPECT_EQ(quire_model_options_set_cancel(options, nullptr, nullptr), 1);
-  EXPECT_EQ(Pinned(options, "options")->read().cancel, nullptr);
+  EXPECT_EQ(quire_model_options_set_num_shards(options, 2, nullptr), 1);
+  EXPECT_EQ(Pinned(options, "options")->read().num_shards, 2);
+  EXPECT_EQ(quire_model_options_set_num_shards(options, 0, nullptr), 0);
+  EXPECT_EQ(quire_model_options_set_num_shards(options, 65, nullptr), 0);
   quire_model_options_free(options, nullptr);
 }
 
@@ -126,7 +121,7 @@ TEST(CacheOptions, ALimitedNumberOfNamespacesHasSettings) {
   Report report;
   EXPECT_EQ(set(1024, &report.error), 0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT);
-  EXPECT_EQ(report.message().rfind("text: 1024 namespaces", 0), 0U) << report.message();
+  EXPECT_EQ(report.message().rfind("namespace: 1024 namespaces", 0), 0U) << report.message();
   EXPECT_EQ(set(5, nullptr), 1) << "one that is known may change";
   quire_cache_options_free(options, nullptr);
 }

@@ -24,7 +24,7 @@ bool is_known_end(int32_t code) {
 void poll_to_the_end(quire_job* job, std::atomic<int>& num_last_events) {
   for (;;) {
     Report report;
-    const OwnedEvent event(quire_job_poll(job, QUIRE_WAIT_FOREVER, report.out()));
+    const OwnedEvent event(next_event(job, QUIRE_WAIT_FOREVER, report.out()));
     EXPECT_TRUE(is_known_end(report.code())) << report.message();
     if (!event) return;
     const int32_t type = quire_event_type(event.get(), nullptr);
@@ -65,7 +65,7 @@ TEST(Race, FreeingAJobEndsWhoReadsAndWaits) {
     const auto free_job = [&] { num_freed += quire_job_free(job, nullptr); };
     std::vector<std::thread> threads;
     threads.emplace_back(poll_to_the_end, job, std::ref(num_last_events));
-    threads.emplace_back([&] { quire_job_wait(job, QUIRE_WAIT_FOREVER, nullptr); });
+    threads.emplace_back([&] { quire_job_wait(job, QUIRE_WAIT_FOREVER, nullptr, nullptr); });
     threads.emplace_back([&] {
       for (int i = 0; i < 20; ++i) quire_job_explain(job, nullptr, 0, nullptr);
     });
@@ -86,7 +86,9 @@ TEST(Race, ClosingTheCacheEndsWhoReads) {
     std::atomic<int> num_last_events{0};
     std::thread reader(poll_to_the_end, job.get(), std::ref(num_last_events));
     pause_briefly(random);
-    const auto close = [&] { EXPECT_EQ(quire_cache_close(world.cache.get(), nullptr), 1); };
+    const auto close = [&] {
+      EXPECT_EQ(quire_cache_close(world.cache.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 1);
+    };
     std::thread first(close);
     std::thread second(close);
     const OwnedStats stats(quire_cache_stats(world.cache.get(), nullptr));
@@ -139,9 +141,10 @@ TEST(Race, AQueueGivesEachEventOnce) {
   const auto read = [&] {
     for (;;) {
       Report report;
-      const OwnedEvent event(quire_queue_wait(queue.get(), QUIRE_WAIT_FOREVER, report.out()));
+      int32_t end = 0;
+      const OwnedEvent event(next_event(queue.get(), QUIRE_WAIT_FOREVER, report.out(), &end));
       if (!event) {
-        EXPECT_EQ(report.code(), QUIRE_ERROR_CLOSED);
+        EXPECT_EQ(end, QUIRE_WAIT_END) << report.message();
         return;
       }
       Collected collected;
@@ -171,8 +174,9 @@ TEST(Race, ClosingOrFreeingAQueueWakesItsReaders) {
     std::atomic<int> num_closed{0};
     const auto read = [&] {
       Report report;
-      EXPECT_EQ(quire_queue_wait(queue, QUIRE_WAIT_FOREVER, report.out()), nullptr);
-      num_closed += report.code() == QUIRE_ERROR_CLOSED || report.code() == QUIRE_ERROR_BAD_HANDLE ? 1 : 0;
+      int32_t end = 0;
+      EXPECT_EQ(next_event(queue, QUIRE_WAIT_FOREVER, report.out(), &end), nullptr);
+      num_closed += end == QUIRE_WAIT_END || report.code() == QUIRE_ERROR_BAD_HANDLE ? 1 : 0;
     };
     std::thread first(read);
     std::thread second(read);
@@ -201,7 +205,7 @@ TEST(Race, TheDescriptorOfAQueueIsReadableWhileThereAreEvents) {
   Collected collected;
   while (collected.num_last_events == 0) {
     ASSERT_TRUE(is_readable(60000));
-    while (quire_event* const event = quire_queue_wait(queue.get(), 0, nullptr)) {
+    while (quire_event* const event = next_event(queue.get(), 0, nullptr)) {
       add_event(collected, event);
       quire_event_free(event, nullptr);
     }

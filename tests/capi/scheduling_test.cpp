@@ -39,7 +39,7 @@ class SchedulingTest : public ::testing::Test {
   void pass_a_step(quire_cache* cache) {
     const OwnedRequest request = make_request("a", 1);
     for (int i = 0; i < 2; ++i) {
-      EXPECT_GE(quire_cache_query(cache, request.get(), QUIRE_WAIT_FOREVER, report.out()), 0)
+      EXPECT_GE(quire_cache_query(cache, request.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()), 0)
           << report.message();
     }
   }
@@ -85,7 +85,7 @@ class OrderTest : public SchedulingTest {
       if (change_jobs) change_jobs(first.get(), second.get());
       if (quire_job_state(in_front.get(), nullptr) == QUIRE_JOB_STATE_FINISHED) continue;
       quire_job_cancel(in_front.get(), nullptr);
-      const OwnedEvent event(quire_queue_wait(queue.get(), QUIRE_WAIT_FOREVER, nullptr));
+      const OwnedEvent event(next_event(queue.get(), QUIRE_WAIT_FOREVER, nullptr));
       EXPECT_EQ(quire_event_type(event.get(), nullptr), QUIRE_EVENT_STARTED);
       return quire_event_user_data(event.get(), nullptr);
     }
@@ -221,9 +221,9 @@ TEST_F(SchedulingTest, ManyJobsAreSubmittedAllOrNone) {
 TEST_F(SchedulingTest, DeadlinesThatPassEndAJobByName) {
   using Setter = int32_t (*)(quire_job_request*, int64_t, quire_error**);
   const std::pair<Setter, const char*> setters[] = {
-      {quire_job_request_set_queue_deadline_ns, "queue_deadline"},
-      {quire_job_request_set_first_token_deadline_ns, "first_token_deadline"},
-      {quire_job_request_set_deadline_ns, "total_deadline"}};
+      {quire_job_request_set_queue_deadline_ns, "queue_deadline_ns"},
+      {quire_job_request_set_first_token_deadline_ns, "first_token_deadline_ns"},
+      {quire_job_request_set_deadline_ns, "deadline_ns"}};
   for (const auto& [set, name] : setters) {
     const OwnedCache fresh = cache_with([](auto*) {});  // it cannot know yet that a nanosecond is too little
     const OwnedRequest request = make_request("Hello", 100);
@@ -241,14 +241,14 @@ class PinTest : public SchedulingTest {
  protected:
   // What the cache has of a prompt of ten pages, to be pinned.
   OwnedRequest warm(quire_cache* cache, char letter, const std::string& name_space = {}) {
-    OwnedRequest request = make_request(std::string(40, letter), 1);
+    OwnedRequest request = make_prompt(std::string(40, letter));
     quire_job_request_set_namespace(request.get(), name_space.data(), name_space.size(), nullptr);
     quire_job_request_set_kind(request.get(), QUIRE_JOB_KIND_WARM, nullptr);
     collect(submit(cache, request).get());
     return request;
   }
   int64_t pin(quire_cache* cache, const OwnedRequest& request, int64_t time_to_live_ns = 0) {
-    return quire_cache_pin(cache, request.get(), time_to_live_ns, QUIRE_WAIT_FOREVER, report.out());
+    return quire_cache_pin(cache, request.get(), time_to_live_ns, QUIRE_WAIT_FOREVER, nullptr, report.out());
   }
   int64_t num_pinned(quire_cache* cache) {
     const OwnedStats stats(quire_cache_stats(cache, nullptr));
@@ -290,8 +290,8 @@ TEST_F(SchedulingTest, AJobThatCouldNeverKeepToItsQuotaOfPagesIsRefused) {
   EXPECT_TRUE(submit(cache.get(), make_request("abcd", 8)));
   const OwnedRequest request = make_request("abcd", 9);
   EXPECT_EQ(quire_job_submit(cache.get(), request.get(), report.out()), nullptr);
-  EXPECT_EQ(report.code(), QUIRE_ERROR_QUOTA);
-  EXPECT_NE(report.message().find("max_pages of its namespace is 3"), std::string::npos) << report.message();
+  EXPECT_EQ(report.code(), QUIRE_ERROR_TOO_LARGE);
+  EXPECT_NE(report.message().find("quota of its namespace is 3"), std::string::npos) << report.message();
   quire_job_request_set_namespace(request.get(), "large", 5, nullptr);
   EXPECT_TRUE(submit(cache.get(), request));
 }
@@ -320,8 +320,7 @@ TEST_F(SchedulingTest, ANamespaceQueuesNoMoreJobsThanItsQuota) {
     jobs.emplace_back(quire_job_submit(cache.get(), request.get(), report.out()));
   } while (jobs.back());
   EXPECT_EQ(report.code(), QUIRE_ERROR_QUOTA);
-  EXPECT_NE(report.message().find("max_queued_jobs of namespace \"n\""), std::string::npos)
-      << report.message();
+  EXPECT_NE(report.message().find("queue of namespace \"n\""), std::string::npos) << report.message();
   EXPECT_TRUE(submit(cache.get(), make_request("abc", 1))) << "another namespace has its own";
 }
 

@@ -19,8 +19,8 @@ class ScoreTest : public ::testing::Test {
   }
   std::vector<float> score(int64_t window, size_t first = 0, size_t count = 60) {
     std::vector<float> out(count);
-    EXPECT_EQ(quire_cache_score(world.cache.get(), ids.data() + first, count, window, QUIRE_WAIT_FOREVER,
-                                nullptr, out.data(), out.size(), report.out()),
+    EXPECT_EQ(quire_cache_score(world.cache.get(), request_of_tokens(ids.data() + first, count).get(), window,
+                                QUIRE_WAIT_FOREVER, nullptr, out.data(), out.size(), report.out()),
               static_cast<int64_t>(count))
         << report.message();
     return out;
@@ -34,8 +34,8 @@ class ScoreTest : public ::testing::Test {
 TEST_F(ScoreTest, AgreesWithTheLogits) {
   const auto vocab = static_cast<size_t>(quire_cache_vocab_size(world.cache.get(), nullptr));
   std::vector<float> logits(ids.size() * vocab);
-  ASSERT_EQ(quire_cache_logits(world.cache.get(), ids.data(), ids.size(), QUIRE_WAIT_FOREVER, nullptr,
-                               logits.data(), logits.size(), report.out()),
+  ASSERT_EQ(quire_cache_logits(world.cache.get(), request_of_tokens(ids.data(), ids.size()).get(),
+                               QUIRE_WAIT_FOREVER, nullptr, logits.data(), logits.size(), report.out()),
             static_cast<int64_t>(logits.size()))
       << report.message();
   const std::vector<float> scores = score(0);
@@ -75,19 +75,21 @@ TEST_F(ScoreTest, AJobScoresToo) {
 }
 
 TEST_F(ScoreTest, EdgesOfLength) {
-  EXPECT_EQ(quire_cache_score(world.cache.get(), nullptr, 0, 0, 0, nullptr, nullptr, 0, report.out()), 0);
+  EXPECT_EQ(quire_cache_score(world.cache.get(), request_of_tokens(nullptr, 0).get(), 0, 0, nullptr, nullptr,
+                              0, report.out()),
+            0);
   EXPECT_EQ(report.code(), QUIRE_ERROR_OK);
   EXPECT_TRUE(std::isnan(score(0, 0, 1)[0]));
   EXPECT_TRUE(std::isnan(score(1)[59])) << "windows of one";
   std::vector<int32_t> long_ids(5000, 7);
   std::vector<float> out(long_ids.size());
-  EXPECT_EQ(quire_cache_score(world.cache.get(), long_ids.data(), long_ids.size(), 0, QUIRE_WAIT_FOREVER,
-                              nullptr, out.data(), out.size(), report.out()),
+  EXPECT_EQ(quire_cache_score(world.cache.get(), request_of_tokens(long_ids.data(), long_ids.size()).get(), 0,
+                              QUIRE_WAIT_FOREVER, nullptr, out.data(), out.size(), report.out()),
             -1);
-  EXPECT_EQ(report.code(), QUIRE_ERROR_CAPACITY) << report.message();
+  EXPECT_EQ(report.code(), QUIRE_ERROR_TOO_LARGE) << report.message();
   const int32_t unknown = 160;
-  EXPECT_EQ(quire_cache_score(world.cache.get(), &unknown, 1, 0, QUIRE_WAIT_FOREVER, nullptr, out.data(),
-                              out.size(), report.out()),
+  EXPECT_EQ(quire_cache_score(world.cache.get(), request_of_tokens(&unknown, 1).get(), 0, QUIRE_WAIT_FOREVER,
+                              nullptr, out.data(), out.size(), report.out()),
             -1);
   EXPECT_EQ(report.code(), QUIRE_ERROR_INVALID_ARGUMENT) << report.message();
 }
@@ -96,8 +98,8 @@ TEST_F(ScoreTest, TimeoutAndCancelLeaveNoJob) {
   std::vector<int32_t> long_ids(4000, 7);
   std::vector<float> out(long_ids.size());
   const auto run = [&](int64_t timeout_ns, quire_cancel* cancel) {
-    return quire_cache_score(world.cache.get(), long_ids.data(), long_ids.size(), 0, timeout_ns, cancel,
-                             out.data(), out.size(), report.out());
+    return quire_cache_score(world.cache.get(), request_of_tokens(long_ids.data(), long_ids.size()).get(), 0,
+                             timeout_ns, cancel, out.data(), out.size(), report.out());
   };
   EXPECT_EQ(run(0, nullptr), -1);
   EXPECT_EQ(report.code(), QUIRE_ERROR_TIMEOUT) << report.message();
@@ -115,12 +117,12 @@ TEST_F(ScoreTest, ATriggeredCancelFailsBeforeAJobIsMade) {
   const OwnedCancel cancel(quire_cancel_create(nullptr));
   quire_cancel_trigger(cancel.get(), nullptr);
   std::vector<float> out(1000);
-  EXPECT_EQ(quire_cache_score(world.cache.get(), ids.data(), ids.size(), 1, QUIRE_WAIT_FOREVER, cancel.get(),
-                              out.data(), out.size(), report.out()),
+  EXPECT_EQ(quire_cache_score(world.cache.get(), request_of_tokens(ids.data(), ids.size()).get(), 1,
+                              QUIRE_WAIT_FOREVER, cancel.get(), out.data(), out.size(), report.out()),
             -1);
   EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED) << report.message();
-  EXPECT_EQ(quire_cache_logits(world.cache.get(), ids.data(), 1, QUIRE_WAIT_FOREVER, cancel.get(), out.data(),
-                               out.size(), report.out()),
+  EXPECT_EQ(quire_cache_logits(world.cache.get(), request_of_tokens(ids.data(), 1).get(), QUIRE_WAIT_FOREVER,
+                               cancel.get(), out.data(), out.size(), report.out()),
             -1);
   EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED) << report.message();
   const OwnedStats stats(quire_cache_stats(world.cache.get(), nullptr));
@@ -130,9 +132,10 @@ TEST_F(ScoreTest, ATriggeredCancelFailsBeforeAJobIsMade) {
 TEST_F(ScoreTest, ClosingTheCacheEndsIt) {
   std::vector<int32_t> long_ids(4000, 7);
   std::vector<float> out(long_ids.size());
-  std::thread other([&] { quire_cache_close(world.cache.get(), nullptr); });
-  const int64_t size = quire_cache_score(world.cache.get(), long_ids.data(), long_ids.size(), 0,
-                                         QUIRE_WAIT_FOREVER, nullptr, out.data(), out.size(), report.out());
+  std::thread other([&] { quire_cache_close(world.cache.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr); });
+  const int64_t size =
+      quire_cache_score(world.cache.get(), request_of_tokens(long_ids.data(), long_ids.size()).get(), 0,
+                        QUIRE_WAIT_FOREVER, nullptr, out.data(), out.size(), report.out());
   other.join();
   EXPECT_EQ(report.code(), size < 0 ? QUIRE_ERROR_CLOSED : QUIRE_ERROR_OK) << report.message();
 }

@@ -41,12 +41,39 @@ OwnedCacheOptions small_cache() {
 Json plan_of(quire_runtime* runtime, const Choice& choice) {
   const OwnedModelOptions model = options_for(choice);
   const OwnedCacheOptions cache = small_cache();
-  std::string text(size_t{1} << 16, '\0');
   Report report;
-  const int64_t size = quire_plan(runtime, model.get(), cache.get(), text.data(), text.size(), report.out());
-  EXPECT_GT(size, 0) << report.message();
-  if (size <= 0) return {};
-  return Json::parse(text.substr(0, static_cast<size_t>(size)));
+  const OwnedPlan plan(quire_plan_create(runtime, model.get(), cache.get(), report.out()));
+  EXPECT_TRUE(plan) << report.message();
+  if (!plan) return {};
+  quire_plan* const of = plan.get();
+  Json json = {{"total_bytes", quire_plan_total_bytes(of, nullptr)},
+               {"embedding_bytes", quire_plan_embedding_bytes(of, nullptr)},
+               {"layer_bytes", quire_plan_layer_bytes(of, nullptr)},
+               {"head_bytes", quire_plan_head_bytes(of, nullptr)},
+               {"kv_bytes", quire_plan_kv_bytes(of, nullptr)},
+               {"workspace_bytes", quire_plan_workspace_bytes(of, nullptr)},
+               {"staging_bytes", quire_plan_staging_bytes(of, nullptr)},
+               {"devices", Json::array()},
+               {"layers", Json::array()}};
+  for (int32_t i = 0; i < quire_plan_num_devices(of, nullptr); ++i) {
+    std::string name(64, '\0');
+    name.resize(static_cast<size_t>(quire_plan_device_name(of, i, name.data(), name.size(), nullptr)));
+    json["devices"].push_back({{"name", name},
+                               {"num_layers", quire_plan_device_num_layers(of, i, nullptr)},
+                               {"total_bytes", quire_plan_device_total_bytes(of, i, nullptr)},
+                               {"embedding_bytes", quire_plan_device_embedding_bytes(of, i, nullptr)},
+                               {"layer_bytes", quire_plan_device_layer_bytes(of, i, nullptr)},
+                               {"head_bytes", quire_plan_device_head_bytes(of, i, nullptr)},
+                               {"kv_bytes", quire_plan_device_kv_bytes(of, i, nullptr)},
+                               {"workspace_bytes", quire_plan_device_workspace_bytes(of, i, nullptr)},
+                               {"staging_bytes", quire_plan_device_staging_bytes(of, i, nullptr)},
+                               {"usable_bytes", quire_plan_device_usable_bytes(of, i, nullptr)}});
+  }
+  for (int32_t i = 0; i < quire_plan_num_layers(of, nullptr); ++i) {
+    json["layers"].push_back({{"device", quire_plan_layer_device(of, i, nullptr)},
+                              {"bytes", quire_plan_bytes_of_layer(of, i, nullptr)}});
+  }
+  return json;
 }
 
 // The text that the model continues greedily on these devices.
@@ -55,7 +82,7 @@ std::string story_on(quire_runtime* runtime, const Choice& choice) {
   const OwnedCacheOptions planned = small_cache();
   EXPECT_EQ(quire_model_options_set_planned_cache(options.get(), planned.get(), nullptr), 1);
   Report report;
-  const OwnedModel model(quire_model_load(runtime, options.get(), report.out()));
+  const OwnedModel model(quire_model_load(runtime, options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()));
   EXPECT_TRUE(model) << report.message();
   if (!model) return {};
   const OwnedCache cache = make_cache(model.get());
@@ -68,7 +95,7 @@ std::string story_on(quire_runtime* runtime, const Choice& choice) {
 int32_t code_of_load(quire_runtime* runtime, const Choice& choice, std::string* message) {
   const OwnedModelOptions options = options_for(choice);
   Report report;
-  const OwnedModel model(quire_model_load(runtime, options.get(), report.out()));
+  const OwnedModel model(quire_model_load(runtime, options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()));
   EXPECT_FALSE(model);
   *message = report.message();
   return report.code();
@@ -151,7 +178,8 @@ TEST(Plan, IsWhatModelAndCacheReport) {
     const Choice choice{.device = device, .split = split};
     const Json plan = plan_of(runtime.get(), choice);
     const OwnedModelOptions options = options_for(choice);
-    const OwnedModel model(quire_model_load(runtime.get(), options.get(), nullptr));
+    const OwnedModel model(
+        quire_model_load(runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr));
     const OwnedCacheOptions cache_options = small_cache();
     const OwnedCache cache(quire_cache_create(model.get(), cache_options.get(), nullptr));
     const OwnedStats stats(quire_cache_stats(cache.get(), nullptr));
@@ -179,7 +207,7 @@ TEST(Plan, SaysWhatIsMissing) {
   const OwnedRuntime runtime = make_runtime();
   const OwnedModelOptions options = options_for({.path = "/nonexistent/model"});
   Report report;
-  EXPECT_EQ(quire_plan(runtime.get(), options.get(), nullptr, nullptr, 0, report.out()), -1);
+  EXPECT_EQ(quire_plan_create(runtime.get(), options.get(), nullptr, report.out()), nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND) << report.message();
 }
 

@@ -11,6 +11,8 @@ DECLARATION = re.compile(r"QUIRE_API\b[^;(]*?\b(quire_\w+)\s*\(([^;]*)\);", re.D
 HANDLE = re.compile(r"\bquire_\w+\s*\*(?!\*)")
 # Why each of them stays out.
 EXEMPT = {
+    "quire_error_is_retryable": "reads an error that one thread has",
+    "quire_error_retry_after_ns": "reads an error that one thread has",
     "quire_runtime_measure_read_rate": "takes tenths of a second",
     "quire_runtime_measure_op_rate": "takes tenths of a second",
 }

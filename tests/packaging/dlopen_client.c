@@ -58,7 +58,7 @@ static void generate(const char* model_path, const char* prompt, char* text) {
   quire_runtime* runtime = p_quire_runtime_create(NULL, NULL);
   quire_model_options* options = p_quire_model_options_create(NULL);
   p_quire_model_options_set_path(options, model_path, strlen(model_path), NULL);
-  quire_model* model = p_quire_model_load(runtime, options, NULL);
+  quire_model* model = p_quire_model_load(runtime, options, QUIRE_WAIT_FOREVER, NULL, NULL);
   quire_cache* cache = p_quire_cache_create(model, NULL, NULL);
   quire_job_request* request = p_quire_job_request_create(NULL);
   p_quire_job_request_set_prompt_text(request, prompt, strlen(prompt), NULL);
@@ -67,8 +67,8 @@ static void generate(const char* model_path, const char* prompt, char* text) {
   quire_job* job = p_quire_job_submit(cache, request, NULL);
   if (job == NULL) fail("cannot generate with", model_path);
   size_t used = 0;
-  quire_event* event;
-  while ((event = p_quire_job_poll(job, QUIRE_WAIT_FOREVER, NULL)) != NULL) {
+  quire_event* event = NULL;
+  while (p_quire_job_poll(job, QUIRE_WAIT_FOREVER, NULL, &event, NULL) == 1) {
     size_t length = 0;
     const char* piece = p_quire_event_text(event, &length, NULL);
     if (used + length >= MAX_TEXT_BYTES) fail("too much text", piece);

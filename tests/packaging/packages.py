@@ -136,10 +136,10 @@ def deb(options):
     for path in pack(options, "DEB").glob("*.deb"):
         fields = run("dpkg-deb", "-f", path, "Package", "Depends", "Version", "Architecture")
         packages[fields.split("Package: ")[1].split()[0]] = (path, fields)
-    require(set(packages) == {"libquire0", "quire", "libquire-dev"}, f"packages: {sorted(packages)}")
-    require("libc6" in packages["libquire0"][1], f"libquire0 depends on no libc6:\n{packages['libquire0'][1]}")
+    require(set(packages) == {"libquire0.1", "quire", "libquire-dev"}, f"packages: {sorted(packages)}")
+    require("libc6" in packages["libquire0.1"][1], f"libquire0.1 depends on no libc6:\n{packages['libquire0.1'][1]}")
     for name in ("quire", "libquire-dev"):
-        require("libquire0 (=" in packages[name][1], f"{name} depends on no libquire0:\n{packages[name][1]}")
+        require("libquire0.1 (=" in packages[name][1], f"{name} depends on no libquire0.1:\n{packages[name][1]}")
     root = fresh_folder(options.work / "deb_root")
     for path, _ in packages.values():
         run("dpkg-deb", "-x", path, root)

@@ -2,6 +2,8 @@
 // holds that every function that takes a handle is among them.
 #include <array>
 
+#include <quire/experimental.h>
+
 #include "tests/stress/c_world.h"
 
 namespace quire::testing {
@@ -45,7 +47,7 @@ void set_runtime_options(CWorld& w, const Calls& call) {
   call(quire_runtime_options_set_device, w.runtime_options, "cpu", 3);
   call(quire_runtime_options_set_log_level, w.runtime_options, QUIRE_LOG_ERROR);
   call(quire_runtime_options_set_log_sink, w.runtime_options, nullptr, nullptr);
-  call(quire_runtime_options_set_memory_budget, w.runtime_options, int64_t{1} << 40);
+  call(quire_runtime_options_set_memory_budget, w.runtime_options, "cpu", 3, int64_t{1} << 40);
 }
 void free_runtime_options(CWorld& w, const Calls& call) {
   call(quire_runtime_options_free, w.runtime_options);
@@ -54,10 +56,73 @@ void free_runtime_options(CWorld& w, const Calls& call) {
 // Model.
 
 void load_tokenizer(CWorld& w, const Calls& call) {
-  const OwnedModel made(call(quire_model_load, w.runtime, w.model_options));
+  const OwnedModel made(call(quire_model_load, w.runtime, w.model_options, kMinute, w.cancel));
 }
 void plan_model(CWorld& w, const Calls& call) {
-  call(quire_plan, w.runtime, w.model_options, w.cache_options, nullptr, 0);
+  quire_plan* const plan = call(quire_plan_create, w.runtime, w.model_options, w.cache_options);
+  for (auto* get :
+       {quire_plan_total_bytes, quire_plan_embedding_bytes, quire_plan_layer_bytes, quire_plan_head_bytes,
+        quire_plan_kv_bytes, quire_plan_workspace_bytes, quire_plan_staging_bytes})
+    call(get, plan);
+  for (auto* get :
+       {quire_plan_device_total_bytes, quire_plan_device_embedding_bytes, quire_plan_device_layer_bytes,
+        quire_plan_device_head_bytes, quire_plan_device_kv_bytes, quire_plan_device_workspace_bytes,
+        quire_plan_device_staging_bytes, quire_plan_device_usable_bytes, quire_plan_bytes_of_layer}) {
+    call(get, plan, 0);
+  }
+  for (auto* get : {quire_plan_num_devices, quire_plan_num_layers}) call(get, plan);
+  for (auto* get : {quire_plan_device_num_layers, quire_plan_layer_device}) call(get, plan, 0);
+  call(quire_plan_device_name, plan, 0, nullptr, 0);
+  call(quire_plan_free, plan);
+}
+void change_limits(CWorld& w, const Calls& call) {
+  call(quire_cache_options_set_name, w.cache_options, "c", 1);
+  call(quire_cache_set_quota, w.cache, QUIRE_QUOTA_PINNED_PAGES, 0);
+  call(quire_cache_set_namespace_quota, w.cache, "n", 1, QUIRE_QUOTA_PINNED_PAGES, 0);
+  call(quire_cache_set_namespace_weight, w.cache, "n", 1, 2.0);
+  call(quire_runtime_set_memory_budget, w.runtime, "cpu", 3, 0);
+  call(quire_runtime_metrics, w.runtime, nullptr, 0);
+}
+void tell_costs(CWorld& w, const Calls& call) {
+  for (auto* get : {quire_model_step_bytes, quire_model_token_ops, quire_model_logit_ops}) call(get, w.model);
+}
+void tell_job_more(CWorld& w, const Calls& call) {
+  call(quire_job_seed, w.job);
+  for (auto* get : {quire_job_draft_tokens, quire_job_accepted_draft_tokens}) call(get, w.job);
+  quire_event* event = nullptr;
+  call(quire_job_drain, w.job, 0, nullptr, &event, 1);
+  take(w, event);
+}
+void tell_last_event(CWorld& w, const Calls& call) {
+  quire_event* event = nullptr;
+  call(quire_job_poll, w.job, 0, nullptr, &event);
+  for (auto* get : {quire_event_index, quire_event_log_level, quire_event_stop_token}) call(get, event);
+  for (auto* get :
+       {quire_event_first_token, quire_event_kept_tokens, quire_event_kept_bytes, quire_event_lost_lines,
+        quire_event_prompt_tokens, quire_event_cached_tokens, quire_event_new_tokens,
+        quire_event_draft_tokens, quire_event_accepted_draft_tokens, quire_event_preemptions,
+        quire_event_time_queued_ns, quire_event_time_prompt_ns, quire_event_time_generate_ns}) {
+    call(get, event);
+  }
+  call(quire_event_stop_text, event, nullptr);
+  take(w, event);
+}
+void follow_queue(CWorld& w, const Calls& call) {
+  const OwnedQueue made(call(quire_cache_create_queue, w.cache));
+  call(quire_queue_set_log_level, made.get(), QUIRE_LOG_ERROR);
+  int64_t id = 0;
+  call(quire_queue_ready, made.get(), 0, nullptr, &id, 1);
+}
+void make_prompt_of_parts(CWorld& w, const Calls& call) {
+  call(quire_job_request_clear_prompt, w.request);
+  call(quire_job_request_add_prompt_text, w.request, "a", 1);
+  call(quire_job_request_add_prompt_tokens, w.request, kTokens.data(), kTokens.size());
+  call(quire_job_request_add_prompt_special, w.request, "a", 1);
+  call(quire_job_request_set_prompt_text, w.request, "abc", 3);
+  call(quire_job_request_set_random_seed, w.request, 0);
+  call(quire_job_request_set_logit_biases, w.request, kTokens.data(), kTokens.size(), 0.5);
+  call(quire_job_request_clear_logit_biases, w.request);
+  call(quire_job_request_set_user_data_step, w.request, uint64_t{0});
 }
 void free_model(CWorld& w, const Calls& call) {
   call(quire_model_free, w.model);
@@ -71,7 +136,7 @@ void set_model_options(CWorld& w, const Calls& call) {
   call(quire_model_options_set_planned_cache, w.model_options, w.cache_options);
   call(quire_model_options_set_scope, w.model_options, QUIRE_MODEL_SCOPE_TOKENIZER);
   call(quire_model_options_set_progress, w.model_options, nullptr, nullptr);
-  call(quire_model_options_set_cancel, w.model_options, w.cancel);
+  call(quire_model_options_set_num_shards, w.model_options, 1);
 }
 void free_model_options(CWorld& w, const Calls& call) {
   call(quire_model_options_free, w.model_options);
@@ -91,8 +156,7 @@ void tell_model(CWorld& w, const Calls& call) {
                     quire_model_num_heads, quire_model_num_kv_heads, quire_model_num_tensors}) {
     call(get, w.model);
   }
-  for (auto* get : {quire_model_max_context, quire_model_weight_bytes, quire_model_step_bytes,
-                    quire_model_token_ops, quire_model_logit_ops}) {
+  for (auto* get : {quire_model_max_context, quire_model_weight_bytes}) {
     call(get, w.model);
   }
   call(quire_model_bits_per_weight, w.model);
@@ -114,7 +178,7 @@ void free_cache(CWorld& w, const Calls& call) {
   call(quire_cache_free, w.cache);
 }
 void close_cache(CWorld& w, const Calls& call) {
-  call(quire_cache_close, w.cache);
+  call(quire_cache_close, w.cache, kMinute, nullptr);
 }
 void set_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_set_max_tokens, w.cache_options, 512);
@@ -142,20 +206,19 @@ void tell_cache(CWorld& w, const Calls& call) {
   call(quire_cache_metrics, w.cache, "c", 1, nullptr, 0);
 }
 void query_prefix(CWorld& w, const Calls& call) {
-  call(quire_cache_query, w.cache, w.request, kMinute);
+  call(quire_cache_query, w.cache, w.request, kMinute, w.cancel);
 }
 void pin_and_unpin(CWorld& w, const Calls& call) {
-  const int64_t pin = call(quire_cache_pin, w.cache, w.request, 0, kMinute);
+  const int64_t pin = call(quire_cache_pin, w.cache, w.request, 0, kMinute, nullptr);
   if (pin > 0) call(quire_cache_unpin, w.cache, pin);
 }
 void score(CWorld& w, const Calls& call) {
   std::array<float, kTokens.size()> scores{};
-  call(quire_cache_score, w.cache, kTokens.data(), kTokens.size(), 0, kMinute, w.cancel, scores.data(),
-       scores.size());
+  call(quire_cache_score, w.cache, w.request, 0, kMinute, w.cancel, scores.data(), scores.size());
 }
 void logits(CWorld& w, const Calls& call) {
   std::vector<float> rows(2 * 160);
-  call(quire_cache_logits, w.cache, kTokens.data(), 2, kMinute, w.cancel, rows.data(), rows.size());
+  call(quire_cache_logits, w.cache, w.request, kMinute, w.cancel, rows.data(), rows.size());
 }
 
 // Figures.
@@ -209,7 +272,7 @@ void set_request(CWorld& w, const Calls& call) {
   call(quire_job_request_set_user_data, w.request, 9);
   call(quire_job_request_set_event_policy, w.request, QUIRE_EVENTS_COALESCE);
   call(quire_job_request_set_max_unread_events, w.request, 8);
-  call(quire_job_request_set_prefill_events, w.request, 1);
+  call(quire_job_request_set_progress_events, w.request, 1);
 }
 void set_sampling(CWorld& w, const Calls& call) {
   call(quire_job_request_set_seed, w.request, 3);
@@ -266,15 +329,20 @@ void fork_job(CWorld& w, const Calls& call) {
   run_job(w, OwnedJob(call(quire_job_fork, w.job, w.request)));
 }
 void poll_job(CWorld& w, const Calls& call) {
-  for (int32_t i = 0; i < 4; ++i) take(w, call(quire_job_poll, w.job, 0));
+  for (int32_t i = 0; i < 4; ++i) {
+    quire_event* event = nullptr;
+    call(quire_job_poll, w.job, 0, nullptr, &event);
+    take(w, event);
+  }
 }
 // Until nothing comes for a while: the other call may pause the job again.
 void poll_job_to_the_end(CWorld& w, const Calls& call) {
   call(quire_job_resume, w.job);
-  while (quire_event* const event = call(quire_job_poll, w.job, kMillisecond)) take(w, event);
+  quire_event* event = nullptr;
+  while (call(quire_job_poll, w.job, kMillisecond, w.cancel, &event) == 1) take(w, event);
 }
 void wait_for_job(CWorld& w, const Calls& call) {
-  call(quire_job_wait, w.job, kMillisecond / 20);
+  call(quire_job_wait, w.job, kMillisecond / 20, nullptr);
 }
 void cancel_job(CWorld& w, const Calls& call) {
   call(quire_job_cancel, w.job);
@@ -296,7 +364,7 @@ void tell_job(CWorld& w, const Calls& call) {
     call(get, w.job);
   }
   for (auto* get : {quire_job_id, quire_job_prompt_tokens, quire_job_cached_tokens, quire_job_new_tokens,
-                    quire_job_preemptions, quire_job_time_queued_ns, quire_job_time_prefill_ns,
+                    quire_job_preemptions, quire_job_time_queued_ns, quire_job_time_prompt_ns,
                     quire_job_time_generate_ns}) {
     call(get, w.job);
   }
@@ -315,13 +383,19 @@ void create_queue(CWorld& w, const Calls& call) {
   const OwnedQueue made(call(quire_queue_create, w.runtime));
 }
 void poll_queue(CWorld& w, const Calls& call) {
-  for (int32_t i = 0; i < 2; ++i) take(w, call(quire_queue_wait, w.queue, 0));
+  for (int32_t i = 0; i < 2; ++i) {
+    quire_event* event = nullptr;
+    call(quire_queue_poll, w.queue, 0, nullptr, &event);
+    take(w, event);
+  }
   std::array<quire_event*, 4> events{};
-  const int64_t count = call(quire_queue_drain, w.queue, 0, events.data(), events.size());
+  const int64_t count = call(quire_queue_drain, w.queue, 0, nullptr, events.data(), events.size());
   for (int64_t i = 0; i < count; ++i) take(w, events[static_cast<size_t>(i)]);
 }
 void wait_in_queue(CWorld& w, const Calls& call) {
-  take(w, call(quire_queue_wait, w.queue, kMillisecond));
+  quire_event* event = nullptr;
+  call(quire_queue_poll, w.queue, kMillisecond, w.cancel, &event);
+  take(w, event);
 }
 void tell_queue(CWorld& w, const Calls& call) {
   call(quire_queue_fd, w.queue);
@@ -337,7 +411,7 @@ void free_queue(CWorld& w, const Calls& call) {
 
 void tell_event(CWorld& w, const Calls& call) {
   for (auto* get : {quire_event_type, quire_event_finish_reason, quire_event_error_code}) call(get, w.event);
-  for (auto* get : {quire_event_job_id, quire_event_prefill_done, quire_event_prefill_total})
+  for (auto* get : {quire_event_job_id, quire_event_progress_done, quire_event_progress_total})
     call(get, w.event);
   call(quire_event_user_data, w.event);
   call(quire_event_text, w.event, nullptr);
@@ -423,6 +497,12 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"create queue", 0, create_queue},
       {"poll queue", 0, poll_queue},
       {"wait in queue", 0, wait_in_queue},
+      {"change limits", 0, change_limits},
+      {"tell costs", 0, tell_costs},
+      {"tell job more", 0, tell_job_more},
+      {"tell last event", 0, tell_last_event},
+      {"follow queue", 0, follow_queue},
+      {"prompt of parts", 0, make_prompt_of_parts},
       {"tell queue", 0, tell_queue},
       {"close queue", kCloses, close_queue},
       {"free queue", kFrees | kCloses, free_queue},

@@ -32,12 +32,11 @@ quire_cache_options* make_cache_options() {
   return options;
 }
 
-quire_model_options* make_model_options(quire_cancel* cancel) {
+quire_model_options* make_model_options() {
   quire_model_options* const options = quire_model_options_create(nullptr);
   const std::string& path = tiny_model_path();
   quire_model_options_set_path(options, path.data(), path.size(), nullptr);
   quire_model_options_set_scope(options, QUIRE_MODEL_SCOPE_TOKENIZER, nullptr);
-  quire_model_options_set_cancel(options, cancel, nullptr);
   return options;
 }
 
@@ -50,7 +49,7 @@ quire_runtime_options* make_runtime_options() {
 // An event that stands alone.
 quire_event* make_event(quire_cache* cache) {
   const OwnedJob job(quire_job_submit(cache, make_request("e", 1).get(), nullptr));
-  return quire_job_poll(job.get(), QUIRE_WAIT_FOREVER, nullptr);
+  return next_event(job.get(), QUIRE_WAIT_FOREVER, nullptr);
 }
 
 bool is_last(quire_event* event) {
@@ -85,7 +84,7 @@ CWorld::CWorld(const Roots& roots, uint32_t the_effects)
   }
   cancel = quire_cancel_create(nullptr);
   runtime_options = make_runtime_options();
-  model_options = make_model_options(cancel);
+  model_options = make_model_options();
   cache_options = make_cache_options();
   request = make_request("abcdefghij", kNewTokens).release();
   queue = quire_queue_create(runtime, nullptr);
@@ -119,7 +118,7 @@ void CWorld::finish_job() {
   Report report;
   quire_job_resume(job, report.out());
   const bool gone = report.code() == QUIRE_ERROR_BAD_HANDLE;
-  while (const OwnedEvent taken{quire_job_poll(job, kPatience, nullptr)}) note(taken.get());
+  while (const OwnedEvent taken{next_event(job, kPatience, nullptr)}) note(taken.get());
   EXPECT_TRUE(num_last_events == 1 || (gone && num_last_events == 0)) << num_last_events << " last events";
 }
 
@@ -138,7 +137,7 @@ void CWorld::check_canary(const Roots& roots) {
 
 // Behind the close every job is over and every page is back.
 void CWorld::check_figures() {
-  if (quire_cache_close(cache, nullptr) == 0) return;  // freed
+  if (quire_cache_close(cache, QUIRE_WAIT_FOREVER, nullptr, nullptr) == 0) return;  // freed
   const OwnedStats of(quire_cache_stats(cache, nullptr));
   EXPECT_EQ(quire_stats_pages_referenced(of.get(), nullptr), 0);
   EXPECT_EQ(quire_stats_jobs_running(of.get(), nullptr), 0);

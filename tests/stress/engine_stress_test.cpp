@@ -71,12 +71,12 @@ bool disturb(Random& random, Cache& cache, Job& job, const JobRequest& request) 
       job.set_priority(random.below(5));
       break;
     case 5:
-      cache.query_prefix(request.prompt, request.name_space, kLong);
+      cache.query_prefix(request.prompt, request.name_space, Duration{kLong});
       break;
     case 6:
       try {
-        cache.unpin(
-            cache.pin_prefix(request.prompt, request.name_space, std::chrono::milliseconds(5), kLong));
+        cache.unpin(cache.pin_prefix(request.prompt, request.name_space, std::chrono::milliseconds(5),
+                                     Duration{kLong}));
       } catch (const Error& error) {
         EXPECT_TRUE(error.code() == ErrorCode::not_found || error.code() == ErrorCode::quota) << error.what();
       }

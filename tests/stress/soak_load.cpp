@@ -27,7 +27,7 @@ std::string shared_beginning() {
 Collected collect_some(quire_job* job, int num_events) {
   Collected collected;
   for (int i = 0; i < num_events && collected.num_last_events == 0; ++i) {
-    const OwnedEvent event(quire_job_poll(job, QUIRE_WAIT_FOREVER, nullptr));
+    const OwnedEvent event(next_event(job, QUIRE_WAIT_FOREVER, nullptr));
     if (!event) break;
     add_event(collected, event.get());
   }
@@ -85,7 +85,7 @@ OwnedRequest SoakLoad::random_settings(Random& random, const Task& task) const {
   quire_job_request_set_reserve_whole(request.get(), below(random, 4) == 0, nullptr);
   quire_job_request_set_reuse_prefix(request.get(), below(random, 6) != 0, nullptr);
   quire_job_request_set_publish_pages(request.get(), below(random, 6) != 0, nullptr);
-  quire_job_request_set_prefill_events(request.get(), below(random, 3) == 0, nullptr);
+  quire_job_request_set_progress_events(request.get(), below(random, 3) == 0, nullptr);
   quire_job_request_set_log_probs(request.get(), below(random, 4) == 0, nullptr);
   quire_job_request_set_event_policy(request.get(), below(random, 2), nullptr);
   quire_job_request_set_max_unread_events(request.get(), 2 + below(random, 6), nullptr);
@@ -161,7 +161,7 @@ void SoakLoad::ask_through_queue(Random& random) {
   }
   std::vector<Collected> collected(jobs.size());
   for (size_t num_over = 0; num_over < jobs.size();) {
-    const OwnedEvent event(quire_queue_wait(queue.get(), QUIRE_WAIT_FOREVER, nullptr));
+    const OwnedEvent event(next_event(queue.get(), QUIRE_WAIT_FOREVER, nullptr));
     ASSERT_TRUE(event);
     Collected& of = collected[quire_event_user_data(event.get(), nullptr)];
     add_event(of, event.get());
@@ -187,7 +187,7 @@ void SoakLoad::abandon(Random& random) {
   const OwnedJob job = submit(request.get());
   const int32_t when = below(random, 3);
   if (when == 1) collect_some(job.get(), 3);
-  if (when == 2) quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr);
+  if (when == 2) quire_job_wait(job.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr);
   ++counts_.abandoned;
 }
 

@@ -44,7 +44,7 @@ class SoakTest : public ::testing::Test {
     for (std::thread& client : clients) client.join();
     // The scheduler answers between two steps: behind the second answer it has let go of all that was freed.
     for (int i = 0; i < 2; ++i) {
-      EXPECT_GE(quire_cache_query(cache.get(), query.get(), QUIRE_WAIT_FOREVER, nullptr), 0);
+      EXPECT_GE(quire_cache_query(cache.get(), query.get(), QUIRE_WAIT_FOREVER, nullptr, nullptr), 0);
     }
   }
 

@@ -29,6 +29,12 @@
  * Times are int64_t nanoseconds. A timeout of 0 does not wait; QUIRE_WAIT_FOREVER (any negative value) waits
  * without limit.
  *
+ * Waits. Every call that waits takes `int64_t timeout_ns, quire_cancel *cancel`. `cancel` may be NULL; once
+ * it is triggered the wait ends, and what was waited for goes on. Calls that take events or wait for an end
+ * answer with a number above 0 where that is here (how many events, else 1), and else with one of
+ * QUIRE_WAIT_*: the end of a stream is told apart from a timeout. Calls that are to compute or load something
+ * in time fail, with QUIRE_ERROR_TIMEOUT or QUIRE_ERROR_CANCELLED.
+ *
  * Threads. Any function may be called from any thread at any time; each type says what happens when two
  * threads use one object. Nothing is kept per thread. No call installs a signal handler, prints, exits,
  * aborts or throws, and threads that the library starts block all signals. A thread that is cancelled with
@@ -47,14 +53,28 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(__GNUC__)
+/* How a function is told to the compiler. QUIRE_BUILD is defined while the library itself is compiled. A
+ * program may define QUIRE_API before the first include, empty where it links the library statically. */
+#ifndef QUIRE_API
+#if defined(_WIN32) && defined(QUIRE_BUILD)
+#define QUIRE_API __declspec(dllexport)
+#elif defined(_WIN32)
+#define QUIRE_API __declspec(dllimport)
+#elif defined(__GNUC__) || defined(__clang__)
 #define QUIRE_API __attribute__((visibility("default")))
 #else
 #define QUIRE_API
 #endif
+#endif
 
 /* A timeout that never passes. */
 #define QUIRE_WAIT_FOREVER (-1)
+
+/* What a wait answers where what it was for is not here. */
+#define QUIRE_WAIT_TIMEOUT 0      /* the timeout passed: ask again */
+#define QUIRE_WAIT_FAILED (-1)    /* *error says why */
+#define QUIRE_WAIT_END (-2)       /* it will never come: all of it was taken */
+#define QUIRE_WAIT_CANCELLED (-3) /* the quire_cancel of the wait was triggered */
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,7 +95,11 @@ typedef struct quire_runtime quire_runtime;
 /* Weights and tokenizer; model.h. */
 typedef struct quire_model quire_model;
 
-/* The paged key/value cache of one model together with the scheduler that owns it; cache.h. */
+/* What a model and a cache will take of memory; plan.h. */
+typedef struct quire_plan quire_plan;
+
+/* What jobs are submitted to: the key/value cache of a model, and the thread that batches its jobs; cache.h.
+ */
 typedef struct quire_cache quire_cache;
 
 /* A moment's figures of a cache; stats.h. */

@@ -1,5 +1,5 @@
 /*
- * A switch that stops a call in which another thread waits: a load, or a score.
+ * A switch that ends the wait of a call: a load, a score, a wait for events or for an end.
  *
  * It is triggered once and stays triggered. Any number of threads and of calls may share one; a call that
  * uses it keeps it alive. A call given a triggered one fails at once.

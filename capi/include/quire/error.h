@@ -23,19 +23,22 @@
 #define QUIRE_ERROR_FORMAT 6       /* a file is malformed */
 #define QUIRE_ERROR_TRUNCATED 7    /* a file is shorter than its header says */
 #define QUIRE_ERROR_UNSUPPORTED 8  /* well-formed, but not something this library can do */
-#define QUIRE_ERROR_CAPACITY 9     /* a queue is full, or a request can never fit */
+#define QUIRE_ERROR_CAPACITY 9     /* there is no room now, and later there may be */
 #define QUIRE_ERROR_CANCELLED 10   /* a quire_cancel was triggered */
 #define QUIRE_ERROR_TIMEOUT 11     /* a timeout passed */
 #define QUIRE_ERROR_CLOSED 12      /* the object was closed, perhaps while the call waited */
 #define QUIRE_ERROR_ENCODING 13    /* text that is not UTF-8; the message has the byte offset */
 #define QUIRE_ERROR_NUMERIC 14     /* NaN or infinity where a number was needed */
 #define QUIRE_ERROR_DEVICE_LOST 15 /* a device failed; everything on it is over, freeing still works */
-#define QUIRE_ERROR_DEADLINE 16    /* a deadline of the job passed */
+#define QUIRE_ERROR_DEADLINE 16    /* a deadline of the job passed; at another time it may not */
 #define QUIRE_ERROR_FORKED 17      /* called in a child of fork() */
 #define QUIRE_ERROR_VERSION 18     /* the caller was compiled against an incompatible header */
 #define QUIRE_ERROR_INTERNAL 19    /* a defect of the library */
 #define QUIRE_ERROR_REENTRANT 20   /* called from a callback that does not allow it */
-#define QUIRE_ERROR_QUOTA 21       /* the share of a namespace is used up */
+#define QUIRE_ERROR_QUOTA 21       /* the share of a namespace is used up now, and later it may not be */
+#define QUIRE_ERROR_TOO_LARGE 22   /* it can never fit, into the cache or the quota of its namespace */
+#define QUIRE_ERROR_SLOW_READER 23 /* nobody took the events of the job (QUIRE_EVENTS_END) */
+#define QUIRE_ERROR_DEADLINE_TOO_SHORT 24 /* no job like this has ever been as fast as the deadline asks */
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +53,18 @@ QUIRE_API int32_t quire_error_code(quire_error* error);
  * is no live error.
  */
 QUIRE_API const char* quire_error_message(quire_error* error, size_t* out_len);
+
+/**
+ * Whether the same call may succeed later though the caller changes nothing: 1 or 0. 0 for NULL and for what
+ * is no live error.
+ */
+QUIRE_API int32_t quire_error_is_retryable(quire_error* error);
+
+/**
+ * After how many nanoseconds another try is worth it, as far as the library can tell; -1 where it cannot, for
+ * NULL, and for what is no live error.
+ */
+QUIRE_API int64_t quire_error_retry_after_ns(quire_error* error);
 
 /** Frees an error. NULL does nothing. Returns 1, or 0 where the handle is no live error. */
 QUIRE_API int32_t quire_error_free(quire_error* handle);

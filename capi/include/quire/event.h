@@ -1,10 +1,11 @@
 /*
  * An event: one piece of a job's result, pulled from its job or queue.
  *
- * Each accepted job yields at most one STARTED, any number of PREFILL and TEXT, and exactly one last event,
- * FINISHED or ERROR. The texts of all events, one after another, are the text of the job: what its tokens
- * decode to, up to the stop. An event never changes, so any number of threads may read one; pointers borrowed
- * from it hold until it is freed. It stands alone: it can be read after its job, queue and cache are freed.
+ * Each accepted job yields at most one STARTED, any number of PROGRESS, TEXT and REWIND, and exactly one last
+ * event, FINISHED or ERROR, which has all that the job has come to. The texts of all events, one after
+ * another and cut where a REWIND says so, are the text of the job: what its tokens decode to, up to the stop.
+ * An event never changes, so any number of threads may read one; pointers borrowed from it hold until it is
+ * freed. It stands alone: it can be read after its job, queue and cache are freed.
  */
 #ifndef QUIRE_EVENT_H
 #define QUIRE_EVENT_H
@@ -12,13 +13,18 @@
 #include <quire/base.h>
 
 /* Types of events. A later version may add types: skip what is not known. */
-#define QUIRE_EVENT_STARTED 1  /* the job left the waiting queue */
-#define QUIRE_EVENT_PREFILL 2  /* another part of the prompt is done; only where asked for */
+#define QUIRE_EVENT_STARTED 1 /* the job left the waiting queue */
+#define QUIRE_EVENT_PROGRESS                                                                               \
+  2                            /* another part of the work before the first token is done; where asked for \
+                                */
 #define QUIRE_EVENT_TEXT 3     /* generated tokens and their text */
 #define QUIRE_EVENT_FINISHED 4 /* the last event of a job that came to its end or was cancelled */
 #define QUIRE_EVENT_ERROR 5    /* the last event of a job that failed; quire_event_error_code says why */
+#define QUIRE_EVENT_REWIND \
+  6                       /* tokens and text were taken back, all but quire_event_kept_tokens, _kept_bytes */
+#define QUIRE_EVENT_LOG 7 /* a line of the log, in a queue that asked for it; of no job */
 
-/* Why a job ended. */
+/* Why a job ended. A later version may add reasons. */
 #define QUIRE_FINISH_NONE 0        /* it has not ended */
 #define QUIRE_FINISH_STOP_TOKEN 1  /* a stop token, or an end-of-sequence token of the model */
 #define QUIRE_FINISH_STOP_STRING 2 /* a stop string */
@@ -35,16 +41,23 @@ extern "C" {
 /** One of QUIRE_EVENT_*; -1 on failure. */
 QUIRE_API int32_t quire_event_type(quire_event* event, quire_error** error);
 
-/** The number that the request of the job was given (quire_job_request_set_user_data); 0 on failure. */
+/**
+ * The number that the request of the job was given (quire_job_request_set_user_data and _user_data_step); 0
+ * on failure.
+ */
 QUIRE_API uint64_t quire_event_user_data(quire_event* event, quire_error** error);
 
-/** The id of the job, quire_job_id; -1 on failure. */
+/** The id of the job, quire_job_id; 0 where the event is of no job; -1 on failure. */
 QUIRE_API int64_t quire_event_job_id(quire_event* event, quire_error** error);
+
+/** Which of the completions that quire_job_submit_many made it is of, from 0; -1 on failure. */
+QUIRE_API int32_t quire_event_index(quire_event* event, quire_error** error);
 
 /**
  * The text that came with this event: whole UTF-8 characters, never a piece of a stop string. A last event
- * may have text too, the rest that was held back. *out_len, where out_len is not NULL, receives its length in
- * bytes; zero-terminated too. Borrowed until the event is freed. NULL on failure.
+ * may have text too, the rest that was held back. Of a LOG event: the line. *out_len, where out_len is not
+ * NULL, receives its length in bytes; zero-terminated too. Borrowed until the event is freed. NULL on
+ * failure.
  */
 QUIRE_API const char* quire_event_text(quire_event* event, size_t* out_len, quire_error** error);
 
@@ -55,6 +68,22 @@ QUIRE_API const char* quire_event_text(quire_event* event, size_t* out_len, quir
  */
 QUIRE_API int64_t quire_event_tokens(quire_event* event, int32_t* out_tokens, size_t out_capacity,
                                      quire_error** error);
+
+/**
+ * The place of the first of quire_event_tokens among the generated tokens of the job, from 0; where there are
+ * none, of the token that comes next. -1 on failure.
+ */
+QUIRE_API int64_t quire_event_first_token(quire_event* event, quire_error** error);
+
+/**
+ * Of a REWIND event: how many of the tokens that events have had so far still stand, the first ones; else 0;
+ * -1 on failure.
+ */
+QUIRE_API int64_t quire_event_kept_tokens(quire_event* event, quire_error** error);
+
+/** Of a REWIND event: how many bytes of the text so far still stand, the first ones; else 0; -1 on failure.
+ */
+QUIRE_API int64_t quire_event_kept_bytes(quire_event* event, quire_error** error);
 
 /**
  * The natural logarithm of the probability of each of quire_event_tokens under the model's own distribution,
@@ -76,15 +105,57 @@ QUIRE_API int64_t quire_event_top_log_probs(quire_event* event, float* out_value
                                             quire_error** error);
 
 /**
- * Of a PREFILL event: how many tokens of the prompt are done, cached ones included; else 0; -1 on failure.
+ * Of a PROGRESS event: how much is done, of a prompt its tokens, cached ones included; else 0; -1 on failure.
  */
-QUIRE_API int64_t quire_event_prefill_done(quire_event* event, quire_error** error);
+QUIRE_API int64_t quire_event_progress_done(quire_event* event, quire_error** error);
 
-/** Of a PREFILL event: how many tokens the prompt has; else 0; -1 on failure. */
-QUIRE_API int64_t quire_event_prefill_total(quire_event* event, quire_error** error);
+/** Of a PROGRESS event: how much there is to do; else 0; -1 on failure. */
+QUIRE_API int64_t quire_event_progress_total(quire_event* event, quire_error** error);
+
+/** Of a LOG event: one of QUIRE_LOG_*; else QUIRE_LOG_OFF; -1 on failure. */
+QUIRE_API int32_t quire_event_log_level(quire_event* event, quire_error** error);
+
+/** Of a LOG event: how many lines after it were dropped, since nobody took those before; else 0; -1 on
+ * failure. */
+QUIRE_API int64_t quire_event_lost_lines(quire_event* event, quire_error** error);
 
 /** Of a last event: one of QUIRE_FINISH_*; else QUIRE_FINISH_NONE; -1 on failure. */
 QUIRE_API int32_t quire_event_finish_reason(quire_event* event, quire_error** error);
+
+/** Of a last event: quire_job_stop_token; else -1. -1 with an error on failure. */
+QUIRE_API int32_t quire_event_stop_token(quire_event* event, quire_error** error);
+
+/** Of a last event: quire_job_stop_text, as quire_event_text gives text; else empty. NULL on failure. */
+QUIRE_API const char* quire_event_stop_text(quire_event* event, size_t* out_len, quire_error** error);
+
+/* Of a last event: what the job took, by the getters of job.h; else 0; -1 on failure. */
+
+/** Tokens of the prompt. */
+QUIRE_API int64_t quire_event_prompt_tokens(quire_event* event, quire_error** error);
+
+/** Those of the prompt that were found in the cache. */
+QUIRE_API int64_t quire_event_cached_tokens(quire_event* event, quire_error** error);
+
+/** Tokens generated, a stop token included; what a rewind took back is not counted. */
+QUIRE_API int64_t quire_event_new_tokens(quire_event* event, quire_error** error);
+
+/** Tokens that speculation proposed. */
+QUIRE_API int64_t quire_event_draft_tokens(quire_event* event, quire_error** error);
+
+/** Those of the proposed tokens that stood. */
+QUIRE_API int64_t quire_event_accepted_draft_tokens(quire_event* event, quire_error** error);
+
+/** How often the job had to give its room to others. */
+QUIRE_API int64_t quire_event_preemptions(quire_event* event, quire_error** error);
+
+/** Nanoseconds from submit to the first work on the prompt. */
+QUIRE_API int64_t quire_event_time_queued_ns(quire_event* event, quire_error** error);
+
+/** Nanoseconds from the first work on the prompt to the first token. */
+QUIRE_API int64_t quire_event_time_prompt_ns(quire_event* event, quire_error** error);
+
+/** Nanoseconds from the first token to the end. */
+QUIRE_API int64_t quire_event_time_generate_ns(quire_event* event, quire_error** error);
 
 /** Of an ERROR event: the QUIRE_ERROR_* code of what ended the job; else QUIRE_ERROR_OK; -1 on failure. */
 QUIRE_API int32_t quire_event_error_code(quire_event* event, quire_error** error);

@@ -20,13 +20,14 @@ extern "C" {
 #endif
 
 /**
- * Loads the model that `options` name. Waits until it is loaded; the options say how to watch and to cancel
- * the load. The caller owns the result. NULL on failure, and then nothing stays behind:
- * QUIRE_ERROR_NOT_FOUND, QUIRE_ERROR_IO, QUIRE_ERROR_FORMAT, QUIRE_ERROR_TRUNCATED, QUIRE_ERROR_UNSUPPORTED,
- * QUIRE_ERROR_OUT_OF_MEMORY, QUIRE_ERROR_CANCELLED, each naming the file, field or tensor.
+ * Loads the model that `options` name. Waits (base.h) until it is loaded; a wait that ends early ends the
+ * load. Without a tokenizer in its directory a model takes and gives ids alone. The caller owns the result.
+ * NULL on failure, and then nothing stays behind: QUIRE_ERROR_NOT_FOUND, QUIRE_ERROR_IO, QUIRE_ERROR_FORMAT,
+ * QUIRE_ERROR_TRUNCATED, QUIRE_ERROR_UNSUPPORTED, QUIRE_ERROR_OUT_OF_MEMORY, each naming the file, field or
+ * tensor, QUIRE_ERROR_TIMEOUT, QUIRE_ERROR_CANCELLED.
  */
 QUIRE_API quire_model* quire_model_load(quire_runtime* runtime, quire_model_options* options,
-                                        quire_error** error);
+                                        int64_t timeout_ns, quire_cancel* cancel, quire_error** error);
 
 /**
  * Frees the handle. Caches made from the model stay usable and keep it alive. NULL does nothing. Returns 1,
@@ -34,21 +35,7 @@ QUIRE_API quire_model* quire_model_load(quire_runtime* runtime, quire_model_opti
  */
 QUIRE_API int32_t quire_model_free(quire_model* handle, quire_error** error);
 
-/**
- * Tells the memory that the model of `model` and a cache of `cache` (NULL: every default) will take on the
- * devices that `model` names, and which layers go to which of them, before a weight is read. Reads the
- * configuration, the headers and the orders of rows. Writes one JSON object: total_bytes = embedding_bytes +
- * layer_bytes + head_bytes (weights) + kv_bytes (pages) + workspace_bytes (activations, logits and scratch),
- * all of device memory, and staging_bytes of host memory that copies need; "devices" with the same for each
- * device, its name, num_layers and the usable_bytes that it has free beside the reserve and within the split;
- * "layers" with the device of each (an index of "devices") and its bytes, weights and pages. Returns the
- * bytes of the text (base.h: results), -1 on failure: as quire_model_load, and QUIRE_ERROR_OUT_OF_MEMORY with
- * the bytes needed and free where a split over several devices, automatic or by bytes, does not go.
- */
-QUIRE_API int64_t quire_plan(quire_runtime* runtime, quire_model_options* model, quire_cache_options* cache,
-                             char* out_text, size_t out_capacity, quire_error** error);
-
-/* Tokenizer. */
+/* Tokenizer; QUIRE_ERROR_UNSUPPORTED for a model without one. */
 
 /**
  * Text to token ids. add_special: 1 puts the tokens in front and behind that the model's own tokenizer puts
@@ -125,24 +112,6 @@ QUIRE_API double quire_model_bits_per_weight(quire_model* model, quire_error** e
 
 /** Bytes of all weights, on the device where they are loaded and else on disk; -1 on failure. */
 QUIRE_API int64_t quire_model_weight_bytes(quire_model* model, quire_error** error);
-
-/*
- * What a step costs at least, for a ratio to what the device does at best (quire_runtime_measure_read_rate,
- * quire_runtime_measure_op_rate): QUIRE_ERROR_UNSUPPORTED where the weights were not loaded. Attention comes
- * on top and grows with the context.
- */
-
-/** Bytes of weights that every step reads once: all but the embedding table. -1 on failure. */
-QUIRE_API int64_t quire_model_step_bytes(quire_model* model, quire_error** error);
-
-/** Multiplications and additions in the matrices of the layers for one token. -1 on failure. */
-QUIRE_API int64_t quire_model_token_ops(quire_model* model, quire_error** error);
-
-/**
- * Multiplications and additions in the last matrix for the logits of one token: every decoded token, the last
- * one of a prompt. -1 on failure.
- */
-QUIRE_API int64_t quire_model_logit_ops(quire_model* model, quire_error** error);
 
 /* Tensors, as the files have them; indices from 0, in an order that does not change. */
 

@@ -54,7 +54,8 @@ typedef void (*quire_log_fn)(void* user_data, int32_t level, const char* text, s
 
 /**
  * Says how far a load is, in bytes of the files. Called on the thread that called quire_model_load, the last
- * time with done_bytes = total_bytes. See base.h for what a callback may do; a quire_cancel stops the load.
+ * time with done_bytes = total_bytes. See base.h for what a callback may do; the quire_cancel of the load
+ * stops it.
  */
 typedef void (*quire_progress_fn)(void* user_data, int64_t done_bytes, int64_t total_bytes);
 
@@ -89,10 +90,12 @@ QUIRE_API int32_t quire_runtime_options_set_log_sink(quire_runtime_options* opti
                                                      void* user_data, quire_error** error);
 
 /**
- * Bytes of host memory that all models and caches of the runtime may take together; a load or a cache beyond
- * it fails with QUIRE_ERROR_OUT_OF_MEMORY before anything is taken. 0, the default, is no budget.
+ * Bytes of one device, given by its name ("cpu", "cuda:0"), that weights and caches of the runtime may take
+ * together; a load or a cache beyond it fails with QUIRE_ERROR_OUT_OF_MEMORY before anything is taken. 0, the
+ * default of each device, is no budget.
  */
-QUIRE_API int32_t quire_runtime_options_set_memory_budget(quire_runtime_options* options, int64_t bytes,
+QUIRE_API int32_t quire_runtime_options_set_memory_budget(quire_runtime_options* options, const char* text,
+                                                          size_t text_len, int64_t bytes,
                                                           quire_error** error);
 
 /* Model. */
@@ -151,9 +154,13 @@ QUIRE_API int32_t quire_model_options_set_scope(quire_model_options* options, in
 QUIRE_API int32_t quire_model_options_set_progress(quire_model_options* options, quire_progress_fn progress,
                                                    void* user_data, quire_error** error);
 
-/** Stops the load when triggered. The options keep it alive. NULL, the default: nothing does. */
-QUIRE_API int32_t quire_model_options_set_cancel(quire_model_options* options, quire_cancel* cancel,
-                                                 quire_error** error);
+/**
+ * Over how many of its devices each layer is cut, 1 to 64; the devices are then of one kind and as many. 1,
+ * the default: each layer is on one device. Where this version cannot, quire_model_load refuses it with
+ * QUIRE_ERROR_UNSUPPORTED.
+ */
+QUIRE_API int32_t quire_model_options_set_num_shards(quire_model_options* options, int32_t num_shards,
+                                                     quire_error** error);
 
 /* Cache. */
 
@@ -162,6 +169,10 @@ QUIRE_API quire_cache_options* quire_cache_options_create(quire_error** error);
 
 /** Frees the options of a cache. NULL does nothing. Returns 1, or 0 on failure. */
 QUIRE_API int32_t quire_cache_options_free(quire_cache_options* handle, quire_error** error);
+
+/** How metrics and log lines name the cache: UTF-8 of up to 256 bytes. Default: empty, its number. */
+QUIRE_API int32_t quire_cache_options_set_name(quire_cache_options* options, const char* text,
+                                               size_t text_len, quire_error** error);
 
 /**
  * Tokens that all jobs together can hold in the cache, rounded up to whole pages. 0, the default, is room for
@@ -205,7 +216,8 @@ QUIRE_API int32_t quire_cache_options_set_kv_format(quire_cache_options* options
 
 /**
  * One of QUIRE_QUOTA_* for every namespace that has none of its own: 0 to 2^31 - 1. 0, the default, is no
- * limit. A job that could never keep to QUIRE_QUOTA_PAGES is refused at submit with QUIRE_ERROR_QUOTA.
+ * limit. A job that could never keep to QUIRE_QUOTA_PAGES is refused at submit with QUIRE_ERROR_TOO_LARGE.
+ * quire_cache_set_quota changes it later.
  */
 QUIRE_API int32_t quire_cache_options_set_quota(quire_cache_options* options, int32_t quota, int32_t limit,
                                                 quire_error** error);

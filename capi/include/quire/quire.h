@@ -19,6 +19,7 @@
 #include <quire/job.h>
 #include <quire/model.h>
 #include <quire/options.h>
+#include <quire/plan.h>
 #include <quire/queue.h>
 #include <quire/request.h>
 #include <quire/runtime.h>

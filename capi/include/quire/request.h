@@ -6,7 +6,8 @@
  * names the setting and its range. What depends on the model or the cache is checked by quire_job_submit. A
  * setting that this version of the library knows but cannot honour is refused there with
  * QUIRE_ERROR_UNSUPPORTED, never ignored. Setters on one request from several threads are done one after
- * another.
+ * another. One that does not count for the kind of the job (a temperature for a score) is refused at submit
+ * too.
  *
  * Every default is neutral: an untouched request samples from the model's own distribution.
  */
@@ -29,7 +30,7 @@
 /* What happens to the events of a job when nobody takes them. The scheduler never waits for a reader. */
 #define QUIRE_EVENTS_COALESCE 0 /* text grows together into one event */
 #define QUIRE_EVENTS_PAUSE 1    /* the job pauses until events are taken */
-#define QUIRE_EVENTS_END 2      /* the job ends with QUIRE_ERROR_CAPACITY */
+#define QUIRE_EVENTS_END 2      /* the job ends with QUIRE_ERROR_SLOW_READER */
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,23 +45,47 @@ QUIRE_API int32_t quire_job_request_free(quire_job_request* handle, quire_error*
 /** What the job does, one of QUIRE_JOB_KIND_*. Default: QUIRE_JOB_KIND_GENERATE. */
 QUIRE_API int32_t quire_job_request_set_kind(quire_job_request* request, int32_t kind, quire_error** error);
 
-/* Prompt: the text or the ids set last. */
+/*
+ * Prompt: parts in order, added one by one. To set is to clear and to add one. A request without any part is
+ * refused; a part may be empty.
+ */
 
-/** The prompt as text; tokenized at submit with the two settings that follow. */
+/** Takes all parts back. */
+QUIRE_API int32_t quire_job_request_clear_prompt(quire_job_request* request, quire_error** error);
+
+/** A part that is text; tokenized at submit, by itself, with the two settings that follow. */
+QUIRE_API int32_t quire_job_request_add_prompt_text(quire_job_request* request, const char* text,
+                                                    size_t text_len, quire_error** error);
+
+/** A part that is token ids, taken as they are. */
+QUIRE_API int32_t quire_job_request_add_prompt_tokens(quire_job_request* request, const int32_t* tokens,
+                                                      size_t num_tokens, quire_error** error);
+
+/**
+ * A part that is one special token, given by the text that the tokenizer's file spells it with, such as
+ * "<|im_end|>"; submit fails with QUIRE_ERROR_NOT_FOUND where there is none.
+ */
+QUIRE_API int32_t quire_job_request_add_prompt_special(quire_job_request* request, const char* text,
+                                                       size_t text_len, quire_error** error);
+
+/** The whole prompt as one text. */
 QUIRE_API int32_t quire_job_request_set_prompt_text(quire_job_request* request, const char* text,
                                                     size_t text_len, quire_error** error);
 
-/** The prompt as token ids; nothing is added to them. */
+/** The whole prompt as token ids. */
 QUIRE_API int32_t quire_job_request_set_prompt_tokens(quire_job_request* request, const int32_t* tokens,
                                                       size_t num_tokens, quire_error** error);
 
-/** 1, the default: a prompt given as text gets the tokens that the model's own tokenizer puts around it. */
+/**
+ * 1, the default: a prompt gets the tokens that the model's own tokenizer puts around a text: those before it
+ * where its first part is text, those after it where its last part is.
+ */
 QUIRE_API int32_t quire_job_request_set_add_special(quire_job_request* request, int32_t add_special,
                                                     quire_error** error);
 
 /**
- * 1: the text of special tokens in the prompt is read as those tokens, for templates. 0, the default: it is
- * ordinary text, so that a user's text cannot forge them.
+ * 1: the text of special tokens in parts that are text is read as those tokens, for templates. 0, the
+ * default: it is ordinary text, so that a user's text cannot forge them.
  */
 QUIRE_API int32_t quire_job_request_set_parse_special(quire_job_request* request, int32_t parse_special,
                                                       quire_error** error);
@@ -98,6 +123,10 @@ QUIRE_API int32_t quire_job_request_set_ignore_eos(quire_job_request* request, i
 
 /* Sampling, in the order of its work. */
 
+/** 1: each submit draws a seed of its own (quire_job_seed tells it). 0, the default: the seed set below. */
+QUIRE_API int32_t quire_job_request_set_random_seed(quire_job_request* request, int32_t random_seed,
+                                                    quire_error** error);
+
 /** Same seed, same prompt, same settings: same tokens. Default: 0. */
 QUIRE_API int32_t quire_job_request_set_seed(quire_job_request* request, uint64_t seed, quire_error** error);
 
@@ -124,9 +153,19 @@ QUIRE_API int32_t quire_job_request_set_penalty_range(quire_job_request* request
 QUIRE_API int32_t quire_job_request_set_penalty_decay(quire_job_request* request, int32_t fade_tokens,
                                                       quire_error** error);
 
-/** Added to the logit of one token, in place of what was set for it before. Finite. 4096 tokens at most. */
+/**
+ * Added to the logit of one token, in place of what was set for it before. -1e30 to 1e30. 4096 tokens at
+ * most.
+ */
 QUIRE_API int32_t quire_job_request_add_logit_bias(quire_job_request* request, int32_t token, double bias,
                                                    quire_error** error);
+
+/** The same bias for each of several tokens, in place of all that was set before. */
+QUIRE_API int32_t quire_job_request_set_logit_biases(quire_job_request* request, const int32_t* tokens,
+                                                     size_t num_tokens, double bias, quire_error** error);
+
+/** Takes all biases back. */
+QUIRE_API int32_t quire_job_request_clear_logit_biases(quire_job_request* request, quire_error** error);
 
 /** Tokens that are never drawn, in place of those set before. Default: none. */
 QUIRE_API int32_t quire_job_request_set_banned_tokens(quire_job_request* request, const int32_t* tokens,
@@ -181,6 +220,10 @@ QUIRE_API int32_t quire_job_request_set_normalize(quire_job_request* request, in
 QUIRE_API int32_t quire_job_request_set_user_data(quire_job_request* request, uint64_t user_data,
                                                   quire_error** error);
 
+/** Of completions that are submitted together each has this much more than the one before it. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_user_data_step(quire_job_request* request, uint64_t user_data_step,
+                                                       quire_error** error);
+
 /**
  * Events of the job come to this queue (queue.h). The request and its jobs keep the queue alive. NULL, the
  * default: they are taken with quire_job_poll. The queue must be of the runtime of the cache.
@@ -196,13 +239,14 @@ QUIRE_API int32_t quire_job_request_set_event_policy(quire_job_request* request,
 QUIRE_API int32_t quire_job_request_set_max_unread_events(quire_job_request* request,
                                                           int32_t max_unread_events, quire_error** error);
 
-/** 1: the job yields QUIRE_EVENT_PREFILL events. Default: 0. */
-QUIRE_API int32_t quire_job_request_set_prefill_events(quire_job_request* request, int32_t prefill_events,
-                                                       quire_error** error);
+/** 1: the job yields QUIRE_EVENT_PROGRESS events. Default: 0. */
+QUIRE_API int32_t quire_job_request_set_progress_events(quire_job_request* request, int32_t progress_events,
+                                                        quire_error** error);
 
 /* Scheduling. */
 
-/** Jobs share cached prefixes only within a namespace, such as a tenant: up to 256 bytes. Default: empty. */
+/** Jobs share cached prefixes only within a namespace, such as a tenant: UTF-8, up to 256 bytes. Default:
+ * empty. */
 QUIRE_API int32_t quire_job_request_set_namespace(quire_job_request* request, const char* text,
                                                   size_t text_len, quire_error** error);
 

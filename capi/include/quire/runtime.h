@@ -65,23 +65,19 @@ QUIRE_API int64_t quire_runtime_device_free_bytes(quire_runtime* runtime, int32_
                                                   quire_error** error);
 
 /**
- * Measures how many bytes per second the device reads from a buffer of `working_set_bytes` (1 or more), over
- * and over, with all threads of the runtime: the limit of a decoding step, which reads its weights once. A
- * buffer as large as they are (quire_model_step_bytes) lies in the same caches. Takes some tenths of a second
- * and, for that time, the buffer: at most 512 MiB, enough to lie in no cache. Work in progress makes the
- * result smaller. -1 on failure; QUIRE_ERROR_UNSUPPORTED for a device that cannot be measured or used,
- * QUIRE_ERROR_OUT_OF_MEMORY where there is no such buffer.
+ * Changes quire_runtime_options_set_memory_budget of a runtime in use; what is taken beyond it already stays.
+ * Returns 1, or 0 on failure; QUIRE_ERROR_NOT_FOUND for a device that does not exist.
  */
-QUIRE_API int64_t quire_runtime_measure_read_rate(quire_runtime* runtime, int32_t device_idx,
-                                                  int64_t working_set_bytes, quire_error** error);
+QUIRE_API int32_t quire_runtime_set_memory_budget(quire_runtime* runtime, const char* text, size_t text_len,
+                                                  int64_t bytes, quire_error** error);
 
 /**
- * Measures how many multiplications and additions per second the device does of the kind that products with
- * quantized weights are made of, with operands at hand: the limit of a step with many tokens. Otherwise as
- * above, without a buffer.
+ * The metrics of all live caches of the runtime as one page in the Prometheus text format, each family once;
+ * the label "cache" is the name of each (quire_cache_options_set_name), else its number in the runtime.
+ * Returns its bytes, which grow with time: pass room to spare. -1 on failure.
  */
-QUIRE_API int64_t quire_runtime_measure_op_rate(quire_runtime* runtime, int32_t device_idx,
-                                                quire_error** error);
+QUIRE_API int64_t quire_runtime_metrics(quire_runtime* runtime, char* out_text, size_t out_capacity,
+                                        quire_error** error);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,9 @@
 /*
- * The figures of a cache at one moment, between two steps, taken together by quire_cache_stats: pages_free +
- * pages_cached + pages_referenced = pages_total and jobs_queued + jobs_running + jobs_finished =
- * jobs_submitted, always. The same as text for a monitoring system: quire_cache_metrics.
+ * The figures of a cache at one moment, between two steps, taken together by quire_cache_stats, so that they
+ * fit each other: the parts of a whole that this version knows add up to it (pages_free, pages_cached and
+ * pages_referenced to pages_total; jobs_queued, jobs_running and jobs_finished to jobs_submitted). A later
+ * version may tell further parts apart, and pages of several kinds: pages here are then those of the kind
+ * that has the most. The same as text for a monitoring system: quire_cache_metrics.
  *
  * A snapshot has those of each namespace too; quire_stats_namespace gives them as a snapshot of their own.
  *

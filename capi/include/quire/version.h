@@ -15,8 +15,9 @@
 #define QUIRE_VERSION_PATCH 0
 #define QUIRE_VERSION_STRING "0.1.0"
 
-/* Version of the binary interface. The major number changes when something that was there changes or goes,
- * together with the SONAME; the minor number when something is added. */
+/* Version of the binary interface. The major number changes when something that was there changes or goes;
+ * the minor number when something is added, and while the major number is 0 also when something changes or
+ * goes. The SONAME has the major number, and while that is 0 the minor number too. */
 #define QUIRE_ABI_MAJOR 0
 #define QUIRE_ABI_MINOR 1
 
@@ -31,8 +32,8 @@ QUIRE_API const char* quire_version_string(void);
 
 /**
  * Whether a caller compiled against binary interface major.minor can use this library: the major numbers are
- * equal and the library's minor number is not smaller. Returns 1, or 0 with QUIRE_ERROR_VERSION and both
- * versions in the message.
+ * equal, and the library's minor number is not smaller; while the major number is 0, it is equal. Returns 1,
+ * or 0 with QUIRE_ERROR_VERSION and both versions in the message.
  */
 QUIRE_API int32_t quire_abi_check(int32_t major, int32_t minor, quire_error** error);
 

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "core/base/clock.h"
 #include "core/base/error.h"
 #include "core/base/ids.h"
+#include "core/base/log.h"
 #include "core/sampling/sampler.h"
 
 namespace quire {
@@ -17,6 +19,8 @@ enum class EventKind : int32_t {
   text = 3,      // new tokens and the text they complete
   finished = 4,  // terminal: the job came to its end, see reason
   error = 5,     // terminal: the job failed, see error and message
+  rewind = 6,    // what was shown is taken back, but for kept_tokens and kept_bytes
+  log = 7,       // a line of the log, of no job
 };
 
 // Why a job is over.
@@ -31,28 +35,55 @@ enum class FinishReason : int32_t {
   failed = 7,  // the only reason that comes as EventKind::error
 };
 
+// What a job took. Complete with the terminal event; before that as far as it is.
+struct JobUsage {
+  int32_t prompt_tokens = 0;
+  int32_t cached_tokens = 0;          // of the prompt, found in the cache when the job first started
+  int32_t new_tokens = 0;             // the stop token included; what a rewind took back is not counted
+  int32_t draft_tokens = 0;           // that speculation proposed
+  int32_t accepted_draft_tokens = 0;  // of those, the ones that stood
+  int32_t preemptions = 0;
+  Duration time_queued{0};      // submit to first step
+  Duration time_prefill{0};     // first step to first token
+  Duration time_generating{0};  // first token to end
+  Duration time_resting{0};     // of those, paused or waiting for its reader
+};
+
 // Which one of a job's events this is decides which fields mean something. Text is always valid UTF-8 and cut
 // between code points; joined over all events it is what the tokens decode to, less the stop cut.
 struct Event {
   EventKind kind = EventKind::text;
-  JobId job;         // unique within its cache
-  uint64_t tag = 0;  // the request's, for a reader of many jobs
+  JobId job;          // unique in the process
+  int32_t index = 0;  // of the completions that were submitted together
+  uint64_t tag = 0;   // the request's, for a reader of many jobs
 
   // text. A token whose text is held back (half a character, perhaps the head of a stop string) comes with
   // the event that carries its text or with the last one; tokens are never lost.
   std::string text;
   TokenIds token_ids;
-  std::vector<float> log_probs;                          // per token; empty unless asked for
+  int32_t first_token = 0;       // the place of token_ids[0] among the tokens of the job
+  std::vector<float> log_probs;  // per token; empty unless asked for
   std::vector<std::vector<TokenLogProb>> top_log_probs;  // per token; empty unless asked for
 
   // progress
   int32_t done_tokens = 0;  // of the prompt, cached ones included
   int32_t total_tokens = 0;
 
+  // rewind: of all that the events before it showed, this much stands
+  int32_t kept_tokens = 0;
+  int64_t kept_bytes = 0;  // of text
+
+  // log
+  LogLevel log_level = LogLevel::info;
+  int64_t lost_lines = 0;  // that found no room before this one
+
   // finished, error
   FinishReason reason = FinishReason::unfinished;
   ErrorCode error = ErrorCode::ok;
-  std::string message;  // one line, only with EventKind::error
+  std::string message;      // one line, only with EventKind::error
+  TokenId stop_token = -1;  // with FinishReason::stop_token
+  std::string stop_string;  // with FinishReason::stop_string
+  JobUsage usage;
 
   bool terminal() const { return kind == EventKind::finished || kind == EventKind::error; }
 };
@@ -61,7 +92,7 @@ struct Event {
 enum class SlowReaderPolicy : int32_t {
   coalesce = 0,  // new text joins the last unread text event
   pause = 1,     // the job makes no more tokens until the reader has caught up
-  end = 2,       // the job fails with ErrorCode::capacity
+  end = 2,       // the job fails with ErrorCode::slow_reader
 };
 
 }  // namespace quire

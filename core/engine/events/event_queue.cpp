@@ -1,6 +1,5 @@
 #include "core/engine/events/event_queue.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <sys/eventfd.h>
@@ -24,19 +23,26 @@ EventQueue::~EventQueue() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-// Streams are listed at most once, so the list needs no memory of its own. A stream that cannot be pinned any
-// more is being destroyed and has no reader.
+// A stream that cannot be pinned any more is being destroyed and has no reader.
 void EventQueue::announce(EventStream& stream) noexcept {
-  std::shared_ptr<EventStream> pinned = stream.weak_from_this().lock();
-  if (pinned == nullptr) return;
+  const std::shared_ptr<EventStream> pinned = stream.weak_from_this().lock();
+  if (pinned != nullptr) announce(gsl::span<const std::shared_ptr<EventStream>>(&pinned, 1));
+}
+
+void EventQueue::announce(gsl::span<const std::shared_ptr<EventStream>> streams) noexcept {
   const MutexLock lock(mutex_);
-  if (pinned->listed_) return;
-  pinned->listed_ = true;
-  EventStream* const tail = pinned.get();
-  (ready_tail_ == nullptr ? ready_head_ : ready_tail_->next_ready_) = std::move(pinned);
-  ready_tail_ = tail;
+  for (const auto& stream : streams) list(stream);
   signal();
-  ready_condition_.notify_one();
+  streams.size() == 1 ? ready_condition_.notify_one() : ready_condition_.notify_all();
+}
+
+// Streams are listed at most once, so the list needs no memory of its own.
+void EventQueue::list(std::shared_ptr<EventStream> stream) noexcept {
+  if (stream->listed_) return;
+  stream->listed_ = true;
+  EventStream* const tail = stream.get();
+  (ready_tail_ == nullptr ? ready_head_ : ready_tail_->next_ready_) = std::move(stream);
+  ready_tail_ = tail;
 }
 
 std::shared_ptr<EventStream> EventQueue::take_ready() {
@@ -53,39 +59,70 @@ std::shared_ptr<EventStream> EventQueue::take_ready() {
   return stream;
 }
 
-namespace {
-
-// Room for one event more, before it is taken from its job: what is taken and cannot be kept is lost. False
-// where there is no memory, but events to hand out already.
-bool make_room(std::vector<Event>& events, size_t max_events) {
-  if (events.size() < events.capacity()) return true;
-  try {
-    events.reserve(std::min(max_events, std::max<size_t>(8, 2 * events.size())));
-  } catch (const std::bad_alloc&) {
-    if (events.empty()) throw;
-    return false;
-  }
-  return true;
+// False where the time is over, the wait was cancelled, or the queue is closed.
+bool EventQueue::wait_for_event(const Wait& wait, TimePoint deadline) {
+  if (wait.timeout <= Duration{0}) return false;
+  // The switch takes this lock while it holds its own, so it is listened to without this one.
+  const CancelSwitch::Listener listener(wait.cancel, [this] {
+    const MutexLock wake(mutex_);
+    ready_condition_.notify_all();
+  });
+  MutexLock lock(mutex_);
+  const auto over = [&]() QUIRE_NO_THREAD_ANALYSIS { return ready_head_ || closed_ || wait.cancelled(); };
+  clock_.wait_until(ready_condition_, lock.native(), deadline, over);
+  return ready_head_ != nullptr;
 }
 
-}  // namespace
+// Until `take` has taken something, or there will be nothing.
+template <typename Take>
+WaitEnd EventQueue::take_until(const Wait& wait, const Take& take) {
+  const TimePoint deadline = deadline_after(clock_.now(), wait.timeout);
+  for (;;) {
+    // What came before the close is still given out, so it is looked at first.
+    const bool was_closed = closed();
+    if (take()) return WaitEnd::ready;
+    if (was_closed) return WaitEnd::end;
+    if (wait.cancelled()) return WaitEnd::cancelled;
+    if (!wait_for_event(wait, deadline) && !closed() && !wait.cancelled()) return WaitEnd::timeout;
+  }
+}
+
+WaitEnd EventQueue::drain(const Wait& wait, size_t max_events, std::vector<Event>& out) {
+  const size_t num_before = out.size();
+  return take_until(wait, [&] {
+    while (out.size() - num_before < max_events) {
+      const std::shared_ptr<EventStream> stream = take_ready();
+      if (stream == nullptr) break;
+      const gsl::final_action list_again([&] {
+        if (stream->has_events()) announce(*stream);
+      });
+      try {
+        stream->drain(Duration{0}, 1, out);
+      } catch (const std::bad_alloc&) {  // the event stays where it is
+        if (out.size() == num_before) throw;
+        break;
+      }
+    }
+    return out.size() > num_before;
+  });
+}
+
+WaitEnd EventQueue::ready(const Wait& wait, size_t max_jobs, std::vector<JobId>& out) {
+  const size_t num_before = out.size();
+  out.reserve(num_before + max_jobs);
+  return take_until(wait, [&] {
+    while (out.size() - num_before < max_jobs) {
+      const std::shared_ptr<EventStream> stream = take_ready();
+      if (stream == nullptr) break;
+      out.push_back(stream->options().job);
+    }
+    return out.size() > num_before;
+  });
+}
 
 std::vector<Event> EventQueue::drain(size_t max_events, Duration timeout) {
   std::vector<Event> events;
-  const TimePoint deadline = deadline_after(clock_.now(), timeout);
-  while (events.size() < max_events && make_room(events, max_events)) {
-    const std::shared_ptr<EventStream> stream = take_ready();
-    if (stream != nullptr) {
-      if (auto event = stream->try_poll()) events.push_back(std::move(*event));
-      if (stream->has_events()) announce(*stream);
-      continue;
-    }
-    if (!events.empty() || timeout <= Duration{0}) break;
-    MutexLock lock(mutex_);
-    const auto ready = [this]() QUIRE_NO_THREAD_ANALYSIS { return ready_head_ != nullptr || closed_; };
-    if (closed_) break;
-    if (!clock_.wait_until(ready_condition_, lock.native(), deadline, ready)) break;
-  }
+  drain(timeout, max_events, events);
   return events;
 }
 

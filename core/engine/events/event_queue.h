@@ -7,8 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include <gsl/gsl>
+
 #include "core/base/clock.h"
 #include "core/base/mutex.h"
+#include "core/base/wait.h"
 #include "core/engine/events/event.h"
 
 namespace quire {
@@ -24,9 +27,15 @@ class EventQueue {
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 
-  // Up to max_events events, waiting for the first until timeout; empty where none came. Jobs take turns;
-  // the events of one job keep their order. After close: what is left, then empty at once.
+  // Takes up to max_events events behind those of `out`, waiting for the first and not for the others. Jobs
+  // take turns; the events of one job keep their order. After close: what is left, then WaitEnd::end.
+  WaitEnd drain(const Wait& wait, size_t max_events, std::vector<Event>& out);
+  // The same without a word on why there are none.
   std::vector<Event> drain(size_t max_events, Duration timeout);
+
+  // Tells which jobs have events, waiting for the first and not for the others, and takes none: each is told
+  // once, and again after it got more. Who is told takes the events from the job.
+  WaitEnd ready(const Wait& wait, size_t max_jobs, std::vector<JobId>& out);
 
   // A descriptor that is readable (level-triggered) while events are waiting or the queue is closed; for
   // epoll and poll only, never to be read or closed by the caller. It lives as long as the queue. Throws
@@ -38,9 +47,15 @@ class EventQueue {
   bool closed() const;
 
  private:
+  friend class EventBatch;
   friend class EventStream;
-  // Called by a stream that has events and was not listed; never fails, takes no memory.
+  // Of streams that have events; never fails, takes no memory.
   void announce(EventStream& stream) noexcept;
+  void announce(gsl::span<const std::shared_ptr<EventStream>> streams) noexcept;
+  void list(std::shared_ptr<EventStream> stream) noexcept QUIRE_REQUIRES(mutex_);
+  template <typename Take>
+  WaitEnd take_until(const Wait& wait, const Take& take);
+  bool wait_for_event(const Wait& wait, TimePoint deadline);
   std::shared_ptr<EventStream> take_ready();
   void signal() QUIRE_REQUIRES(mutex_);
   void unsignal() QUIRE_REQUIRES(mutex_);

@@ -1,7 +1,11 @@
 #include "core/engine/events/event_stream.h"
 
+#include <algorithm>
 #include <iterator>
+#include <new>
 #include <utility>
+
+#include <gsl/gsl>
 
 #include "core/engine/deadline.h"
 #include "core/engine/events/event_queue.h"
@@ -34,7 +38,7 @@ void join_text(Event& target, Event&& more) {
 
 }  // namespace
 
-bool EventStream::push(Event&& event) {
+bool EventStream::push(Event&& event, EventBatch* batch) {
   {
     const MutexLock lock(mutex_);
     if (abandoned_ || finished_) return true;
@@ -50,19 +54,21 @@ bool EventStream::push(Event&& event) {
     }
     condition_.notify_all();
   }
-  announce();
+  announce(batch);
   return true;
 }
 
 void EventStream::coalesce(Event&& event) {
   if (event.kind == EventKind::text) {
     join_text(events_.back(), std::move(event));
+  } else if (event.kind == EventKind::log) {
+    events_.back().lost_lines += 1 + event.lost_lines;
   } else {
     events_.back() = std::move(event);
   }
 }
 
-void EventStream::finish(Event&& terminal) noexcept {
+void EventStream::finish(Event&& terminal, EventBatch* batch) noexcept {
   {
     const MutexLock lock(mutex_);
     if (finished_) return;
@@ -70,41 +76,87 @@ void EventStream::finish(Event&& terminal) noexcept {
     if (!abandoned_) terminal_.emplace(std::move(terminal));
     condition_.notify_all();
   }
-  announce();
+  announce(batch);
 }
 
-std::optional<Event> EventStream::take() {
-  std::optional<Event> event;
+// There is one.
+Event EventStream::take() {
   if (!events_.empty()) {
-    event.emplace(std::move(events_.front()));
+    Event event = std::move(events_.front());
     events_.pop_front();
-  } else if (terminal_.has_value()) {
-    event.swap(terminal_);
-    drained_ = true;
-    condition_.notify_all();  // other readers learn that nothing more comes
+    return event;
   }
+  Event event = std::move(*terminal_);
+  terminal_.reset();
+  drained_ = true;
+  condition_.notify_all();  // other readers learn that nothing more comes
   return event;
+}
+
+// Room in `out` for one event more, before it is taken: what is taken and cannot be kept is lost. False where
+// there is no memory, but events to hand out already.
+bool make_room(std::vector<Event>& out, size_t num_taken, size_t max_events) {
+  if (out.size() < out.capacity()) return true;
+  try {
+    out.reserve(out.size() - num_taken + std::min(max_events, std::max<size_t>(8, 2 * num_taken)));
+  } catch (const std::bad_alloc&) {
+    if (num_taken == 0) throw;
+    return false;
+  }
+  return true;
+}
+
+// Returns without the lock: what became of it is for the caller to see.
+template <typename Ready>
+void EventStream::wait_until_ready(const Wait& wait, const Ready& ready) const {
+  if (wait.timeout <= Duration{0}) return;
+  // The switch takes this lock while it holds its own, so it is listened to without this one.
+  const CancelSwitch::Listener listener(wait.cancel, [this] {
+    const MutexLock wake(mutex_);
+    condition_.notify_all();
+  });
+  MutexLock lock(mutex_);
+  options_.clock->wait_until(condition_, lock.native(), deadline_after(options_.clock->now(), wait.timeout),
+                             [&] { return ready() || wait.cancelled(); });
+}
+
+bool EventStream::caught_up() {
+  if (!holds_back_ || events_.size() >= static_cast<size_t>(options_.max_unread)) return false;
+  holds_back_ = false;
+  return true;
+}
+
+WaitEnd EventStream::drain(const Wait& wait, size_t max_events, std::vector<Event>& out) {
+  const auto ready = [this]()
+                         QUIRE_NO_THREAD_ANALYSIS { return !events_.empty() || finished_ || abandoned_; };
+  wait_until_ready(wait, ready);
+  size_t num_taken = 0;
+  bool is_behind = false;
+  WaitEnd end = WaitEnd::timeout;
+  {
+    const MutexLock lock(mutex_);
+    while (num_taken < max_events && (!events_.empty() || terminal_) &&
+           make_room(out, num_taken, max_events)) {
+      out.push_back(take());
+      ++num_taken;
+    }
+    is_behind = caught_up();
+    if (num_taken > 0) {
+      end = WaitEnd::ready;
+    } else if (drained_ || abandoned_) {
+      end = WaitEnd::end;
+    } else if (wait.cancelled()) {
+      end = WaitEnd::cancelled;
+    }
+  }
+  if (is_behind && options_.engine) options_.engine->notify();
+  return end;
 }
 
 std::optional<Event> EventStream::poll(Duration timeout) {
-  std::optional<Event> event;
-  bool caught_up = false;
-  {
-    MutexLock lock(mutex_);
-    const auto ready = [this]()
-                           QUIRE_NO_THREAD_ANALYSIS { return !events_.empty() || finished_ || abandoned_; };
-    if (timeout > Duration{0} && !ready()) {
-      options_.clock->wait_until(condition_, lock.native(), deadline_after(options_.clock->now(), timeout),
-                                 ready);
-    }
-    event = take();
-    if (holds_back_ && events_.size() < static_cast<size_t>(options_.max_unread)) {
-      holds_back_ = false;
-      caught_up = true;
-    }
-  }
-  if (caught_up && options_.engine) options_.engine->notify();
-  return event;
+  std::vector<Event> one;
+  if (drain(timeout, 1, one) != WaitEnd::ready) return std::nullopt;
+  return std::move(one.front());
 }
 
 bool EventStream::has_events() const {
@@ -117,12 +169,11 @@ bool EventStream::drained() const {
   return drained_;
 }
 
-bool EventStream::wait_finished(Duration timeout) const {
-  MutexLock lock(mutex_);
-  const auto ready = [this]() QUIRE_NO_THREAD_ANALYSIS { return finished_; };
-  if (finished_ || timeout <= Duration{0}) return finished_;
-  return options_.clock->wait_until(condition_, lock.native(), deadline_after(options_.clock->now(), timeout),
-                                    ready);
+WaitEnd EventStream::wait_for_end(const Wait& wait) const {
+  wait_until_ready(wait, [this]() QUIRE_NO_THREAD_ANALYSIS { return finished_; });
+  const MutexLock lock(mutex_);
+  if (finished_) return WaitEnd::ready;
+  return wait.cancelled() ? WaitEnd::cancelled : WaitEnd::timeout;
 }
 
 void EventStream::abandon() noexcept {
@@ -134,8 +185,44 @@ void EventStream::abandon() noexcept {
   condition_.notify_all();
 }
 
-void EventStream::announce() noexcept {
-  if (const auto queue = options_.queue.lock()) queue->announce(*this);
+void EventStream::announce(EventBatch* batch) noexcept {
+  if (batch != nullptr) {
+    batch->add(*this);
+  } else if (const auto queue = options_.queue.lock()) {
+    queue->announce(*this);
+  }
+}
+
+void EventBatch::add(EventStream& stream) noexcept {
+  if (stream.in_batch_ || stream.options_.queue.expired()) return;
+  std::shared_ptr<EventStream> pinned = stream.weak_from_this().lock();
+  if (pinned == nullptr) return;
+  try {
+    streams_.push_back(std::move(pinned));
+    stream.in_batch_ = true;
+  } catch (...) {
+    stream.announce(nullptr);
+  }
+}
+
+// Queue by queue, so that one lock and one signal tell of all streams of a queue.
+void EventBatch::flush() noexcept {
+  for (size_t first = 0; first < streams_.size(); ++first) {
+    if (!streams_[first]->in_batch_) continue;
+    const std::shared_ptr<EventQueue> queue = streams_[first]->options_.queue.lock();
+    if (queue == nullptr) {
+      streams_[first]->in_batch_ = false;
+      continue;
+    }
+    const auto of_queue = std::partition(
+        streams_.begin() + static_cast<ptrdiff_t>(first), streams_.end(),
+        [&](const auto& stream) { return stream->in_batch_ && stream->options_.queue.lock() == queue; });
+    const size_t count = static_cast<size_t>(of_queue - streams_.begin()) - first;
+    const auto together = gsl::span<const std::shared_ptr<EventStream>>(streams_).subspan(first, count);
+    for (const auto& stream : together) stream->in_batch_ = false;
+    queue->announce(together);
+  }
+  streams_.clear();
 }
 
 }  // namespace quire

@@ -36,7 +36,9 @@ void TextOutput::finish() {
 }
 
 Event TextOutput::take() {
+  pending_.first_token = num_taken_tokens();
   num_taken_ += pending_.token_ids.size();
+  num_taken_bytes_ += static_cast<int64_t>(pending_.text.size());
   return std::exchange(pending_, Event{});
 }
 

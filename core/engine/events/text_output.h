@@ -35,6 +35,9 @@ class TextOutput {
   bool has_anything() const { return has_text() || !pending_.token_ids.empty(); }
   // Text, ids and log-probabilities so far; they are gone from here.
   Event take();
+  // What all calls of take gave: tokens, and bytes of text.
+  int32_t num_taken_tokens() const { return static_cast<int32_t>(num_taken_); }
+  int64_t num_taken_bytes() const { return num_taken_bytes_; }
   // Tokens that were pushed and not yet taken.
   size_t num_pending_tokens() const { return pending_.token_ids.size(); }
 
@@ -54,6 +57,7 @@ class TextOutput {
   std::string piece_;
   Event pending_;
   size_t num_taken_ = 0;  // tokens
+  int64_t num_taken_bytes_ = 0;
 };
 
 }  // namespace quire

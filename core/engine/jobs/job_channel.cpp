@@ -5,29 +5,50 @@
 
 namespace quire {
 
-JobChannel::JobChannel(JobId job, JobKind job_kind, uint64_t job_tag, std::string job_name_space,
-                       const EventStreamOptions& options)
-    : id(job),
-      kind(job_kind),
-      tag(job_tag),
-      name_space(std::move(job_name_space)),
-      stream(std::make_shared<EventStream>(options)) {}
+namespace {
 
-bool JobChannel::finish(JobResult&& result) noexcept {
+// Of all caches, so that a queue that takes events of several can tell them apart.
+constinit std::atomic<uint64_t> last_job_id{0};
+
+std::shared_ptr<EventStream> make_stream(EventStreamOptions options, JobId job) {
+  options.job = job;
+  return std::make_shared<EventStream>(std::move(options));
+}
+
+}  // namespace
+
+JobChannel::JobChannel(JobKind job_kind, JobMark job_mark, std::string job_name_space,
+                       const EventStreamOptions& options)
+    : id(++last_job_id),
+      kind(job_kind),
+      mark(job_mark),
+      name_space(std::move(job_name_space)),
+      stream(make_stream(options, id)) {}
+
+Event JobChannel::make_event(EventKind event_kind) const {
+  Event event;
+  event.kind = event_kind;
+  event.job = id;
+  event.index = mark.index;
+  event.tag = mark.tag;
+  return event;
+}
+
+bool JobChannel::finish(JobResult&& result, EventBatch* batch) noexcept {
   if (over_.exchange(true)) return false;
-  Event terminal;
-  terminal.kind = result.reason == FinishReason::failed ? EventKind::error : EventKind::finished;
-  terminal.job = id;
-  terminal.tag = tag;
+  Event terminal = make_event(result.reason == FinishReason::failed ? EventKind::error : EventKind::finished);
   terminal.reason = result.reason;
   terminal.error = result.error;
   set_message(terminal.message, result.message);
+  terminal.stop_token = result.stop_token;
+  set_message(terminal.stop_string, result.stop_string);
+  terminal.usage = result;
   {
     const MutexLock lock(mutex_);
     result_ = std::move(result);
   }
   state = JobState::finished;
-  stream->finish(std::move(terminal));
+  stream->finish(std::move(terminal), batch);
   return true;
 }
 
@@ -54,6 +75,8 @@ JobResult JobChannel::result_so_far() const {
   result.prompt_tokens = progress.prompt_tokens;
   result.cached_tokens = progress.cached_tokens;
   result.new_tokens = progress.new_tokens;
+  result.draft_tokens = progress.draft_tokens;
+  result.accepted_draft_tokens = progress.accepted_draft_tokens;
   result.preemptions = progress.preemptions;
   const TimePoint submitted = progress.submitted;
   const TimePoint started = progress.started;
@@ -69,11 +92,6 @@ JobResult JobChannel::result_so_far() const {
 WaitReason JobChannel::wait_reason() const {
   const MutexLock lock(mutex_);
   return wait_reason_;
-}
-
-JobOutput JobChannel::output() const {
-  const MutexLock lock(mutex_);
-  return output_;
 }
 
 }  // namespace quire

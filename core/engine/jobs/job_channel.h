@@ -44,27 +44,37 @@ struct JobProgress {
   std::atomic<int32_t> cached_tokens{0};
   std::atomic<int32_t> computed_tokens{0};  // of the prompt, and what is computed again after a preemption
   std::atomic<int32_t> new_tokens{0};
+  std::atomic<int32_t> draft_tokens{0};
+  std::atomic<int32_t> accepted_draft_tokens{0};
   std::atomic<int32_t> preemptions{0};
   std::atomic<int32_t> company{0};  // sequences of the last step it took part in, itself included
+};
+
+// How a reader of many jobs tells one from the others.
+struct JobMark {
+  uint64_t tag = 0;
+  int32_t index = 0;  // of the completions that were submitted together
+  uint64_t seed = 0;
 };
 
 // Any thread. The engine writes, readers read; whoever ends the job first decides how it ended.
 class JobChannel {
  public:
-  JobChannel(JobId job, JobKind kind, uint64_t tag, std::string name_space,
-             const EventStreamOptions& options);
+  JobChannel(JobKind kind, JobMark mark, std::string name_space, const EventStreamOptions& options);
 
-  const JobId id;
+  const JobId id;  // unique in the process
   const JobKind kind;
-  const uint64_t tag;
+  const JobMark mark;
   const std::string name_space;
   const std::shared_ptr<EventStream> stream;
   std::atomic<bool> cancel_requested{false};
   std::atomic<JobState> state{JobState::queued};
   JobProgress progress;
 
+  // An event of this job, with nothing in it yet.
+  Event make_event(EventKind event_kind) const;
   // Result, state and terminal event in one; false where the job was over already.
-  bool finish(JobResult&& result) noexcept;
+  bool finish(JobResult&& result, EventBatch* batch = nullptr) noexcept;
   bool over() const { return over_.load(std::memory_order_acquire); }
 
   void set_wait_reason(const WaitReason& reason) noexcept;
@@ -73,7 +83,12 @@ class JobChannel {
   // Counts and times so far where the job is not over.
   JobResult result() const;
   WaitReason wait_reason() const;
-  JobOutput output() const;
+  // Runs `read` on the output, without a copy; it must not wait.
+  template <typename Read>
+  auto read_output(Read&& read) const {
+    const MutexLock lock(mutex_);
+    return read(output_);
+  }
 
  private:
   JobResult result_so_far() const;

@@ -6,30 +6,30 @@
 namespace quire {
 
 JobQueue::JobQueue(const CacheOptions& options, std::shared_ptr<EngineSignal> signal)
-    : options_(options), signal_(std::move(signal)) {}
+    : options_(options),
+      quotas_(options.quotas ? options.quotas : std::make_shared<NamespaceQuotas>(options)),
+      signal_(std::move(signal)) {}
 
 void JobQueue::check_open() const {
   if (shut_code_ != ErrorCode::ok) throw Error(shut_code_, shut_message_);
-}
-
-const NamespaceQuota& JobQueue::quota_of(const std::string& name_space) const {
-  for (const NamespaceOptions& entry : options_.namespaces) {
-    if (entry.name == name_space) return entry.quota;
-  }
-  return options_.default_quota;
 }
 
 void JobQueue::check_room(const std::string& name_space, size_t num_jobs) const {
   const auto wanted = static_cast<int64_t>(num_jobs);
   if (num_queued_ + wanted > options_.max_queued_jobs) {
     throw Error(ErrorCode::capacity, "the queue is full: {} of {} jobs wait", num_queued_,
-                options_.max_queued_jobs);
+                options_.max_queued_jobs)
+        .retry_after(leave_interval_ns_);
   }
-  const int32_t limit = quota_of(name_space).max_queued_jobs;
+  const int32_t limit = quotas_->of(name_space).max_queued_jobs;
   const auto entry = queued_by_name_space_.find(name_space);
   const int32_t queued = entry == queued_by_name_space_.end() ? 0 : entry->second;
+  if (limit > 0 && wanted > limit) {
+    throw Error(ErrorCode::too_large, "{} jobs at once; the quota of namespace \"{}\" is {} that wait",
+                wanted, printable(name_space), limit);
+  }
   if (limit > 0 && queued + wanted > limit) {
-    throw Error(ErrorCode::quota, "max_queued_jobs of namespace \"{}\": {} of {} jobs wait",
+    throw Error(ErrorCode::quota, "the queue of namespace \"{}\" is full: {} of {} jobs wait",
                 printable(name_space), queued, limit);
   }
 }
@@ -103,8 +103,20 @@ void JobQueue::take(Inbox& inbox) {
 void JobQueue::left_queue(const std::string& name_space) noexcept {
   const MutexLock lock(mutex_);
   --num_queued_;
+  note_leave();
   const auto entry = queued_by_name_space_.find(name_space);
   if (entry != queued_by_name_space_.end() && --entry->second == 0) queued_by_name_space_.erase(entry);
+}
+
+// A queue that stands still tells nothing about how fast it moves.
+void JobQueue::note_leave() noexcept {
+  constexpr int64_t kLongest = int64_t{60} * 1'000'000'000;
+  const TimePoint now = steady_clock().now();
+  if (last_left_ != TimePoint::min()) {
+    const int64_t interval = std::min<int64_t>((now - last_left_).count(), kLongest);
+    leave_interval_ns_ = leave_interval_ns_ < 0 ? interval : (3 * leave_interval_ns_ + interval) / 4;
+  }
+  last_left_ = now;
 }
 
 void JobQueue::forget(JobId job) noexcept {

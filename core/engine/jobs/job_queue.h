@@ -13,6 +13,7 @@
 #include "core/base/mutex.h"
 #include "core/engine/cache.h"
 #include "core/engine/jobs/job_record.h"
+#include "core/engine/jobs/namespace_quotas.h"
 #include "core/engine/loop/engine_signal.h"
 
 namespace quire {
@@ -39,7 +40,6 @@ class JobQueue {
   JobQueue(const CacheOptions& options, std::shared_ptr<EngineSignal> signal);
 
   const std::shared_ptr<EngineSignal>& signal() const { return signal_; }
-  JobId next_id() { return JobId{++last_id_}; }
 
   // Throws closed, capacity or quota, or the engine's own error; the job is not known then.
   void push(std::unique_ptr<JobRecord> job);
@@ -74,11 +74,11 @@ class JobQueue {
  private:
   void check_open() const QUIRE_REQUIRES(mutex_);
   void check_room(const std::string& name_space, size_t num_jobs) const QUIRE_REQUIRES(mutex_);
-  const NamespaceQuota& quota_of(const std::string& name_space) const;
+  void note_leave() noexcept QUIRE_REQUIRES(mutex_);
 
   const CacheOptions options_;
+  const std::shared_ptr<NamespaceQuotas> quotas_;
   const std::shared_ptr<EngineSignal> signal_;
-  std::atomic<uint64_t> last_id_{0};
   std::atomic<bool> cancels_{false};
 
   mutable Mutex mutex_;
@@ -87,6 +87,9 @@ class JobQueue {
   std::unordered_map<JobId, std::shared_ptr<JobChannel>> live_ QUIRE_GUARDED_BY(mutex_);
   std::unordered_map<std::string, int32_t> queued_by_name_space_ QUIRE_GUARDED_BY(mutex_);
   int32_t num_queued_ QUIRE_GUARDED_BY(mutex_) = 0;
+  // Smoothed, between two jobs that left the queue; -1 before there were two.
+  int64_t leave_interval_ns_ QUIRE_GUARDED_BY(mutex_) = -1;
+  TimePoint last_left_ QUIRE_GUARDED_BY(mutex_) = TimePoint::min();
   ErrorCode shut_code_ QUIRE_GUARDED_BY(mutex_) = ErrorCode::ok;
   std::string shut_message_ QUIRE_GUARDED_BY(mutex_);
 };

@@ -26,11 +26,14 @@ enum class Pooling : int32_t { mean = 0, last = 1 };
 
 struct JobRequest {
   JobKind kind = JobKind::generate;
-  TokenIds prompt;   // 1 or more ids of the vocabulary
-  uint64_t tag = 0;  // comes back in every event
+  TokenIds prompt;        // 1 or more ids of the vocabulary
+  uint64_t tag = 0;       // comes back in every event
+  uint64_t tag_step = 0;  // added once for each of the completions before, of those submitted together
+  int32_t index = 0;      // of this completion; set by Cache::submit_many
 
   // Generation.
   SamplingSettings sampling;
+  bool random_seed = false;               // sampling.seed is drawn anew with each submit
   int32_t max_new_tokens = 256;           // 1 or more
   int32_t min_new_tokens = 0;             // stop tokens are not drawn before; stop strings still end the job
   bool ignore_end_tokens = false;         // the model's own end-of-sequence tokens do not end the job

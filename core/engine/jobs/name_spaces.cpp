@@ -5,13 +5,19 @@
 namespace quire {
 
 NameSpaces::NameSpaces(const CacheOptions& options)
-    : default_quota_(options.default_quota), configured_(options.namespaces) {}
+    : quotas_(options.quotas ? options.quotas : std::make_shared<NamespaceQuotas>(options)) {}
 
-const NamespaceQuota& NameSpaces::quota_of(const std::string& name) const {
-  for (const NamespaceOptions& entry : configured_) {
-    if (entry.name == name) return entry.quota;
+void NameSpaces::take_new_quotas() {
+  for (Entry& entry : entries_) {
+    if (entry.num_jobs > 0) take_quota(entry);
   }
-  return default_quota_;
+}
+
+void NameSpaces::take_quota(Entry& entry) const {
+  const NamespaceQuota quota = quota_of(entry.name);
+  entry.weight = quota.weight;
+  entry.view.max_running_jobs = quota.max_running_jobs;
+  entry.view.max_pages = quota.max_pages;
 }
 
 // Who comes back after a while starts level with the others, not with a claim on all the time it was away.
@@ -35,10 +41,8 @@ int32_t NameSpaces::enter(const std::string& name) {
   const auto vacant =
       std::find_if(entries_.begin(), entries_.end(), [](const Entry& entry) { return entry.num_jobs == 0; });
   const auto index = static_cast<int32_t>(vacant - entries_.begin());
-  const NamespaceQuota& quota = quota_of(name);
-  Entry entry{name, {}, quota.weight, 1};
-  entry.view.max_running_jobs = quota.max_running_jobs;
-  entry.view.max_pages = quota.max_pages;
+  Entry entry{name, {}, 1.0, 1};
+  take_quota(entry);
   entry.view.served = least_served();
   views_.reserve(entries_.size() + 1);
   if (at_end(index)) entries_.reserve(entries_.size() + 1);

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "core/engine/cache.h"
+#include "core/engine/jobs/namespace_quotas.h"
 #include "core/engine/loop/scheduler_policy.h"
 
 namespace quire {
@@ -28,7 +30,9 @@ class NameSpaces {
 
   gsl::span<const NamespaceView> views();
   const NamespaceView& view(int32_t index) const { return entries_[static_cast<size_t>(index)].view; }
-  const NamespaceQuota& quota_of(const std::string& name) const;
+  NamespaceQuota quota_of(const std::string& name) const { return quotas_->of(name); }
+  // Of the namespaces that have jobs: others take theirs when they come.
+  void take_new_quotas();
 
  private:
   struct Entry {
@@ -39,10 +43,10 @@ class NameSpaces {
   };
   Entry& at(int32_t index) { return entries_[static_cast<size_t>(index)]; }
   bool at_end(int32_t index) const { return static_cast<size_t>(index) == entries_.size(); }
+  void take_quota(Entry& entry) const;
   double least_served() const;
 
-  const NamespaceQuota default_quota_;
-  const std::vector<NamespaceOptions> configured_;
+  const std::shared_ptr<NamespaceQuotas> quotas_;
   std::vector<Entry> entries_;
   std::vector<NamespaceView> views_;
   std::unordered_map<std::string, int32_t> index_of_;

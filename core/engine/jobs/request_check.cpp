@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/base/utf8.h"
 #include "core/engine/deadline.h"
+#include "core/engine/jobs/namespace_quotas.h"
 #include "core/engine/loop/scheduler_policy.h"
 
 namespace quire {
@@ -37,7 +38,7 @@ void check_prompt(const JobRequest& request, const RequestLimits& limits) {
   if (request.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt is empty");
   const size_t most = static_cast<size_t>(limits.max_seq_len) - (request.kind == JobKind::generate ? 1 : 0);
   if (request.prompt.size() > most) {
-    throw Error(ErrorCode::capacity, "prompt has {} tokens, at most {} fit into max_seq_len",
+    throw Error(ErrorCode::too_large, "prompt has {} tokens, at most {} fit into max_seq_len",
                 request.prompt.size(), most);
   }
   require_tokens("prompt", request.prompt, limits.num_tokens);
@@ -46,22 +47,22 @@ void check_prompt(const JobRequest& request, const RequestLimits& limits) {
 void check_stops(const JobRequest& request, const RequestLimits& limits) {
   require_count("stop_tokens", request.stop_tokens.size(), JobRequest::kMaxStopTokens);
   require_tokens("stop_tokens", request.stop_tokens, limits.num_tokens);
-  require_count("stop_strings", request.stop_strings.size(), JobRequest::kMaxStopStrings);
+  require_count("stop_texts", request.stop_strings.size(), JobRequest::kMaxStopStrings);
   for (const std::string& stop : request.stop_strings) {
-    if (stop.empty()) throw Error(ErrorCode::invalid_argument, "stop_strings has an empty string");
+    if (stop.empty()) throw Error(ErrorCode::invalid_argument, "stop_texts has an empty string");
     if (stop.size() > JobRequest::kMaxStopStringBytes) {
-      throw Error(ErrorCode::invalid_argument, "stop_strings has a string of {} bytes, at most {}",
-                  stop.size(), JobRequest::kMaxStopStringBytes);
+      throw Error(ErrorCode::invalid_argument, "stop_texts has a string of {} bytes, at most {}", stop.size(),
+                  JobRequest::kMaxStopStringBytes);
     }
-    require_utf8(stop, "stop_strings");
+    require_utf8(stop, "stop_texts");
   }
 }
 
 void check_generation(const JobRequest& request, const RequestLimits& limits) {
-  constexpr int32_t kMost = std::numeric_limits<int32_t>::max() / 2;
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   require_range("max_new_tokens", request.max_new_tokens, 1, kMost);
   require_range("min_new_tokens", request.min_new_tokens, 0, request.max_new_tokens);
-  require_range("num_top_log_probs", request.num_top_log_probs, 0,
+  require_range("top_log_probs", request.num_top_log_probs, 0,
                 std::min(JobRequest::kMaxTopLogProbs, limits.num_tokens));
   request.sampling.validate(limits.num_tokens);
   check_stops(request, limits);
@@ -71,7 +72,7 @@ void check_raw_logits(const JobRequest& request, const RequestLimits& limits) {
   const uint64_t bytes =
       uint64_t{request.prompt.size()} * static_cast<uint64_t>(limits.num_tokens) * sizeof(float);
   if (request.want_raw_logits && bytes > JobRequest::kMaxRawLogitBytes) {
-    throw Error(ErrorCode::capacity, "want_raw_logits needs {} bytes, at most {}", bytes,
+    throw Error(ErrorCode::too_large, "raw_logits needs {} bytes, at most {}", bytes,
                 JobRequest::kMaxRawLogitBytes);
   }
 }
@@ -81,12 +82,12 @@ void check_scheduling(const JobRequest& request) {
   const auto require_duration = [](std::string_view field, Duration value) {
     if (value < Duration{0}) throw Error(ErrorCode::invalid_argument, "{} is negative", field);
   };
-  require_duration("queue_deadline", request.queue_deadline);
-  require_duration("first_token_deadline", request.first_token_deadline);
-  require_duration("total_deadline", request.total_deadline);
+  require_duration("queue_deadline_ns", request.queue_deadline);
+  require_duration("first_token_deadline_ns", request.first_token_deadline);
+  require_duration("deadline_ns", request.total_deadline);
   require_range("max_unread_events", request.max_unread_events, 2, 1 << 20);
   if (request.name_space.size() > JobRequest::kMaxNameSpaceBytes) {
-    throw Error(ErrorCode::invalid_argument, "name_space has {} bytes, at most {}", request.name_space.size(),
+    throw Error(ErrorCode::invalid_argument, "namespace has {} bytes, at most {}", request.name_space.size(),
                 JobRequest::kMaxNameSpaceBytes);
   }
 }
@@ -122,16 +123,16 @@ LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
 void check_deadlines(const JobRequest& request, const RequestLimits& limits) {
   const auto require_time = [](std::string_view field, Duration deadline, Duration least) {
     if (deadline == Duration{0} || deadline >= least) return;
-    throw Error(ErrorCode::deadline,
+    throw Error(ErrorCode::deadline_too_short,
                 "{} is {:.6f} s; at the best speed there has been the job takes {:.6f} s", field,
                 in_seconds(deadline), in_seconds(least));
   };
   const LeastWork work = least_work(request, limits);
   if (request.kind == JobKind::generate) {
-    require_time("first_token_deadline", request.first_token_deadline,
+    require_time("first_token_deadline_ns", request.first_token_deadline,
                  least_time_to_first_token(limits.fastest_steps, work));
   }
-  require_time("total_deadline", request.total_deadline, least_time_to_end(limits.fastest_steps, work));
+  require_time("deadline_ns", request.total_deadline, least_time_to_end(limits.fastest_steps, work));
 }
 
 }  // namespace
@@ -140,22 +141,21 @@ void check_fit(int64_t num_tokens, const std::string& name_space, const RequestL
   const auto longest = static_cast<int32_t>(std::min<int64_t>(num_tokens, limits.max_seq_len));
   const int32_t needed = pages_of_whole_job(longest, limits.executor.page_tokens);
   if (needed > limits.executor.num_pages) {
-    throw Error(ErrorCode::capacity, "the job may need {} pages of {} tokens, the cache has {}", needed,
+    throw Error(ErrorCode::too_large, "the job may need {} pages of {} tokens, the cache has {}", needed,
                 limits.executor.page_tokens, limits.executor.num_pages);
   }
-  NamespaceQuota quota = limits.options.default_quota;
-  for (const NamespaceOptions& entry : limits.options.namespaces) {
-    if (entry.name == name_space) quota = entry.quota;
-  }
+  const NamespaceQuota quota = limits.options.quotas != nullptr
+                                   ? limits.options.quotas->of(name_space)
+                                   : NamespaceQuotas(limits.options).of(name_space);
   if (quota.max_pages > 0 && needed > quota.max_pages) {
-    throw Error(ErrorCode::quota, "the job may need {} pages, max_pages of its namespace is {}", needed,
+    throw Error(ErrorCode::too_large, "the job may need {} pages, the quota of its namespace is {}", needed,
                 quota.max_pages);
   }
 }
 
 void check_request(const JobRequest& request, const RequestLimits& limits) {
   require_range("kind", static_cast<int32_t>(request.kind), 0, static_cast<int32_t>(JobKind::embed));
-  require_range("slow_reader", static_cast<int32_t>(request.slow_reader), 0,
+  require_range("event_policy", static_cast<int32_t>(request.slow_reader), 0,
                 static_cast<int32_t>(SlowReaderPolicy::end));
   require_range("pooling", static_cast<int32_t>(request.pooling), 0, static_cast<int32_t>(Pooling::last));
   if (request.kind == JobKind::embed && limits.executor.hidden_size == 0) {

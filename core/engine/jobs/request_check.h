@@ -22,7 +22,8 @@ struct RequestLimits {
 };
 
 // Throws naming the first field at fault; refuses by the scheduler's own arithmetic what can never fit, and
-// with ErrorCode::deadline what could not be in time if the job ran alone at the best speed there has been.
+// with ErrorCode::deadline_too_short what could not be in time if the job ran alone at the best speed there
+// has been.
 void check_request(const JobRequest& request, const RequestLimits& limits);
 
 // The part of it that a fork needs as well: throws capacity or quota where a sequence of num_tokens, cut at

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/engine/jobs/namespace_quotas.h"
+
 namespace quire {
 
 namespace {
@@ -60,6 +62,11 @@ int32_t resolve_max_seq_len(const CacheParts& parts, const CacheOptions& options
   return static_cast<int32_t>(longest);
 }
 
+CacheOptions with_quotas(CacheOptions options) {
+  if (options.quotas == nullptr) options.quotas = std::make_shared<NamespaceQuotas>(options);
+  return options;
+}
+
 CacheParts without_executor(const CacheParts& parts) {
   CacheParts rest;
   rest.codec = parts.codec;
@@ -74,12 +81,12 @@ CacheParts without_executor(const CacheParts& parts) {
 
 EngineCore::EngineCore(std::shared_ptr<Runtime> runtime, CacheParts parts, const CacheOptions& options)
     : runtime_(std::move(runtime)),
-      options_(options),
+      options_(with_quotas(options)),
       parts_(without_executor(parts)),
       limits_(parts.executor->limits()),
       max_seq_len_(resolve_max_seq_len(parts, options, limits_)),
-      queue_(options, std::make_shared<EngineSignal>()),
-      loop_(*runtime_, std::move(parts), options, queue_) {}
+      queue_(options_, std::make_shared<EngineSignal>()),
+      loop_(*runtime_, std::move(parts), options_, queue_) {}
 
 EngineCore::~EngineCore() = default;
 
@@ -185,8 +192,9 @@ void EngineCore::post_fork(JobId parent, std::shared_ptr<JobChannel> channel, co
 bool EngineCore::wait_stopped() noexcept {
   MutexLock lock(mutex_);
   const auto stopped = [this]() QUIRE_NO_THREAD_ANALYSIS { return life_ != Life::running; };
-  return steady_clock().wait_until(life_condition_, lock.native(),
-                                   steady_clock().now() + options_.close_timeout, stopped);
+  const Duration longest =
+      gives_up_ ? Duration{0} : options_.close_timeout;  // it has been waited for already
+  return steady_clock().wait_until(life_condition_, lock.native(), steady_clock().now() + longest, stopped);
 }
 
 // In this order: the thread's last round, which it starts when it is told to stop, finds the door shut and
@@ -201,6 +209,31 @@ EngineCore::Threads EngineCore::take_threads() noexcept {
   watching_ = false;
   life_condition_.notify_all();
   return std::exchange(threads_, {});
+}
+
+// The thread stops by itself once the door is shut; what is left to close() then takes no time.
+WaitEnd EngineCore::close(const Wait& wait) {
+  shut_door();
+  {
+    const CancelSwitch::Listener listener(wait.cancel, [this] {
+      const MutexLock wake(mutex_);
+      life_condition_.notify_all();
+    });
+    MutexLock lock(mutex_);
+    const bool by_itself = threads_.engine != nullptr && threads_.engine->is_current();
+    if (life_ == Life::running && !by_itself) {
+      const auto over = [&]() QUIRE_NO_THREAD_ANALYSIS { return life_ != Life::running || wait.cancelled(); };
+      const Duration longest = std::min(wait.timeout, options_.close_timeout);
+      steady_clock().wait_until(life_condition_, lock.native(), deadline_after(steady_clock().now(), longest),
+                                over);
+      const bool may_hang = life_ == Life::running && !wait.cancelled() && longest == options_.close_timeout;
+      if (life_ == Life::running && !may_hang)
+        return wait.cancelled() ? WaitEnd::cancelled : WaitEnd::timeout;
+      if (may_hang) gives_up_ = true;
+    }
+  }
+  close();
+  return WaitEnd::ready;
 }
 
 void EngineCore::close() noexcept {

@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 #include "core/base/thread.h"
+#include "core/base/wait.h"
 #include "core/engine/cache.h"
 #include "core/engine/deadline.h"
 #include "core/engine/jobs/job_queue.h"
@@ -33,6 +34,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   TimePoint next_event() const { return loop_.next_event(); }
   bool closed() const { return stop_requested_; }
   // Ends everything and stops the threads; see Cache::close and Cache::abandon.
+  WaitEnd close(const Wait& wait);
   void close() noexcept;
   void abandon() noexcept;
 
@@ -50,7 +52,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   // Runs `action` between two steps and waits for its value. Throws what it throws, ErrorCode::timeout, or
   // ErrorCode::closed.
   template <typename T>
-  T call(std::function<T(StepLoop&)> action, Duration timeout);
+  T call(std::function<T(StepLoop&)> action, const Wait& wait);
   // Runs `action` between two steps; what it throws is lost.
   void post(std::function<void(StepLoop&)> action);
   // A fork of `parent`, to be made between two steps for a channel that was counted in. Where the parent is
@@ -87,6 +89,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   bool watching_ QUIRE_GUARDED_BY(mutex_) = false;
   bool closing_ QUIRE_GUARDED_BY(mutex_) = false;
   bool closed_ QUIRE_GUARDED_BY(mutex_) = false;
+  bool gives_up_ QUIRE_GUARDED_BY(mutex_) = false;  // on a device that hangs
   Threads threads_ QUIRE_GUARDED_BY(mutex_);
 };
 
@@ -108,10 +111,17 @@ class EngineCall {
     set_message(message_, message);
     condition_.notify_all();
   }
-  T wait(const Clock& clock, Duration timeout) {
+  T wait(const Clock& clock, const Wait& wait) {
+    const CancelSwitch::Listener listener(wait.cancel, [this] {
+      const MutexLock wake(mutex_);
+      condition_.notify_all();
+    });
     MutexLock lock(mutex_);
     const auto ready = [this]() QUIRE_NO_THREAD_ANALYSIS { return value_ || error_ != ErrorCode::ok; };
-    if (!clock.wait_until(condition_, lock.native(), deadline_after(clock.now(), timeout), ready)) {
+    clock.wait_until(condition_, lock.native(), deadline_after(clock.now(), wait.timeout),
+                     [&] { return ready() || wait.cancelled(); });
+    if (!ready()) {
+      if (wait.cancelled()) throw Error(ErrorCode::cancelled, "the wait for the engine was cancelled");
       throw Error(ErrorCode::timeout, "the engine did not answer in time; a step may be running");
     }
     if (error_ != ErrorCode::ok) throw Error(error_, message_);
@@ -138,12 +148,12 @@ class EngineCallTask : public EngineTask {
 };
 
 template <typename T>
-T EngineCore::call(std::function<T(StepLoop&)> action, Duration timeout) {
+T EngineCore::call(std::function<T(StepLoop&)> action, const Wait& wait) {
   auto call = std::make_shared<EngineCall<T>>();
   call->action = std::move(action);
   queue_.post(std::make_unique<EngineCallTask<T>>(call));
   if (!options_.start_thread) run_once();
-  return call->wait(runtime_->clock(), timeout);
+  return call->wait(runtime_->clock(), wait);
 }
 
 }  // namespace quire

@@ -30,6 +30,7 @@ void StepLoop::take_in(Inbox& inbox) {
   inbox.tasks.clear();
   if (inbox.cancels) end_cancelled();
   sweep();
+  told_.flush();
 }
 
 void StepLoop::accept(std::unique_ptr<JobRecord> job) noexcept {
@@ -60,9 +61,9 @@ void StepLoop::end_cancelled() noexcept {
 namespace {
 
 std::string_view missed_deadline(const JobRecord& job, TimePoint now) {
-  if (job.total_deadline <= now) return "total_deadline passed";
-  if (!job.first_token && job.first_token_deadline <= now) return "first_token_deadline passed";
-  if (!job.started && job.queue_deadline <= now) return "queue_deadline passed";
+  if (job.total_deadline <= now) return "deadline_ns passed";
+  if (!job.first_token && job.first_token_deadline <= now) return "first_token_deadline_ns passed";
+  if (!job.started && job.queue_deadline <= now) return "queue_deadline_ns passed";
   return {};
 }
 
@@ -123,7 +124,7 @@ void StepLoop::end(JobRecord& job, FinishReason reason, ErrorCode code, std::str
 }
 
 void StepLoop::announce_end(JobRecord& job) noexcept {
-  job.channel->finish(std::move(job.result));
+  job.channel->finish(std::move(job.result), &told_);
   queue_.forget(job.id);
 }
 
@@ -152,6 +153,7 @@ void StepLoop::end_all(ErrorCode code, std::string_view message) noexcept {
   while (!pins_.empty()) unpin(pins_.front().id);
   book_.cache().engine_error = code;
   sweep();
+  told_.flush();
 }
 
 JobRecord* StepLoop::find(JobId id) {
@@ -169,6 +171,12 @@ void StepLoop::rewind(JobRecord& job, int32_t num_new_tokens) {
   const auto num_kept = static_cast<size_t>(job.num_prompt_tokens) + static_cast<size_t>(num_new_tokens);
   const auto kept = gsl::span<const TokenId>(job.tokens).first(num_kept);
   TextOutput text = job.text.rewound(kept.subspan(static_cast<size_t>(job.num_prompt_tokens)));
+  if (num_new_tokens < job.text.num_taken_tokens()) {
+    Event event = job.channel->make_event(EventKind::rewind);
+    event.kept_tokens = text.num_taken_tokens();
+    event.kept_bytes = text.num_taken_bytes();
+    job.channel->stream->push(std::move(event), &told_);
+  }
   job.sampler.rewind(job.tokens.size() - num_kept);
   job.tokens.resize(num_kept);
   job.text = std::move(text);
@@ -189,6 +197,7 @@ std::unique_ptr<JobRecord> make_child(const JobRecord& parent, std::shared_ptr<J
   child->id = channel->id;
   child->channel = std::move(channel);
   child->request.tag = options.tag;
+  child->request.index = 0;
   child->request.max_new_tokens = new_tokens_of_fork(parent, options);
   child->request.min_new_tokens = std::max(0, parent.request.min_new_tokens - parent.num_new_tokens());
   child->sampler.reseed(options.seed);
@@ -271,8 +280,8 @@ PinId StepLoop::pin(const TokenIds& prompt, const std::string& name_space, Durat
   int32_t pinned = 0;
   int32_t pinned_here = 0;
   for (const Pin& pin : pins_) {
-    pinned += static_cast<int32_t>(pin.pages.size());
-    if (pin.name_space == name_space) pinned_here += static_cast<int32_t>(pin.pages.size());
+    pinned += pin.num_own_pages;
+    if (pin.name_space == name_space) pinned_here += pin.num_own_pages;
   }
   int32_t left = (options_.max_pinned_pages > 0 ? options_.max_pinned_pages : limits_.num_pages / 4) - pinned;
   const int32_t quota = name_spaces_.quota_of(name_space).max_pinned_pages;
@@ -283,6 +292,7 @@ PinId StepLoop::pin(const TokenIds& prompt, const std::string& name_space, Durat
   pin.pages = kv_.pin({name_space, 0}, prompt, left);
   if (pin.pages.empty()) throw Error(ErrorCode::not_found, "not one whole page of the prefix is cached");
   pins_.push_back(std::move(pin));
+  count_pinned_pages();
   publish_stats();  // who asks after the call sees what it did
   return PinId{++last_pin_};
 }
@@ -292,7 +302,20 @@ void StepLoop::unpin(PinId id) noexcept {
   if (pin == pins_.end()) return;
   kv_.unpin(pin->pages);
   pins_.erase(pin);
+  count_pinned_pages();
   publish_stats();
+}
+
+// Each page once, however many pins keep it; pins of two namespaces share none.
+void StepLoop::count_pinned_pages() noexcept {
+  for (auto pin = pins_.begin(); pin != pins_.end(); ++pin) {
+    pin->num_own_pages =
+        static_cast<int32_t>(std::count_if(pin->pages.begin(), pin->pages.end(), [&](PageId page) {
+          return std::none_of(pins_.begin(), pin, [&](const Pin& before) {
+            return std::find(before.pages.begin(), before.pages.end(), page) != before.pages.end();
+          });
+        }));
+  }
 }
 
 int32_t StepLoop::query_prefix(const TokenIds& prompt, const std::string& name_space) const {
@@ -307,9 +330,8 @@ void StepLoop::publish_stats() noexcept {
   stats.pages_evicted = pool.num_evicted();
   book_.clear_pages();
   for (const Pin& pin : pins_) {
-    const auto num_pages = static_cast<int32_t>(pin.pages.size());
-    stats.pages.pinned += num_pages;
-    book_.add_pages(pin.book_place, 0, num_pages);
+    stats.pages.pinned += pin.num_own_pages;
+    book_.add_pages(pin.book_place, 0, pin.num_own_pages);
   }
   for (const auto& job : running_) {
     if (job->sequence) book_.add_pages(job->book_place, kv_.num_pages(*job->sequence), 0);

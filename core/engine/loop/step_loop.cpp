@@ -54,6 +54,7 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
   running_.reserve(max_jobs);
   planned_jobs_.reserve(max_jobs);
   admitted_.reserve(max_jobs);
+  told_.reserve(max_jobs);
   plan_.sequences.reserve(max_jobs);
   accepted_.sequences.reserve(max_jobs);
   batch_.draws.rows.reserve(max_jobs);
@@ -70,6 +71,7 @@ StepLoop::~StepLoop() = default;
 StepOutcome StepLoop::run_once() {
   now_ = runtime_.clock().now();
   end_late();
+  told_.flush();
   expire_pins();
   const bool device_was_ahead = !following_jobs_.empty();
   if (!plan()) return StepOutcome::idle;
@@ -90,6 +92,7 @@ StepOutcome StepLoop::run_once() {
   }
   ++book_.cache().steps;
   sweep();
+  told_.flush();
   if (options_.check_invariants) audit();
   return StepOutcome::advanced;
 }
@@ -314,6 +317,10 @@ void StepLoop::count_tokens(JobRecord& job, const ReservedSequence& reserved, in
   // The prompt alone counts; after a preemption only what was never computed before is new.
   if (!job.first_token && job.result.preemptions == 0) job.result.cached_tokens += reserved.num_found_tokens;
   progress.cached_tokens = job.result.cached_tokens;
+  job.result.draft_tokens += job.num_candidates;
+  job.result.accepted_draft_tokens += num_drafts_accepted(job);
+  progress.draft_tokens = job.result.draft_tokens;
+  progress.accepted_draft_tokens = job.result.accepted_draft_tokens;
   book_.count(job.book_place, [&](JobCounts& of) {
     if (prefills) of.prompt_tokens_computed += static_cast<uint64_t>(reserved.num_tokens);
     if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(reserved.num_found_tokens);
@@ -348,29 +355,23 @@ void StepLoop::emit(JobRecord& job) {
   EventStream& stream = *job.channel->stream;
   if (!job.announced) {
     job.announced = true;
-    Event started;
-    started.kind = EventKind::started;
-    started.job = job.id;
-    started.tag = job.request.tag;
-    stream.push(std::move(started));
+    stream.push(job.channel->make_event(EventKind::started), &told_);
   }
   if (job.request.want_progress && !job.first_token) {
-    Event progress;
-    progress.kind = EventKind::progress;
-    progress.job = job.id;
-    progress.tag = job.request.tag;
+    Event progress = job.channel->make_event(EventKind::progress);
     progress.done_tokens = std::min(kv_.length(*job.sequence), job.num_prompt_tokens);
     progress.total_tokens = job.num_prompt_tokens;
-    stream.push(std::move(progress));
+    stream.push(std::move(progress), &told_);
   }
   const bool ends = job.step.finish != FinishReason::unfinished;
   if (!job.text.has_text() && !(ends && job.text.has_anything())) return;
   Event text = job.text.take();
   text.kind = EventKind::text;
   text.job = job.id;
-  text.tag = job.request.tag;
-  if (!stream.push(std::move(text))) {
-    throw Error(ErrorCode::capacity, "the reader left {} events unread", job.request.max_unread_events);
+  text.index = job.channel->mark.index;
+  text.tag = job.channel->mark.tag;
+  if (!stream.push(std::move(text), &told_)) {
+    throw Error(ErrorCode::slow_reader, "the reader left {} events unread", job.request.max_unread_events);
   }
 }
 

@@ -54,6 +54,10 @@ class StepLoop {
   void rewind(JobRecord& job, int32_t num_new_tokens);
   void fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
             int32_t max_seq_len);
+  void take_new_quotas() {
+    name_spaces_.take_new_quotas();
+    queue_is_settled_ = false;
+  }
   PinId pin(const TokenIds& prompt, const std::string& name_space, Duration time_to_live);
   void unpin(PinId pin) noexcept;
   int32_t query_prefix(const TokenIds& prompt, const std::string& name_space) const;
@@ -66,6 +70,7 @@ class StepLoop {
     int32_t book_place;
     std::vector<PageId> pages;
     TimePoint expires;
+    int32_t num_own_pages = 0;  // those that no pin before it keeps
   };
 
   // Life of a job.
@@ -134,6 +139,7 @@ class StepLoop {
   void measure_reuse(const JobRecord& job) noexcept;
   void blame(ErrorCode code, std::string_view message) noexcept;
   void audit() const;
+  void count_pinned_pages() noexcept;
 
   const Runtime& runtime_;
   const CacheParts parts_;
@@ -149,6 +155,7 @@ class StepLoop {
   Jobs running_;
   Jobs waiting_;
   bool any_ended_ = false;  // some record waits for the sweep
+  EventBatch told_;         // streams that got events since their queues were told
   std::vector<Pin> pins_;
   uint64_t last_pin_ = 0;
   TimePoint now_;

@@ -76,66 +76,100 @@ void add_jobs(PrometheusText& text, const std::string& prefix, const std::vector
   }
 }
 
-void add_pages(PrometheusText& text, const std::string& labels, const CacheStats& stats) {
-  const auto add = [&](const char* name, const char* help, const char* type, auto value) {
-    text.open(name, help, type);
-    text.sample(labels, static_cast<uint64_t>(value));
+// A cache of the page with its label.
+struct Source {
+  std::string label;
+  const CacheMetrics& metrics;
+};
+
+// One family: a sample of each cache.
+template <typename Read>
+void add_family(PrometheusText& text, const std::vector<Source>& sources, const char* name, const char* help,
+                const char* type, Read&& read) {
+  text.open(name, help, type);
+  for (const Source& source : sources) text.sample(source.label, read(source.metrics));
+}
+
+void add_pages(PrometheusText& text, const std::vector<Source>& sources) {
+  const auto add = [&](const char* name, const char* help, const char* type, auto&& read) {
+    add_family(text, sources, name, help, type,
+               [&](const CacheMetrics& of) { return static_cast<uint64_t>(read(of.stats)); });
   };
-  add("quire_pages", "Pages of the cache.", "gauge", stats.pages.total);
-  add("quire_pages_free", "Pages that hold nothing.", "gauge", stats.pages.free);
-  add("quire_pages_cached", "Pages that hold a prefix nobody uses now.", "gauge", stats.pages.cached);
-  add("quire_pages_referenced", "Pages in use.", "gauge", stats.pages.referenced);
-  add("quire_pages_pinned", "Pages kept by a pin.", "gauge", stats.pages.pinned);
+  using Stats = const CacheStats&;
+  add("quire_pages", "Pages of the cache.", "gauge", [](Stats of) { return of.pages.total; });
+  add("quire_pages_free", "Pages that hold nothing.", "gauge", [](Stats of) { return of.pages.free; });
+  add("quire_pages_cached", "Pages that hold a prefix nobody uses now.", "gauge",
+      [](Stats of) { return of.pages.cached; });
+  add("quire_pages_referenced", "Pages in use.", "gauge", [](Stats of) { return of.pages.referenced; });
+  add("quire_pages_pinned", "Pages kept by a pin.", "gauge", [](Stats of) { return of.pages.pinned; });
   add("quire_pages_deduplicated_total", "Pages dropped for an equal one.", "counter",
-      stats.pages_deduplicated);
-  add("quire_pages_evicted_total", "Cached pages taken for something else.", "counter", stats.pages_evicted);
+      [](Stats of) { return of.pages_deduplicated; });
+  add("quire_pages_evicted_total", "Cached pages taken for something else.", "counter",
+      [](Stats of) { return of.pages_evicted; });
 }
 
-void add_steps(PrometheusText& text, const std::string& labels, const CacheMetrics& metrics) {
-  const ErrorCode error = metrics.stats.engine_error;
-  text.open("quire_engine_failed", "1 where the device is gone.", "gauge");
-  text.sample(labels, uint64_t{error != ErrorCode::ok && error != ErrorCode::closed});
-  text.open("quire_steps_total", "Forward passes.", "counter");
-  text.sample(labels, metrics.stats.steps);
-  text.open("quire_batch_fill", "The part of the places for running jobs that took part in a step.",
-            "histogram");
-  text.sample(labels, metrics.steps.batch_fill);
-  text.open("quire_step_sequences", "Sequences in one step.", "histogram");
-  text.sample(labels, metrics.steps.sequences);
-  text.open("quire_step_tokens", "Tokens computed in one step.", "histogram");
-  text.sample(labels, metrics.steps.tokens);
+void add_steps(PrometheusText& text, const std::vector<Source>& sources) {
+  add_family(text, sources, "quire_engine_failed", "1 where the device is gone.", "gauge",
+             [](const CacheMetrics& of) {
+               const ErrorCode error = of.stats.engine_error;
+               return uint64_t{error != ErrorCode::ok && error != ErrorCode::closed};
+             });
+  add_family(text, sources, "quire_steps_total", "Forward passes.", "counter",
+             [](const CacheMetrics& of) { return of.stats.steps; });
+  const auto add = [&](const char* name, const char* help, Histogram StepHistograms::*values) {
+    text.open(name, help, "histogram");
+    for (const Source& source : sources) text.sample(source.label, source.metrics.steps.*values);
+  };
+  add("quire_batch_fill", "The part of the places for running jobs that took part in a step.",
+      &StepHistograms::batch_fill);
+  add("quire_step_sequences", "Sequences in one step.", &StepHistograms::sequences);
+  add("quire_step_tokens", "Tokens computed in one step.", &StepHistograms::tokens);
 }
 
-void add_name_spaces(PrometheusText& text, const std::string& cache_label, const CacheMetrics& metrics) {
+void add_name_spaces(PrometheusText& text, const std::vector<Source>& sources) {
   std::vector<Group> groups;
-  for (const NamespaceMetrics& space : metrics.name_spaces) {
-    std::string labels = cache_label;
-    labels.append(",").append(prometheus_label("namespace", printable(space.name, space.name.size() * 4)));
-    groups.push_back({std::move(labels), &space.counts, &space.histograms});
+  std::vector<const NamespaceMetrics*> spaces;
+  for (const Source& source : sources) {
+    for (const NamespaceMetrics& space : source.metrics.name_spaces) {
+      std::string labels = source.label;
+      labels.append(",").append(prometheus_label("namespace", printable(space.name, space.name.size() * 4)));
+      groups.push_back({std::move(labels), &space.counts, &space.histograms});
+      spaces.push_back(&space);
+    }
   }
   add_jobs(text, "quire_namespace_", groups);
   const auto add = [&](const char* name, const char* help, int32_t NamespaceMetrics::*value) {
     if (!groups.empty()) text.open(name, help, "gauge");
     for (size_t i = 0; i < groups.size(); ++i)
-      text.sample(groups[i].labels, static_cast<uint64_t>(metrics.name_spaces[i].*value));
+      text.sample(groups[i].labels, static_cast<uint64_t>(spaces[i]->*value));
   };
   add("quire_namespace_pages_held", "Pages that jobs hold; a shared one counts for each holder.",
       &NamespaceMetrics::held_pages);
   add("quire_namespace_pages_pinned", "Pages kept by a pin.", &NamespaceMetrics::pinned_pages);
-  text.open("quire_untracked_jobs_total", "Jobs of namespaces too many to be told apart.", "counter");
-  text.sample(cache_label, metrics.untracked_jobs);
+  add_family(text, sources, "quire_untracked_jobs_total", "Jobs of namespaces too many to be told apart.",
+             "counter", [](const CacheMetrics& of) { return of.untracked_jobs; });
 }
 
 }  // namespace
 
-std::string format_metrics(const CacheMetrics& metrics, const std::string& label) {
+std::string format_metrics(const std::vector<LabelledMetrics>& caches) {
   PrometheusText text;
-  const std::string cache_label = prometheus_label("cache", label);
-  add_jobs(text, "quire_", {{cache_label, &metrics.stats, &metrics.jobs}});
-  add_pages(text, cache_label, metrics.stats);
-  add_steps(text, cache_label, metrics);
-  add_name_spaces(text, cache_label, metrics);
+  std::vector<Source> sources;
+  std::vector<Group> groups;
+  for (const LabelledMetrics& cache : caches) {
+    sources.push_back({prometheus_label("cache", cache.label), cache.metrics});
+    groups.push_back({sources.back().label, &cache.metrics.stats, &cache.metrics.jobs});
+  }
+  if (sources.empty()) return {};
+  add_jobs(text, "quire_", groups);
+  add_pages(text, sources);
+  add_steps(text, sources);
+  add_name_spaces(text, sources);
   return text.take();
+}
+
+std::string format_metrics(const CacheMetrics& metrics, const std::string& label) {
+  return format_metrics(std::vector<LabelledMetrics>{{label, metrics}});
 }
 
 }  // namespace quire

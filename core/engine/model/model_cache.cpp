@@ -18,7 +18,7 @@ constexpr int32_t kMaxDrawEdits = 1 << 16;
 // What a cache keeps alive: its model, and its share of the memory budget.
 struct Kept {
   std::shared_ptr<const Model> model;
-  MemoryLease memory;
+  std::vector<MemoryLease> memory;  // of each stage
 };
 
 int64_t require_range(int64_t value, int64_t min, int64_t max, std::string_view name) {
@@ -97,18 +97,35 @@ TransformerExecutorOptions executor_options(const ModelConfig& config, const Mod
   return executor_options(settle_sizes(config, options), options);
 }
 
+namespace {
+
+MemoryBytes plan_stage_of(const Model& model, size_t stage_idx, const TransformerExecutorOptions& sizes) {
+  const Transformer& transformer = *model.transformer();
+  return plan_stage(*transformer.stages[stage_idx].device,
+                    stage_sizes(place_of_stage(transformer, stage_idx), model.shape(), sizes));
+}
+
+std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
+                                      const TransformerExecutorOptions& sizes) {
+  std::vector<MemoryLease> leases;
+  const auto& stages = model.transformer()->stages;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    leases.push_back(runtime.lease_memory(stages[i].device->name(), plan_stage_of(model, i, sizes).cache(),
+                                          "the cache of " + model.path()));
+  }
+  return leases;
+}
+
+}  // namespace
+
 MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device) {
   const TransformerExecutorOptions sizes = executor_options(model.config(), options);
   if (!model.is_loaded())
     return plan_stage(device, stage_sizes({model.shape().num_layers, true, false,
                                            device.has(kernels::kCapabilityDeviceSampling)},
                                           model.shape(), sizes));
-  const Transformer& transformer = *model.transformer();
   MemoryBytes bytes;
-  for (size_t i = 0; i < transformer.stages.size(); ++i) {
-    bytes += plan_stage(*transformer.stages[i].device,
-                        stage_sizes(place_of_stage(transformer, i), model.shape(), sizes));
-  }
+  for (size_t i = 0; i < model.transformer()->stages.size(); ++i) bytes += plan_stage_of(model, i, sizes);
   return bytes;
 }
 
@@ -121,12 +138,8 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
     require_kv_format(*stage.device, options.value_format);
   }
   const TransformerExecutorOptions executor = executor_options(sizes, options);
-  const Device& first = *model->transformer()->stages.front().device;
-  const uint64_t bytes = plan_model_cache(*model, options, first).cache();
-
   CacheParts parts;
-  auto kept =
-      std::make_shared<Kept>(Kept{model, runtime->lease_memory(bytes, "the cache of " + model->path())});
+  auto kept = std::make_shared<Kept>(Kept{model, lease_stages(*runtime, *model, executor)});
   parts.executor = std::make_unique<TransformerExecutor>(model->transformer(), model->shape(), executor);
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;

@@ -83,7 +83,7 @@ public static class OptionsTest
             Request request = Greedy("a", 64);
             request.IgnoreEos = true;
             request.Namespace = "small";
-            Refused(ErrorCode.Quota, "pages", () => cache.Submit(request));
+            Refused(ErrorCode.TooLarge, "pages", () => cache.Submit(request));
             request.Namespace = "large";
             using (Job job = cache.Submit(request)) Drain(job, FinishReason.Length);
             Stats figures = cache.Stats().Namespaces["large"];
@@ -162,7 +162,7 @@ public static class OptionsTest
         refused(ErrorCode.InvalidArgument, "scope", new ModelOptions { Scope = (ModelScope)99 });
         refused(ErrorCode.InvalidArgument, "max_queue",
             new ModelOptions { PlannedCache = new CacheOptions { MaxQueue = -1 } });
-        using (var narrow = new Runtime(new RuntimeOptions { Device = "cpu", MemoryBudget = 1 << 20 }))
+        using (var narrow = new Runtime(new RuntimeOptions { Device = "cpu", MemoryBudgets = { { "cpu", 1 << 20 } } }))
             Refused(ErrorCode.OutOfMemory, "", () => narrow.LoadModel(with.Path));
     }
 

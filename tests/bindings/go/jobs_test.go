@@ -226,7 +226,7 @@ func TestEveryMethodOfAClosedObjectRefuses(t *testing.T) {
 		value := reflect.ValueOf(object)
 		for i := 0; i < value.NumMethod(); i++ {
 			name, method := value.Type().Method(i).Name, value.Method(i)
-			if name == "Close" {
+			if name == "Close" || name == "Stream" { // a sequence that tells when it is read
 				continue
 			}
 			results := method.Call(argumentsFor(method.Type()))
@@ -308,7 +308,7 @@ func TestEventsTellProgressAndProbabilities(t *testing.T) {
 	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 512, MaxChunkTokens: 4}))
 	defer cache.Close()
 	request := greedy(input(t, "QUIRE_TEST_PROMPT"), 6)
-	request.PrefillEvents, request.TopLogProbs = true, 2
+	request.ProgressEvents, request.TopLogProbs = true, 2
 	job := must(cache.Submit(request))
 	defer job.Close()
 	var done int64
@@ -322,11 +322,11 @@ func TestEventsTellProgressAndProbabilities(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if event.Kind == quire.EventPrefill {
-			if event.PrefillDone <= done || event.PrefillDone > event.PrefillTotal {
-				t.Errorf("%d of %d after %d", event.PrefillDone, event.PrefillTotal, done)
+		if event.Kind == quire.EventProgress {
+			if event.ProgressDone <= done || event.ProgressDone > event.ProgressTotal {
+				t.Errorf("%d of %d after %d", event.ProgressDone, event.ProgressTotal, done)
 			}
-			done = event.PrefillDone
+			done = event.ProgressDone
 		}
 		tokens, logProbs = append(tokens, event.Tokens...), append(logProbs, event.LogProbs...)
 		top, topLogProbs = append(top, event.TopTokens...), append(topLogProbs, event.TopLogProbs...)
@@ -377,11 +377,11 @@ func TestSamplingSettingsArriveAndAreRefusedByName(t *testing.T) {
 		"presence_penalty":   {PresencePenalty: 1000},
 		"range_tokens":       {PenaltyRange: -2},
 		"fade_tokens":        {PenaltyDecay: -1},
-		"num_top":            {TopLogProbs: 65},
+		"top_log_probs":      {TopLogProbs: 65},
 		"pooling":            {Pooling: 99},
 		"event_policy":       {EventPolicy: 99},
 		"max_unread_events":  {MaxUnreadEvents: 1},
-		"text_len":           {Namespace: strings.Repeat("n", 257)},
+		"namespace":          {Namespace: strings.Repeat("n", 257)},
 		"priority":           {Priority: hugeInt},
 		"deadline_ns":        {QueueDeadline: -1},
 		"deadline_ns ":       {FirstTokenDeadline: -1},
@@ -468,9 +468,6 @@ func TestModelsAndDevicesAreDescribed(t *testing.T) {
 	if info.Architecture == "" || info.VocabSize <= 0 || info.BitsPerWeight <= 3 || info.WeightBytes <= 0 {
 		t.Errorf("%+v", info)
 	}
-	if cost := must(model.StepCost()); cost.WeightBytes <= 0 || cost.TokenOps <= 0 || cost.LogitOps <= 0 {
-		t.Errorf("%+v", cost)
-	}
 	quantized := 0
 	for _, tensor := range must(model.Tensors()) {
 		if tensor.Format == "exl2" && len(tensor.Shape) == 2 && tensor.Layer >= 0 && tensor.Bytes > 0 {
@@ -495,10 +492,6 @@ func TestModelsAndDevicesAreDescribed(t *testing.T) {
 	if devices[0].Name != "cpu" || devices[0].Refusal != "" || devices[0].MemoryBytes < devices[0].FreeBytes {
 		t.Errorf("%+v", devices)
 	}
-	_, err = runtime.MeasureReadRate(0, 0)
-	expectRefused(t, err, quire.InvalidArgument, "working_set_bytes")
-	_, err = runtime.MeasureOpRate(-1)
-	expectRefused(t, err, quire.InvalidArgument, "device_idx")
 	var report struct{ Version string }
 	if err := json.Unmarshal([]byte(must(quire.Diagnose(quire.DiagnoseJSON))), &report); err != nil {
 		t.Error(err)

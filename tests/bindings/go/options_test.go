@@ -140,7 +140,7 @@ func TestQuotasHoldForAllNamespacesButThoseWithTheirOwn(t *testing.T) {
 	request := greedy("a", 64)
 	request.Namespace = "small"
 	_, err := cache.Submit(request)
-	expectRefused(t, err, quire.Quota, "pages")
+	expectRefused(t, err, quire.TooLarge, "pages")
 	request.Namespace = "large"
 	job := must(cache.Submit(request))
 	defer job.Close()
@@ -327,7 +327,7 @@ func TestAScopeLoadsNoMoreThanItSays(t *testing.T) {
 }
 
 func TestAMemoryBudgetIsKept(t *testing.T) {
-	runtime := must(quire.NewRuntime(quire.RuntimeOptions{MemoryBudget: 1 << 20}))
+	runtime := must(quire.NewRuntime(quire.RuntimeOptions{MemoryBudgets: map[string]int64{"cpu": 1 << 20}}))
 	defer runtime.Close()
 	_, err := runtime.LoadModel(modelPath())
 	expectRefused(t, err, quire.OutOfMemory, "")

@@ -84,7 +84,7 @@ public final class OptionsTest {
     CacheOptions options = options().maxTokens(1024).pageTokens(16).quota(Quota.PAGES, 2)
         .namespaceQuota("large", Quota.PAGES, 0).namespaceWeight("large", 2);
     try (Cache cache = with.model.createCache(options)) {
-      checkRefused("quota", "pages", () -> cache.submit(greedy("a", 64).namespace("small")));
+      checkRefused("too_large", "pages", () -> cache.submit(greedy("a", 64).namespace("small")));
       try (Job job = cache.submit(greedy("a", 64).namespace("large").ignoreEos(true))) {
         drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH);
       }
@@ -158,7 +158,7 @@ public final class OptionsTest {
     checkRefused("out_of_memory", "1048576", () -> with.runtime.loadModel(with.path, new ModelOptions().split("1M")));
     checkRefused("invalid_argument", "max_queue",
         () -> with.runtime.loadModel(with.path, new ModelOptions().plannedCache(options().maxQueue(-1))));
-    try (QuireRuntime narrow = QuireRuntime.create(new RuntimeOptions().device("cpu").memoryBudget(1 << 20))) {
+    try (QuireRuntime narrow = QuireRuntime.create(new RuntimeOptions().device("cpu").memoryBudget("cpu", 1 << 20))) {
       checkRefused("out_of_memory", "", () -> narrow.loadModel(with.path));
     }
   }

@@ -359,7 +359,7 @@ TEST(GenerationTest, StatsAfterAPinShowIt) {
   const TokenIds prompt = counting(3, 40);
   const auto job = engine.cache->submit(greedy(prompt, 2));
   engine.run_to_idle();
-  const PinId pin = engine.cache->pin_prefix(prompt, "", Duration{0}, std::chrono::seconds(30));
+  const PinId pin = engine.cache->pin_prefix(prompt, "", Duration{0}, Duration{std::chrono::seconds(30)});
   EXPECT_GT(engine.cache->stats().pages.pinned, 0);
   engine.cache->unpin(pin);
   engine.cache->core().run_once();
@@ -388,7 +388,7 @@ TEST(GenerationTest, PinsGiveWayToAJobThatLostItsPagesToAFailedStep) {
   job->pause();
   engine.run_to_idle();
   ASSERT_EQ(other->state(), JobState::finished);
-  engine.cache->pin_prefix(prefix, "", Duration{0}, std::chrono::seconds(30));
+  engine.cache->pin_prefix(prefix, "", Duration{0}, Duration{std::chrono::seconds(30)});
   ASSERT_EQ(engine.cache->stats().pages.pinned, 8);
   job->resume();
   engine.run_to_idle();

@@ -28,50 +28,50 @@ typedef struct { void* array; intgo len; intgo cap; } _goslice_;
 
 
 typedef _gostring_ swig_type_1;
-typedef _gostring_ swig_type_2;
+typedef long long swig_type_2;
 typedef _gostring_ swig_type_3;
 typedef _gostring_ swig_type_4;
-typedef long long swig_type_5;
+typedef _gostring_ swig_type_5;
 typedef _gostring_ swig_type_6;
-typedef _gostring_ swig_type_7;
+typedef long long swig_type_7;
 typedef _gostring_ swig_type_8;
 typedef _gostring_ swig_type_9;
-typedef long long swig_type_10;
-typedef long long swig_type_11;
+typedef _gostring_ swig_type_10;
+typedef _gostring_ swig_type_11;
 typedef _gostring_ swig_type_12;
-typedef _gostring_ swig_type_13;
+typedef long long swig_type_13;
 typedef long long swig_type_14;
-typedef long long swig_type_15;
-typedef long long swig_type_16;
+typedef _gostring_ swig_type_15;
+typedef _gostring_ swig_type_16;
 typedef long long swig_type_17;
-typedef _goslice_ swig_type_18;
+typedef long long swig_type_18;
 typedef long long swig_type_19;
-typedef _goslice_ swig_type_20;
-typedef long long swig_type_21;
-typedef _goslice_ swig_type_22;
-typedef long long swig_type_23;
+typedef long long swig_type_20;
+typedef _goslice_ swig_type_21;
+typedef long long swig_type_22;
+typedef _goslice_ swig_type_23;
 typedef long long swig_type_24;
-typedef long long swig_type_25;
+typedef _goslice_ swig_type_25;
 typedef long long swig_type_26;
 typedef long long swig_type_27;
-typedef long long swig_type_28;
-typedef _goslice_ swig_type_29;
+typedef _gostring_ swig_type_28;
+typedef long long swig_type_29;
 typedef long long swig_type_30;
-typedef _gostring_ swig_type_31;
-typedef _goslice_ swig_type_32;
+typedef _goslice_ swig_type_31;
+typedef long long swig_type_32;
 typedef long long swig_type_33;
-typedef _goslice_ swig_type_34;
+typedef _gostring_ swig_type_34;
 typedef _goslice_ swig_type_35;
 typedef long long swig_type_36;
 typedef _goslice_ swig_type_37;
-typedef _gostring_ swig_type_38;
+typedef _goslice_ swig_type_38;
 typedef long long swig_type_39;
 typedef _goslice_ swig_type_40;
-typedef long long swig_type_41;
-typedef _goslice_ swig_type_42;
-typedef long long swig_type_43;
+typedef _gostring_ swig_type_41;
+typedef long long swig_type_42;
+typedef _goslice_ swig_type_43;
 typedef long long swig_type_44;
-typedef long long swig_type_45;
+typedef _goslice_ swig_type_45;
 typedef long long swig_type_46;
 typedef long long swig_type_47;
 typedef long long swig_type_48;
@@ -82,26 +82,26 @@ typedef long long swig_type_52;
 typedef _goslice_ swig_type_53;
 typedef long long swig_type_54;
 typedef long long swig_type_55;
-typedef long long swig_type_56;
-typedef long long swig_type_57;
-typedef _gostring_ swig_type_58;
-typedef _goslice_ swig_type_59;
+typedef _gostring_ swig_type_56;
+typedef _gostring_ swig_type_57;
+typedef long long swig_type_58;
+typedef long long swig_type_59;
 typedef long long swig_type_60;
-typedef long long swig_type_61;
-typedef long long swig_type_62;
+typedef _gostring_ swig_type_61;
+typedef _goslice_ swig_type_62;
 typedef long long swig_type_63;
 typedef long long swig_type_64;
 typedef long long swig_type_65;
 typedef long long swig_type_66;
-typedef _goslice_ swig_type_67;
+typedef long long swig_type_67;
 typedef long long swig_type_68;
 typedef long long swig_type_69;
-typedef _goslice_ swig_type_70;
+typedef long long swig_type_70;
 typedef long long swig_type_71;
 typedef _goslice_ swig_type_72;
 typedef long long swig_type_73;
-typedef _goslice_ swig_type_74;
-typedef long long swig_type_75;
+typedef long long swig_type_74;
+typedef _goslice_ swig_type_75;
 typedef long long swig_type_76;
 typedef long long swig_type_77;
 typedef long long swig_type_78;
@@ -125,280 +125,383 @@ typedef long long swig_type_95;
 typedef long long swig_type_96;
 typedef long long swig_type_97;
 typedef long long swig_type_98;
-typedef _goslice_ swig_type_99;
-typedef long long swig_type_100;
-typedef _gostring_ swig_type_101;
-typedef _goslice_ swig_type_102;
+typedef long long swig_type_99;
+typedef _goslice_ swig_type_100;
+typedef long long swig_type_101;
+typedef _gostring_ swig_type_102;
 typedef _goslice_ swig_type_103;
 typedef _gostring_ swig_type_104;
-typedef long long swig_type_105;
+typedef _gostring_ swig_type_105;
 typedef _goslice_ swig_type_106;
-typedef long long swig_type_107;
+typedef _goslice_ swig_type_107;
 typedef _gostring_ swig_type_108;
 typedef long long swig_type_109;
-typedef long long swig_type_110;
-typedef long long swig_type_111;
-typedef _goslice_ swig_type_112;
+typedef _goslice_ swig_type_110;
+typedef _goslice_ swig_type_111;
+typedef long long swig_type_112;
 typedef long long swig_type_113;
-typedef long long swig_type_114;
+typedef _gostring_ swig_type_114;
 typedef long long swig_type_115;
 typedef long long swig_type_116;
-typedef _goslice_ swig_type_117;
-typedef long long swig_type_118;
-typedef _goslice_ swig_type_119;
+typedef long long swig_type_117;
+typedef _goslice_ swig_type_118;
+typedef long long swig_type_119;
 typedef long long swig_type_120;
-typedef long long swig_type_121;
+typedef _goslice_ swig_type_121;
 typedef long long swig_type_122;
 typedef long long swig_type_123;
 typedef long long swig_type_124;
 typedef long long swig_type_125;
-typedef long long swig_type_126;
+typedef _goslice_ swig_type_126;
 typedef long long swig_type_127;
 typedef _goslice_ swig_type_128;
 typedef long long swig_type_129;
-typedef _goslice_ swig_type_130;
+typedef long long swig_type_130;
 typedef long long swig_type_131;
-typedef _goslice_ swig_type_132;
+typedef long long swig_type_132;
 typedef long long swig_type_133;
 typedef long long swig_type_134;
 typedef long long swig_type_135;
-typedef _goslice_ swig_type_136;
+typedef long long swig_type_136;
 typedef long long swig_type_137;
 typedef long long swig_type_138;
-typedef _gostring_ swig_type_139;
+typedef _goslice_ swig_type_139;
 typedef long long swig_type_140;
 typedef _goslice_ swig_type_141;
 typedef long long swig_type_142;
 typedef _goslice_ swig_type_143;
 typedef long long swig_type_144;
-typedef _goslice_ swig_type_145;
-typedef long long swig_type_146;
-typedef _goslice_ swig_type_147;
+typedef long long swig_type_145;
+typedef _goslice_ swig_type_146;
+typedef long long swig_type_147;
 typedef long long swig_type_148;
-typedef long long swig_type_149;
-typedef _gostring_ swig_type_150;
+typedef _goslice_ swig_type_149;
+typedef long long swig_type_150;
 typedef long long swig_type_151;
-typedef _goslice_ swig_type_152;
-extern void _wrap_Swig_free_native_8eebf26d4eee8da4(uintptr_t arg1);
-extern uintptr_t _wrap_Swig_malloc_native_8eebf26d4eee8da4(swig_intgo arg1);
-extern int _wrap_QUIRE_WAIT_FOREVER_native_8eebf26d4eee8da4(void);
-extern int _wrap_quire_error_code_native_8eebf26d4eee8da4(uintptr_t arg1);
-extern swig_type_1 _wrap_quire_error_message_native_8eebf26d4eee8da4(uintptr_t arg1);
-extern int _wrap_quire_error_free_native_8eebf26d4eee8da4(uintptr_t arg1);
-extern swig_type_2 _wrap_quire_error_code_name_native_8eebf26d4eee8da4(int arg1);
-extern swig_type_3 _wrap_quire_version_string_native_8eebf26d4eee8da4(void);
-extern int _wrap_quire_abi_check_native_8eebf26d4eee8da4(int arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_options_create_native_8eebf26d4eee8da4(swig_voidp arg1);
-extern int _wrap_quire_runtime_options_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_options_set_num_threads_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_device_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_4 arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_log_level_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_memory_budget_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_options_create_native_8eebf26d4eee8da4(swig_voidp arg1);
-extern int _wrap_quire_model_options_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_options_set_path_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_6 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_device_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_7 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_split_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_reserve_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_planned_cache_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_scope_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_progress_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_cancel_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_options_create_native_8eebf26d4eee8da4(swig_voidp arg1);
-extern int _wrap_quire_cache_options_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_max_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_batch_size_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_queue_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_kv_format_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_quota_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_12 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_13 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_max_pinned_pages_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_overtakes_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_15 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_16 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_create_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_num_devices_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_17 _wrap_quire_runtime_device_name_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_type_18 arg3, swig_voidp arg4);
-extern swig_type_19 _wrap_quire_runtime_device_description_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_type_20 arg3, swig_voidp arg4);
-extern swig_type_21 _wrap_quire_runtime_device_refusal_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_type_22 arg3, swig_voidp arg4);
-extern swig_type_23 _wrap_quire_runtime_device_memory_bytes_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_24 _wrap_quire_runtime_device_free_bytes_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_25 _wrap_quire_runtime_measure_read_rate_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_type_26 arg3, swig_voidp arg4);
-extern swig_type_27 _wrap_quire_runtime_measure_op_rate_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_28 _wrap_quire_plan_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_type_29 arg4, swig_voidp arg5);
-extern swig_type_30 _wrap_quire_model_encode_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_31 arg2, int arg3, int arg4, swig_type_32 arg5, swig_voidp arg6);
-extern swig_type_33 _wrap_quire_model_decode_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_34 arg2, int arg3, swig_type_35 arg4, swig_voidp arg5);
-extern swig_type_36 _wrap_quire_model_token_bytes_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_type_37 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_38 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_is_special_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_special_token_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_39 _wrap_quire_model_eos_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_40 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tokenizer_size_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_vocab_size_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_41 _wrap_quire_model_architecture_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_42 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_num_layers_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_hidden_size_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_heads_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_kv_heads_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_43 _wrap_quire_model_max_context_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern double _wrap_quire_model_bits_per_weight_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_44 _wrap_quire_model_weight_bytes_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_45 _wrap_quire_model_step_bytes_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_46 _wrap_quire_model_token_ops_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_47 _wrap_quire_model_logit_ops_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_tensors_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_48 _wrap_quire_model_tensor_name_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
-extern swig_type_50 _wrap_quire_model_tensor_format_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_type_51 arg3, swig_voidp arg4);
-extern swig_type_52 _wrap_quire_model_tensor_shape_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
-extern swig_type_54 _wrap_quire_model_tensor_bytes_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tensor_layer_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_create_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_55 _wrap_quire_cache_required_bytes_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_56 _wrap_quire_cache_max_seq_len_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_vocab_size_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_stats_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_57 _wrap_quire_cache_metrics_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_58 arg2, swig_type_59 arg3, swig_voidp arg4);
-extern swig_type_60 _wrap_quire_cache_query_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_type_61 arg3, swig_voidp arg4);
-extern swig_type_62 _wrap_quire_cache_pin_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_type_63 arg3, swig_type_64 arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_unpin_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_65 arg2, swig_voidp arg3);
-extern swig_type_66 _wrap_quire_cache_score_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_67 arg2, swig_type_68 arg3, swig_type_69 arg4, uintptr_t arg5, swig_type_70 arg6, swig_voidp arg7);
-extern swig_type_71 _wrap_quire_cache_logits_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_72 arg2, swig_type_73 arg3, uintptr_t arg4, swig_type_74 arg5, swig_voidp arg6);
-extern swig_type_75 _wrap_quire_stats_page_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_76 _wrap_quire_stats_pages_total_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_77 _wrap_quire_stats_pages_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_78 _wrap_quire_stats_pages_cached_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_79 _wrap_quire_stats_pages_referenced_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_80 _wrap_quire_stats_pages_pinned_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_81 _wrap_quire_stats_pages_evicted_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_82 _wrap_quire_stats_pages_deduplicated_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_83 _wrap_quire_stats_jobs_queued_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_84 _wrap_quire_stats_jobs_running_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_85 _wrap_quire_stats_jobs_submitted_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_86 _wrap_quire_stats_jobs_finished_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_87 _wrap_quire_stats_jobs_failed_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_88 _wrap_quire_stats_jobs_cancelled_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_89 _wrap_quire_stats_preemptions_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_90 _wrap_quire_stats_steps_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_91 _wrap_quire_stats_prompt_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_cached_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_93 _wrap_quire_stats_new_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_draft_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_95 _wrap_quire_stats_accepted_draft_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_96 _wrap_quire_stats_histogram_count_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_sum_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_quantile_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_97 _wrap_quire_stats_num_namespaces_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_98 _wrap_quire_stats_namespace_name_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_type_99 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_stats_namespace_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_100 _wrap_quire_stats_device_bytes_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_stats_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_job_request_create_native_8eebf26d4eee8da4(swig_voidp arg1);
-extern int _wrap_quire_job_request_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_kind_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_101 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_add_special_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_parse_special_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_new_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_new_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_stop_texts_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_ignore_eos_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_repetition_penalty_native_8eebf26d4eee8da4(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_frequency_penalty_native_8eebf26d4eee8da4(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_presence_penalty_native_8eebf26d4eee8da4(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_range_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_decay_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_logit_bias_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_banned_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_temperature_native_8eebf26d4eee8da4(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_k_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_p_native_8eebf26d4eee8da4(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_p_native_8eebf26d4eee8da4(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_emit_special_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_log_probs_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_log_probs_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_raw_logits_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_pooling_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_normalize_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_event_policy_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_unread_events_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prefill_events_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_priority_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_110 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reserve_whole_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reuse_prefix_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_publish_pages_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_submit_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_type_112 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_job_poll_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_wait_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_cancel_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_pause_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_resume_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_set_priority_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_rewind_native_8eebf26d4eee8da4(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_fork_native_8eebf26d4eee8da4(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_115 _wrap_quire_job_id_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_state_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_finish_reason_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_stop_token_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_116 _wrap_quire_job_stop_text_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_error_code_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_118 _wrap_quire_job_explain_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_119 arg2, swig_voidp arg3);
-extern swig_type_120 _wrap_quire_job_prompt_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_121 _wrap_quire_job_cached_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_122 _wrap_quire_job_new_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_123 _wrap_quire_job_preemptions_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_124 _wrap_quire_job_time_queued_ns_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_125 _wrap_quire_job_time_prefill_ns_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_126 _wrap_quire_job_time_generate_ns_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_127 _wrap_quire_job_scores_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern swig_type_129 _wrap_quire_job_raw_logits_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
-extern swig_type_131 _wrap_quire_job_embedding_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_132 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_queue_create_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_queue_wait_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
-extern swig_type_134 _wrap_quire_queue_drain_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_135 arg2, swig_type_136 arg3, swig_voidp arg4);
-extern int _wrap_quire_queue_fd_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_close_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_type_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_137 _wrap_quire_event_user_data_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_138 _wrap_quire_event_job_id_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_139 _wrap_quire_event_text_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_140 _wrap_quire_event_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
-extern swig_type_142 _wrap_quire_event_log_probs_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
-extern swig_type_144 _wrap_quire_event_top_tokens_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_145 arg2, swig_voidp arg3);
-extern swig_type_146 _wrap_quire_event_top_log_probs_native_8eebf26d4eee8da4(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
-extern swig_type_148 _wrap_quire_event_prefill_done_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_149 _wrap_quire_event_prefill_total_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_finish_reason_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_error_code_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_150 _wrap_quire_event_error_message_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cancel_create_native_8eebf26d4eee8da4(swig_voidp arg1);
-extern int _wrap_quire_cancel_trigger_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_is_triggered_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_free_native_8eebf26d4eee8da4(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_151 _wrap_quire_diagnose_native_8eebf26d4eee8da4(int arg1, swig_type_152 arg2, swig_voidp arg3);
+typedef _gostring_ swig_type_152;
+typedef long long swig_type_153;
+typedef _goslice_ swig_type_154;
+typedef long long swig_type_155;
+typedef long long swig_type_156;
+typedef long long swig_type_157;
+typedef long long swig_type_158;
+typedef _goslice_ swig_type_159;
+typedef long long swig_type_160;
+typedef _goslice_ swig_type_161;
+typedef long long swig_type_162;
+typedef _goslice_ swig_type_163;
+typedef long long swig_type_164;
+typedef long long swig_type_165;
+typedef long long swig_type_166;
+typedef _gostring_ swig_type_167;
+typedef long long swig_type_168;
+typedef long long swig_type_169;
+typedef long long swig_type_170;
+typedef long long swig_type_171;
+typedef long long swig_type_172;
+typedef long long swig_type_173;
+typedef long long swig_type_174;
+typedef long long swig_type_175;
+typedef long long swig_type_176;
+typedef _gostring_ swig_type_177;
+typedef long long swig_type_178;
+typedef long long swig_type_179;
+typedef long long swig_type_180;
+typedef long long swig_type_181;
+typedef long long swig_type_182;
+typedef long long swig_type_183;
+typedef long long swig_type_184;
+typedef long long swig_type_185;
+typedef _goslice_ swig_type_186;
+typedef long long swig_type_187;
+typedef long long swig_type_188;
+typedef long long swig_type_189;
+typedef long long swig_type_190;
+typedef long long swig_type_191;
+typedef long long swig_type_192;
+typedef long long swig_type_193;
+typedef long long swig_type_194;
+typedef long long swig_type_195;
+typedef long long swig_type_196;
+typedef _goslice_ swig_type_197;
+extern void _wrap_Swig_free_native_459688628f0a8c76(uintptr_t arg1);
+extern uintptr_t _wrap_Swig_malloc_native_459688628f0a8c76(swig_intgo arg1);
+extern int _wrap_QUIRE_WAIT_FOREVER_native_459688628f0a8c76(void);
+extern int _wrap_QUIRE_WAIT_FAILED_native_459688628f0a8c76(void);
+extern int _wrap_QUIRE_WAIT_END_native_459688628f0a8c76(void);
+extern int _wrap_QUIRE_WAIT_CANCELLED_native_459688628f0a8c76(void);
+extern int _wrap_quire_error_code_native_459688628f0a8c76(uintptr_t arg1);
+extern swig_type_1 _wrap_quire_error_message_native_459688628f0a8c76(uintptr_t arg1);
+extern int _wrap_quire_error_is_retryable_native_459688628f0a8c76(uintptr_t arg1);
+extern swig_type_2 _wrap_quire_error_retry_after_ns_native_459688628f0a8c76(uintptr_t arg1);
+extern int _wrap_quire_error_free_native_459688628f0a8c76(uintptr_t arg1);
+extern swig_type_3 _wrap_quire_error_code_name_native_459688628f0a8c76(int arg1);
+extern swig_type_4 _wrap_quire_version_string_native_459688628f0a8c76(void);
+extern int _wrap_quire_abi_check_native_459688628f0a8c76(int arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_options_create_native_459688628f0a8c76(swig_voidp arg1);
+extern int _wrap_quire_runtime_options_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_options_set_num_threads_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_device_native_459688628f0a8c76(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_log_level_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_memory_budget_native_459688628f0a8c76(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_model_options_create_native_459688628f0a8c76(swig_voidp arg1);
+extern int _wrap_quire_model_options_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_options_set_path_native_459688628f0a8c76(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_device_native_459688628f0a8c76(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_split_native_459688628f0a8c76(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_reserve_native_459688628f0a8c76(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_planned_cache_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_scope_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_progress_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_num_shards_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_options_create_native_459688628f0a8c76(swig_voidp arg1);
+extern int _wrap_quire_cache_options_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_options_set_name_native_459688628f0a8c76(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_tokens_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_batch_size_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_459688628f0a8c76(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_queue_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_kv_format_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_quota_native_459688628f0a8c76(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_459688628f0a8c76(uintptr_t arg1, swig_type_15 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_459688628f0a8c76(uintptr_t arg1, swig_type_16 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_max_pinned_pages_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_overtakes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_create_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_num_devices_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_20 _wrap_quire_runtime_device_name_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_21 arg3, swig_voidp arg4);
+extern swig_type_22 _wrap_quire_runtime_device_description_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_23 arg3, swig_voidp arg4);
+extern swig_type_24 _wrap_quire_runtime_device_refusal_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_25 arg3, swig_voidp arg4);
+extern swig_type_26 _wrap_quire_runtime_device_memory_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_27 _wrap_quire_runtime_device_free_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_set_memory_budget_native_459688628f0a8c76(uintptr_t arg1, swig_type_28 arg2, swig_type_29 arg3, swig_voidp arg4);
+extern swig_type_30 _wrap_quire_runtime_metrics_native_459688628f0a8c76(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_32 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_33 _wrap_quire_model_encode_native_459688628f0a8c76(uintptr_t arg1, swig_type_34 arg2, int arg3, int arg4, swig_type_35 arg5, swig_voidp arg6);
+extern swig_type_36 _wrap_quire_model_decode_native_459688628f0a8c76(uintptr_t arg1, swig_type_37 arg2, int arg3, swig_type_38 arg4, swig_voidp arg5);
+extern swig_type_39 _wrap_quire_model_token_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_40 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_459688628f0a8c76(uintptr_t arg1, swig_type_41 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_is_special_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_special_token_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_42 _wrap_quire_model_eos_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_43 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tokenizer_size_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_vocab_size_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_44 _wrap_quire_model_architecture_native_459688628f0a8c76(uintptr_t arg1, swig_type_45 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_num_layers_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_hidden_size_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_heads_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_kv_heads_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_46 _wrap_quire_model_max_context_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern double _wrap_quire_model_bits_per_weight_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_47 _wrap_quire_model_weight_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_tensors_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_48 _wrap_quire_model_tensor_name_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
+extern swig_type_50 _wrap_quire_model_tensor_format_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_51 arg3, swig_voidp arg4);
+extern swig_type_52 _wrap_quire_model_tensor_shape_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
+extern swig_type_54 _wrap_quire_model_tensor_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tensor_layer_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_create_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_close_native_459688628f0a8c76(uintptr_t arg1, swig_type_55 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_quota_native_459688628f0a8c76(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_459688628f0a8c76(uintptr_t arg1, swig_type_56 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_459688628f0a8c76(uintptr_t arg1, swig_type_57 arg2, double arg3, swig_voidp arg4);
+extern swig_type_58 _wrap_quire_cache_required_bytes_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_59 _wrap_quire_cache_max_seq_len_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_vocab_size_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_create_queue_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_stats_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_60 _wrap_quire_cache_metrics_native_459688628f0a8c76(uintptr_t arg1, swig_type_61 arg2, swig_type_62 arg3, swig_voidp arg4);
+extern swig_type_63 _wrap_quire_cache_query_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_64 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_65 _wrap_quire_cache_pin_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_66 arg3, swig_type_67 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_459688628f0a8c76(uintptr_t arg1, swig_type_68 arg2, swig_voidp arg3);
+extern swig_type_69 _wrap_quire_cache_score_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_70 arg3, swig_type_71 arg4, uintptr_t arg5, swig_type_72 arg6, swig_voidp arg7);
+extern swig_type_73 _wrap_quire_cache_logits_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_74 arg3, uintptr_t arg4, swig_type_75 arg5, swig_voidp arg6);
+extern swig_type_76 _wrap_quire_stats_page_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_77 _wrap_quire_stats_pages_total_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_78 _wrap_quire_stats_pages_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_79 _wrap_quire_stats_pages_cached_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_80 _wrap_quire_stats_pages_referenced_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_stats_pages_pinned_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_82 _wrap_quire_stats_pages_evicted_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_83 _wrap_quire_stats_pages_deduplicated_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_84 _wrap_quire_stats_jobs_queued_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_85 _wrap_quire_stats_jobs_running_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_86 _wrap_quire_stats_jobs_submitted_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_87 _wrap_quire_stats_jobs_finished_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_88 _wrap_quire_stats_jobs_failed_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_89 _wrap_quire_stats_jobs_cancelled_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_90 _wrap_quire_stats_preemptions_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_91 _wrap_quire_stats_steps_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_93 _wrap_quire_stats_cached_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_new_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_95 _wrap_quire_stats_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_accepted_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_97 _wrap_quire_stats_histogram_count_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_sum_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_quantile_native_459688628f0a8c76(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern swig_type_98 _wrap_quire_stats_num_namespaces_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_stats_namespace_name_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_100 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_stats_namespace_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_101 _wrap_quire_stats_device_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_stats_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_job_request_create_native_459688628f0a8c76(swig_voidp arg1);
+extern int _wrap_quire_job_request_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_kind_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_prompt_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_add_prompt_text_native_459688628f0a8c76(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_459688628f0a8c76(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_459688628f0a8c76(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_add_special_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_parse_special_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_new_tokens_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_new_tokens_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_459688628f0a8c76(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_stop_texts_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_ignore_eos_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_random_seed_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_459688628f0a8c76(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_repetition_penalty_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_frequency_penalty_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_presence_penalty_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_range_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_decay_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_logit_bias_native_459688628f0a8c76(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_459688628f0a8c76(uintptr_t arg1, swig_type_110 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_clear_logit_biases_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_banned_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_k_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_p_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_p_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_emit_special_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_log_probs_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_log_probs_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_raw_logits_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_pooling_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_normalize_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_459688628f0a8c76(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_459688628f0a8c76(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_event_policy_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_unread_events_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_progress_events_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_459688628f0a8c76(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_priority_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_115 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reserve_whole_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reuse_prefix_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_publish_pages_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_submit_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_submit_many_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_118 arg3, swig_voidp arg4);
+extern swig_type_119 _wrap_quire_job_drain_native_459688628f0a8c76(uintptr_t arg1, swig_type_120 arg2, uintptr_t arg3, swig_type_121 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_459688628f0a8c76(uintptr_t arg1, swig_type_122 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_cancel_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_pause_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_resume_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_set_priority_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_rewind_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_fork_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_123 _wrap_quire_job_id_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_124 _wrap_quire_job_seed_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_state_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_finish_reason_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_stop_token_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_125 _wrap_quire_job_stop_text_native_459688628f0a8c76(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_error_code_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_127 _wrap_quire_job_explain_native_459688628f0a8c76(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern swig_type_129 _wrap_quire_job_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_130 _wrap_quire_job_cached_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_131 _wrap_quire_job_new_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_132 _wrap_quire_job_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_133 _wrap_quire_job_accepted_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_134 _wrap_quire_job_preemptions_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_135 _wrap_quire_job_time_queued_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_136 _wrap_quire_job_time_prompt_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_137 _wrap_quire_job_time_generate_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_138 _wrap_quire_job_scores_native_459688628f0a8c76(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern swig_type_140 _wrap_quire_job_raw_logits_native_459688628f0a8c76(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern swig_type_142 _wrap_quire_job_embedding_native_459688628f0a8c76(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_create_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_144 _wrap_quire_queue_drain_native_459688628f0a8c76(uintptr_t arg1, swig_type_145 arg2, uintptr_t arg3, swig_type_146 arg4, swig_voidp arg5);
+extern swig_type_147 _wrap_quire_queue_ready_native_459688628f0a8c76(uintptr_t arg1, swig_type_148 arg2, uintptr_t arg3, swig_type_149 arg4, swig_voidp arg5);
+extern int _wrap_quire_queue_set_log_level_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_queue_fd_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_close_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_type_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_150 _wrap_quire_event_user_data_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_151 _wrap_quire_event_job_id_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_index_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_152 _wrap_quire_event_text_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_153 _wrap_quire_event_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_154 arg2, swig_voidp arg3);
+extern swig_type_155 _wrap_quire_event_first_token_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_156 _wrap_quire_event_kept_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_157 _wrap_quire_event_kept_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_158 _wrap_quire_event_log_probs_native_459688628f0a8c76(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
+extern swig_type_160 _wrap_quire_event_top_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
+extern swig_type_162 _wrap_quire_event_top_log_probs_native_459688628f0a8c76(uintptr_t arg1, swig_type_163 arg2, swig_voidp arg3);
+extern swig_type_164 _wrap_quire_event_progress_done_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_event_progress_total_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_log_level_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_event_lost_lines_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_finish_reason_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_stop_token_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_167 _wrap_quire_event_stop_text_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_168 _wrap_quire_event_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_169 _wrap_quire_event_cached_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_170 _wrap_quire_event_new_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_171 _wrap_quire_event_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_172 _wrap_quire_event_accepted_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_173 _wrap_quire_event_preemptions_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_174 _wrap_quire_event_time_queued_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_175 _wrap_quire_event_time_prompt_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_176 _wrap_quire_event_time_generate_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_error_code_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_177 _wrap_quire_event_error_message_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cancel_create_native_459688628f0a8c76(swig_voidp arg1);
+extern int _wrap_quire_cancel_trigger_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_is_triggered_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_plan_create_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_178 _wrap_quire_plan_total_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_179 _wrap_quire_plan_embedding_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_180 _wrap_quire_plan_layer_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_181 _wrap_quire_plan_head_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_182 _wrap_quire_plan_kv_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_plan_workspace_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_plan_staging_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_num_devices_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_plan_device_name_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_186 arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_device_num_layers_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_187 _wrap_quire_plan_device_usable_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_188 _wrap_quire_plan_device_total_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_189 _wrap_quire_plan_device_embedding_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_190 _wrap_quire_plan_device_layer_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_191 _wrap_quire_plan_device_head_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_192 _wrap_quire_plan_device_kv_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_193 _wrap_quire_plan_device_workspace_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_194 _wrap_quire_plan_device_staging_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_num_layers_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_layer_device_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_195 _wrap_quire_plan_bytes_of_layer_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_196 _wrap_quire_diagnose_native_459688628f0a8c76(int arg1, swig_type_197 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -433,13 +536,13 @@ type _ sync.Mutex
 
 func Swig_free(arg1 uintptr) {
 	_swig_i_0 := arg1
-	C._wrap_Swig_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0))
+	C._wrap_Swig_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0))
 }
 
 func Swig_malloc(arg1 int) (_swig_ret uintptr) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_Swig_malloc_native_8eebf26d4eee8da4(C.swig_intgo(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_Swig_malloc_native_459688628f0a8c76(C.swig_intgo(_swig_i_0)))
 	return swig_r
 }
 
@@ -495,13 +598,39 @@ type EventHandle uintptr
 // CancelHandle stands for a quire_cancel; 0 is none.
 type CancelHandle uintptr
 
+
+// PlanHandle stands for a quire_plan; 0 is none.
+type PlanHandle uintptr
+
 func _swig_getQUIRE_WAIT_FOREVER() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_8eebf26d4eee8da4())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_459688628f0a8c76())
 	return swig_r
 }
 
 var QUIRE_WAIT_FOREVER int32 = _swig_getQUIRE_WAIT_FOREVER()
+const QUIRE_WAIT_TIMEOUT int32 = 0
+func _swig_getQUIRE_WAIT_FAILED() (_swig_ret int32) {
+	var swig_r int32
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FAILED_native_459688628f0a8c76())
+	return swig_r
+}
+
+var QUIRE_WAIT_FAILED int32 = _swig_getQUIRE_WAIT_FAILED()
+func _swig_getQUIRE_WAIT_END() (_swig_ret int32) {
+	var swig_r int32
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_END_native_459688628f0a8c76())
+	return swig_r
+}
+
+var QUIRE_WAIT_END int32 = _swig_getQUIRE_WAIT_END()
+func _swig_getQUIRE_WAIT_CANCELLED() (_swig_ret int32) {
+	var swig_r int32
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_CANCELLED_native_459688628f0a8c76())
+	return swig_r
+}
+
+var QUIRE_WAIT_CANCELLED int32 = _swig_getQUIRE_WAIT_CANCELLED()
 const QUIRE_ERROR_OK int32 = 0
 const QUIRE_ERROR_INVALID_ARGUMENT int32 = 1
 const QUIRE_ERROR_BAD_HANDLE int32 = 2
@@ -524,11 +653,14 @@ const QUIRE_ERROR_VERSION int32 = 18
 const QUIRE_ERROR_INTERNAL int32 = 19
 const QUIRE_ERROR_REENTRANT int32 = 20
 const QUIRE_ERROR_QUOTA int32 = 21
+const QUIRE_ERROR_TOO_LARGE int32 = 22
+const QUIRE_ERROR_SLOW_READER int32 = 23
+const QUIRE_ERROR_DEADLINE_TOO_SHORT int32 = 24
 func Quire_error_code(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_code_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_code_native_459688628f0a8c76(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -536,25 +668,41 @@ func Quire_error_message(arg1 ErrorHandle) (_swig_ret string) {
 	var swig_r string
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r_p := C._wrap_quire_error_message_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_message_native_459688628f0a8c76(C.uintptr_t(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
 	return swig_r_1
 }
 
+func Quire_error_is_retryable(arg1 ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	swig_r = (int32)(C._wrap_quire_error_is_retryable_native_459688628f0a8c76(C.uintptr_t(_swig_i_0)))
+	return swig_r
+}
+
+func Quire_error_retry_after_ns(arg1 ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	swig_r = (int64)(C._wrap_quire_error_retry_after_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0)))
+	return swig_r
+}
+
 func Quire_error_free(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
 func Quire_error_code_name(arg1 int32) (_swig_ret string) {
 	var swig_r string
 	_swig_i_0 := arg1
-	swig_r_p := C._wrap_quire_error_code_name_native_8eebf26d4eee8da4(C.int(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_code_name_native_459688628f0a8c76(C.int(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -568,7 +716,7 @@ const QUIRE_ABI_MAJOR int32 = 0
 const QUIRE_ABI_MINOR int32 = 1
 func Quire_version_string() (_swig_ret string) {
 	var swig_r string
-	swig_r_p := C._wrap_quire_version_string_native_8eebf26d4eee8da4()
+	swig_r_p := C._wrap_quire_version_string_native_459688628f0a8c76()
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -580,7 +728,7 @@ func Quire_abi_check(arg1 int32, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_abi_check_native_8eebf26d4eee8da4(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_abi_check_native_459688628f0a8c76(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -604,7 +752,7 @@ const QUIRE_QUOTA_PINNED_PAGES int32 = 3
 func Quire_runtime_options_create(arg1 *ErrorHandle) (_swig_ret RuntimeOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_8eebf26d4eee8da4(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 RuntimeOptionsHandle
 swig_r_1 = RuntimeOptionsHandle(swig_r)
 	return swig_r_1
@@ -615,7 +763,7 @@ func Quire_runtime_options_free(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -625,7 +773,7 @@ func Quire_runtime_options_set_num_threads(arg1 RuntimeOptionsHandle, arg2 int32
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -636,7 +784,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_4)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -649,24 +797,29 @@ func Quire_runtime_options_set_log_level(arg1 RuntimeOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
-func Quire_runtime_options_set_memory_budget(arg1 RuntimeOptionsHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret int32) {
+func Quire_runtime_options_set_memory_budget(arg1 RuntimeOptionsHandle, arg2 string, arg3 int64, arg4 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
+	var _swig_i_1 string
+_swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_5(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
 	return swig_r
 }
 
 func Quire_model_options_create(arg1 *ErrorHandle) (_swig_ret ModelOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_8eebf26d4eee8da4(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 ModelOptionsHandle
 swig_r_1 = ModelOptionsHandle(swig_r)
 	return swig_r_1
@@ -677,7 +830,7 @@ func Quire_model_options_free(arg1 ModelOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_options_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_options_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -688,7 +841,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -702,7 +855,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_7)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -716,7 +869,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -730,7 +883,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -744,7 +897,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -754,7 +907,7 @@ func Quire_model_options_set_scope(arg1 ModelOptionsHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -764,25 +917,24 @@ func Quire_model_options_set_progress(arg1 ModelOptionsHandle, arg2 uintptr, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
-func Quire_model_options_set_cancel(arg1 ModelOptionsHandle, arg2 CancelHandle, arg3 *ErrorHandle) (_swig_ret int32) {
+func Quire_model_options_set_num_shards(arg1 ModelOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	var _swig_i_1 uintptr
-_swig_i_1 = uintptr(arg2)
+	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_cancel_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
 func Quire_cache_options_create(arg1 *ErrorHandle) (_swig_ret CacheOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_8eebf26d4eee8da4(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CacheOptionsHandle
 swig_r_1 = CacheOptionsHandle(swig_r)
 	return swig_r_1
@@ -793,7 +945,21 @@ func Quire_cache_options_free(arg1 CacheOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_options_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_options_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_cache_options_set_name(arg1 CacheOptionsHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
 	return swig_r
 }
 
@@ -803,7 +969,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_10(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -813,7 +979,7 @@ func Quire_cache_options_set_page_tokens(arg1 CacheOptionsHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -823,7 +989,7 @@ func Quire_cache_options_set_max_batch_size(arg1 CacheOptionsHandle, arg2 int32,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -833,7 +999,7 @@ func Quire_cache_options_set_max_chunk_tokens(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -843,7 +1009,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_11(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -853,7 +1019,7 @@ func Quire_cache_options_set_max_queue(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -863,7 +1029,7 @@ func Quire_cache_options_set_kv_format(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -874,7 +1040,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -887,7 +1053,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -902,7 +1068,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_13)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -915,7 +1081,7 @@ func Quire_cache_options_set_max_pinned_pages(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -925,7 +1091,7 @@ func Quire_cache_options_set_max_overtakes(arg1 CacheOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -935,7 +1101,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -945,7 +1111,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_15(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -955,7 +1121,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_16(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -964,7 +1130,7 @@ func Quire_runtime_create(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 RuntimeHandle
 swig_r_1 = RuntimeHandle(swig_r)
 	return swig_r_1
@@ -975,7 +1141,7 @@ func Quire_runtime_free(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -984,7 +1150,7 @@ func Quire_runtime_num_devices(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -995,7 +1161,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_18)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1009,7 +1175,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_20)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1023,7 +1189,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_22)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1036,7 +1202,7 @@ func Quire_runtime_device_memory_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1046,28 +1212,35 @@ func Quire_runtime_device_free_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Error
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
-func Quire_runtime_measure_read_rate(arg1 RuntimeHandle, arg2 int32, arg3 int64, arg4 *ErrorHandle) (_swig_ret int64) {
-	var swig_r int64
+func Quire_runtime_set_memory_budget(arg1 RuntimeHandle, arg2 string, arg3 int64, arg4 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
+	var _swig_i_1 string
+_swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_measure_read_rate_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_type_26(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_1)), C.swig_type_29(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
 	return swig_r
 }
 
-func Quire_runtime_measure_op_rate(arg1 RuntimeHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+func Quire_runtime_metrics(arg1 RuntimeHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_measure_op_rate_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
 	return swig_r
 }
 
@@ -1075,14 +1248,17 @@ const QUIRE_TOKEN_BOS int32 = 1
 const QUIRE_TOKEN_EOS int32 = 2
 const QUIRE_TOKEN_PAD int32 = 3
 const QUIRE_TOKEN_UNK int32 = 4
-func Quire_model_load(arg1 RuntimeHandle, arg2 ModelOptionsHandle, arg3 *ErrorHandle) (_swig_ret ModelHandle) {
+func Quire_model_load(arg1 RuntimeHandle, arg2 ModelOptionsHandle, arg3 int64, arg4 CancelHandle, arg5 *ErrorHandle) (_swig_ret ModelHandle) {
 	var swig_r uintptr
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	var _swig_i_3 uintptr
+_swig_i_3 = uintptr(arg4)
+	_swig_i_4 := arg5
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_32(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1093,24 +1269,7 @@ func Quire_model_free(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
-	return swig_r
-}
-
-func Quire_plan(arg1 RuntimeHandle, arg2 ModelOptionsHandle, arg3 CacheOptionsHandle, arg4 []byte, arg5 *ErrorHandle) (_swig_ret int64) {
-	var swig_r int64
-	var _swig_i_0 uintptr
-_swig_i_0 = uintptr(arg1)
-	var _swig_i_1 uintptr
-_swig_i_1 = uintptr(arg2)
-	var _swig_i_2 uintptr
-_swig_i_2 = uintptr(arg3)
-	_swig_i_3 := arg4
-	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_plan_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_29)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
-	if Swig_escape_always_false {
-		Swig_escape_val = arg4
-	}
+	swig_r = (int32)(C._wrap_quire_model_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1124,7 +1283,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_32)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1142,7 +1301,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1159,7 +1318,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1173,7 +1332,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_41)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1186,7 +1345,7 @@ func Quire_model_is_special(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_is_special_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_is_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1196,7 +1355,7 @@ func Quire_model_special_token(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_special_token_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_special_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1206,7 +1365,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1218,7 +1377,7 @@ func Quire_model_tokenizer_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1227,7 +1386,7 @@ func Quire_model_vocab_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1237,7 +1396,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_42)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1249,7 +1408,7 @@ func Quire_model_num_layers(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_layers_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_layers_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1258,7 +1417,7 @@ func Quire_model_hidden_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1267,7 +1426,7 @@ func Quire_model_num_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_heads_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_heads_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1276,7 +1435,7 @@ func Quire_model_num_kv_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1285,7 +1444,7 @@ func Quire_model_max_context(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_max_context_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_max_context_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1294,7 +1453,7 @@ func Quire_model_bits_per_weight(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1303,34 +1462,7 @@ func Quire_model_weight_bytes(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
-	return swig_r
-}
-
-func Quire_model_step_bytes(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int64) {
-	var swig_r int64
-	var _swig_i_0 uintptr
-_swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_step_bytes_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
-	return swig_r
-}
-
-func Quire_model_token_ops(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int64) {
-	var swig_r int64
-	var _swig_i_0 uintptr
-_swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_token_ops_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
-	return swig_r
-}
-
-func Quire_model_logit_ops(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int64) {
-	var swig_r int64
-	var _swig_i_0 uintptr
-_swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_logit_ops_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1339,7 +1471,7 @@ func Quire_model_num_tensors(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1350,7 +1482,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1364,7 +1496,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1378,7 +1510,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1391,7 +1523,7 @@ func Quire_model_tensor_bytes(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1401,7 +1533,7 @@ func Quire_model_tensor_layer(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1412,7 +1544,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_cache_create_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 CacheHandle
 swig_r_1 = CacheHandle(swig_r)
 	return swig_r_1
@@ -1423,16 +1555,61 @@ func Quire_cache_free(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
-func Quire_cache_close(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+func Quire_cache_close(arg1 CacheHandle, arg2 int64, arg3 CancelHandle, arg4 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_close_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	var _swig_i_2 uintptr
+_swig_i_2 = uintptr(arg3)
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_cache_close_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_55(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	return swig_r
+}
+
+func Quire_cache_set_quota(arg1 CacheHandle, arg2 int32, arg3 int32, arg4 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_cache_set_quota_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	return swig_r
+}
+
+func Quire_cache_set_namespace_quota(arg1 CacheHandle, arg2 string, arg3 int32, arg4 int32, arg5 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	_swig_i_4 := arg5
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_cache_set_namespace_weight(arg1 CacheHandle, arg2 string, arg3 float64, arg4 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
 	return swig_r
 }
 
@@ -1443,7 +1620,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1452,7 +1629,7 @@ func Quire_cache_max_seq_len(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1461,8 +1638,19 @@ func Quire_cache_vocab_size(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
+}
+
+func Quire_cache_create_queue(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret QueueHandle) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (uintptr)(C._wrap_quire_cache_create_queue_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	var swig_r_1 QueueHandle
+swig_r_1 = QueueHandle(swig_r)
+	return swig_r_1
 }
 
 func Quire_cache_stats(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret StatsHandle) {
@@ -1470,7 +1658,7 @@ func Quire_cache_stats(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret StatsHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -1484,7 +1672,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_58)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_59)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1494,19 +1682,21 @@ _swig_i_1 = arg2
 	return swig_r
 }
 
-func Quire_cache_query(arg1 CacheHandle, arg2 JobRequestHandle, arg3 int64, arg4 *ErrorHandle) (_swig_ret int64) {
+func Quire_cache_query(arg1 CacheHandle, arg2 JobRequestHandle, arg3 int64, arg4 CancelHandle, arg5 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_query_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_61(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	var _swig_i_3 uintptr
+_swig_i_3 = uintptr(arg4)
+	_swig_i_4 := arg5
+	swig_r = (int64)(C._wrap_quire_cache_query_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_64(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
-func Quire_cache_pin(arg1 CacheHandle, arg2 JobRequestHandle, arg3 int64, arg4 int64, arg5 *ErrorHandle) (_swig_ret int64) {
+func Quire_cache_pin(arg1 CacheHandle, arg2 JobRequestHandle, arg3 int64, arg4 int64, arg5 CancelHandle, arg6 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
@@ -1514,8 +1704,10 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_63(_swig_i_2), C.swig_type_64(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	var _swig_i_4 uintptr
+_swig_i_4 = uintptr(arg5)
+	_swig_i_5 := arg6
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_66(_swig_i_2), C.swig_type_67(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -1525,45 +1717,41 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_65(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_68(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
-func Quire_cache_score(arg1 CacheHandle, arg2 []int32, arg3 int64, arg4 int64, arg5 CancelHandle, arg6 []float32, arg7 *ErrorHandle) (_swig_ret int64) {
+func Quire_cache_score(arg1 CacheHandle, arg2 JobRequestHandle, arg3 int64, arg4 int64, arg5 CancelHandle, arg6 []float32, arg7 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_67)(unsafe.Pointer(&_swig_i_1)), C.swig_type_68(_swig_i_2), C.swig_type_69(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_70)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
-	if Swig_escape_always_false {
-		Swig_escape_val = arg2
-	}
+	swig_r = (int64)(C._wrap_quire_cache_score_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_70(_swig_i_2), C.swig_type_71(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
 	return swig_r
 }
 
-func Quire_cache_logits(arg1 CacheHandle, arg2 []int32, arg3 int64, arg4 CancelHandle, arg5 []float32, arg6 *ErrorHandle) (_swig_ret int64) {
+func Quire_cache_logits(arg1 CacheHandle, arg2 JobRequestHandle, arg3 int64, arg4 CancelHandle, arg5 []float32, arg6 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_1)), C.swig_type_73(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_74)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
-	if Swig_escape_always_false {
-		Swig_escape_val = arg2
-	}
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_74(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -1582,7 +1770,7 @@ func Quire_stats_page_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1591,7 +1779,7 @@ func Quire_stats_pages_total(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1600,7 +1788,7 @@ func Quire_stats_pages_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1609,7 +1797,7 @@ func Quire_stats_pages_cached(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1618,7 +1806,7 @@ func Quire_stats_pages_referenced(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1627,7 +1815,7 @@ func Quire_stats_pages_pinned(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1636,7 +1824,7 @@ func Quire_stats_pages_evicted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1645,7 +1833,7 @@ func Quire_stats_pages_deduplicated(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1654,7 +1842,7 @@ func Quire_stats_jobs_queued(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1663,7 +1851,7 @@ func Quire_stats_jobs_running(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1672,7 +1860,7 @@ func Quire_stats_jobs_submitted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1681,7 +1869,7 @@ func Quire_stats_jobs_finished(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1690,7 +1878,7 @@ func Quire_stats_jobs_failed(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1699,7 +1887,7 @@ func Quire_stats_jobs_cancelled(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1708,7 +1896,7 @@ func Quire_stats_preemptions(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1717,7 +1905,7 @@ func Quire_stats_steps(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_steps_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_steps_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1726,7 +1914,7 @@ func Quire_stats_prompt_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1735,7 +1923,7 @@ func Quire_stats_cached_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1744,7 +1932,7 @@ func Quire_stats_new_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1753,7 +1941,7 @@ func Quire_stats_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1762,7 +1950,7 @@ func Quire_stats_accepted_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1772,7 +1960,7 @@ func Quire_stats_histogram_count(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1782,7 +1970,7 @@ func Quire_stats_histogram_sum(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1793,7 +1981,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1802,7 +1990,7 @@ func Quire_stats_num_namespaces(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1813,7 +2001,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_99)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1826,7 +2014,7 @@ func Quire_stats_namespace(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -1837,7 +2025,7 @@ func Quire_stats_device_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1846,7 +2034,7 @@ func Quire_stats_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_stats_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_stats_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1862,7 +2050,7 @@ const QUIRE_EVENTS_END int32 = 2
 func Quire_job_request_create(arg1 *ErrorHandle) (_swig_ret JobRequestHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_8eebf26d4eee8da4(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 JobRequestHandle
 swig_r_1 = JobRequestHandle(swig_r)
 	return swig_r_1
@@ -1873,7 +2061,7 @@ func Quire_job_request_free(arg1 JobRequestHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1883,7 +2071,57 @@ func Quire_job_request_set_kind(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_clear_prompt(arg1 JobRequestHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_job_request_clear_prompt_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_job_request_add_prompt_text(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_job_request_add_prompt_special(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
 	return swig_r
 }
 
@@ -1894,7 +2132,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_101)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_105)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1907,7 +2145,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1920,7 +2158,7 @@ func Quire_job_request_set_add_special(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1930,7 +2168,7 @@ func Quire_job_request_set_parse_special(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1940,7 +2178,7 @@ func Quire_job_request_set_max_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1950,7 +2188,7 @@ func Quire_job_request_set_min_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1960,7 +2198,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1974,7 +2212,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1986,7 +2224,7 @@ func Quire_job_request_clear_stop_texts(arg1 JobRequestHandle, arg2 *ErrorHandle
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1996,7 +2234,17 @@ func Quire_job_request_set_ignore_eos(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_random_seed(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_random_seed_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2006,7 +2254,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_105(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2016,7 +2264,7 @@ func Quire_job_request_set_repetition_penalty(arg1 JobRequestHandle, arg2 float6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2026,7 +2274,7 @@ func Quire_job_request_set_frequency_penalty(arg1 JobRequestHandle, arg2 float64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2036,7 +2284,7 @@ func Quire_job_request_set_presence_penalty(arg1 JobRequestHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2046,7 +2294,7 @@ func Quire_job_request_set_penalty_range(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2056,7 +2304,7 @@ func Quire_job_request_set_penalty_decay(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2067,7 +2315,30 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	return swig_r
+}
+
+func Quire_job_request_set_logit_biases(arg1 JobRequestHandle, arg2 []int32, arg3 float64, arg4 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_job_request_clear_logit_biases(arg1 JobRequestHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_job_request_clear_logit_biases_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2077,7 +2348,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_111)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2090,7 +2361,7 @@ func Quire_job_request_set_temperature(arg1 JobRequestHandle, arg2 float64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2100,7 +2371,7 @@ func Quire_job_request_set_top_k(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2110,7 +2381,7 @@ func Quire_job_request_set_top_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2120,7 +2391,7 @@ func Quire_job_request_set_min_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2130,7 +2401,7 @@ func Quire_job_request_set_emit_special(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2140,7 +2411,7 @@ func Quire_job_request_set_log_probs(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2150,7 +2421,7 @@ func Quire_job_request_set_top_log_probs(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2160,7 +2431,7 @@ func Quire_job_request_set_raw_logits(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2170,7 +2441,7 @@ func Quire_job_request_set_pooling(arg1 JobRequestHandle, arg2 int32, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2180,7 +2451,7 @@ func Quire_job_request_set_normalize(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2190,7 +2461,17 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_107(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_112(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2201,7 +2482,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2211,7 +2492,7 @@ func Quire_job_request_set_event_policy(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2221,17 +2502,17 @@ func Quire_job_request_set_max_unread_events(arg1 JobRequestHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
-func Quire_job_request_set_prefill_events(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+func Quire_job_request_set_progress_events(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prefill_events_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_progress_events_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2242,7 +2523,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2255,7 +2536,7 @@ func Quire_job_request_set_priority(arg1 JobRequestHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2265,7 +2546,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_115(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2275,7 +2556,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_110(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_116(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2285,7 +2566,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_111(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_117(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2295,7 +2576,7 @@ func Quire_job_request_set_reserve_whole(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2305,7 +2586,7 @@ func Quire_job_request_set_reuse_prefix(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2315,12 +2596,12 @@ func Quire_job_request_set_publish_pages(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
 const QUIRE_JOB_STATE_QUEUED int32 = 0
-const QUIRE_JOB_STATE_PREFILL int32 = 1
+const QUIRE_JOB_STATE_PROMPT int32 = 1
 const QUIRE_JOB_STATE_GENERATING int32 = 2
 const QUIRE_JOB_STATE_PAUSED int32 = 3
 const QUIRE_JOB_STATE_FINISHED int32 = 4
@@ -2331,7 +2612,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_submit_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_submit_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -2345,32 +2626,38 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
 	return swig_r
 }
 
-func Quire_job_poll(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret EventHandle) {
-	var swig_r uintptr
+func Quire_job_drain(arg1 JobHandle, arg2 int64, arg3 CancelHandle, arg4 []EventHandle, arg5 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_poll_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
-	var swig_r_1 EventHandle
-swig_r_1 = EventHandle(swig_r)
-	return swig_r_1
+	var _swig_i_2 uintptr
+_swig_i_2 = uintptr(arg3)
+	_swig_i_3 := arg4
+	_swig_i_4 := arg5
+	swig_r = (int64)(C._wrap_quire_job_drain_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg4
+	}
+	return swig_r
 }
 
-func Quire_job_wait(arg1 JobHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret int32) {
+func Quire_job_wait(arg1 JobHandle, arg2 int64, arg3 CancelHandle, arg4 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_wait_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_114(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	var _swig_i_2 uintptr
+_swig_i_2 = uintptr(arg3)
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_job_wait_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_122(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2379,7 +2666,7 @@ func Quire_job_cancel(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_cancel_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_cancel_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2388,7 +2675,7 @@ func Quire_job_free(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2397,7 +2684,7 @@ func Quire_job_pause(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_pause_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_pause_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2406,7 +2693,7 @@ func Quire_job_resume(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_resume_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_resume_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2416,7 +2703,7 @@ func Quire_job_set_priority(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_set_priority_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_set_priority_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2426,7 +2713,7 @@ func Quire_job_rewind(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_rewind_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_rewind_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2437,7 +2724,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_fork_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_fork_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -2448,7 +2735,16 @@ func Quire_job_id(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_id_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_id_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_job_seed(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret uint64) {
+	var swig_r uint64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (uint64)(C._wrap_quire_job_seed_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2457,7 +2753,7 @@ func Quire_job_state(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_state_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_state_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2466,7 +2762,7 @@ func Quire_job_finish_reason(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2475,7 +2771,7 @@ func Quire_job_stop_token(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_stop_token_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_stop_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2485,7 +2781,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_117)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2497,7 +2793,7 @@ func Quire_job_error_code(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_error_code_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_error_code_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2507,7 +2803,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_119)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2519,7 +2815,7 @@ func Quire_job_prompt_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2528,7 +2824,7 @@ func Quire_job_cached_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2537,7 +2833,25 @@ func Quire_job_new_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_job_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_job_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_job_accepted_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_job_accepted_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2546,7 +2860,7 @@ func Quire_job_preemptions(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_preemptions_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_preemptions_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2555,16 +2869,16 @@ func Quire_job_time_queued_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
-func Quire_job_time_prefill_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+func Quire_job_time_prompt_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_prefill_ns_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_prompt_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2573,7 +2887,7 @@ func Quire_job_time_generate_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2583,7 +2897,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2596,7 +2910,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2609,7 +2923,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_132)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2621,35 +2935,51 @@ func Quire_queue_create(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret QueueH
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_queue_create_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_queue_create_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
 }
 
-func Quire_queue_wait(arg1 QueueHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret EventHandle) {
-	var swig_r uintptr
-	var _swig_i_0 uintptr
-_swig_i_0 = uintptr(arg1)
-	_swig_i_1 := arg2
-	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_queue_wait_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_133(_swig_i_1), C.swig_voidp(_swig_i_2)))
-	var swig_r_1 EventHandle
-swig_r_1 = EventHandle(swig_r)
-	return swig_r_1
-}
-
-func Quire_queue_drain(arg1 QueueHandle, arg2 int64, arg3 []EventHandle, arg4 *ErrorHandle) (_swig_ret int64) {
+func Quire_queue_drain(arg1 QueueHandle, arg2 int64, arg3 CancelHandle, arg4 []EventHandle, arg5 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	_swig_i_2 := arg3
+	var _swig_i_2 uintptr
+_swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_type_135(_swig_i_1), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	_swig_i_4 := arg5
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_145(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
-		Swig_escape_val = arg3
+		Swig_escape_val = arg4
 	}
+	return swig_r
+}
+
+func Quire_queue_ready(arg1 QueueHandle, arg2 int64, arg3 CancelHandle, arg4 []int64, arg5 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	var _swig_i_2 uintptr
+_swig_i_2 = uintptr(arg3)
+	_swig_i_3 := arg4
+	_swig_i_4 := arg5
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg4
+	}
+	return swig_r
+}
+
+func Quire_queue_set_log_level(arg1 QueueHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_queue_set_log_level_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2658,7 +2988,7 @@ func Quire_queue_fd(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_fd_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_fd_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2667,7 +2997,7 @@ func Quire_queue_close(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_close_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_close_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2676,15 +3006,17 @@ func Quire_queue_free(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
 const QUIRE_EVENT_STARTED int32 = 1
-const QUIRE_EVENT_PREFILL int32 = 2
+const QUIRE_EVENT_PROGRESS int32 = 2
 const QUIRE_EVENT_TEXT int32 = 3
 const QUIRE_EVENT_FINISHED int32 = 4
 const QUIRE_EVENT_ERROR int32 = 5
+const QUIRE_EVENT_REWIND int32 = 6
+const QUIRE_EVENT_LOG int32 = 7
 const QUIRE_FINISH_NONE int32 = 0
 const QUIRE_FINISH_STOP_TOKEN int32 = 1
 const QUIRE_FINISH_STOP_STRING int32 = 2
@@ -2698,7 +3030,7 @@ func Quire_event_type(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_type_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_type_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2707,7 +3039,7 @@ func Quire_event_user_data(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret uint6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_event_user_data_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_event_user_data_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2716,7 +3048,16 @@ func Quire_event_job_id(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_job_id_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_job_id_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_index(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_event_index_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2725,7 +3066,7 @@ func Quire_event_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_text_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -2738,10 +3079,37 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
+	return swig_r
+}
+
+func Quire_event_first_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_first_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_kept_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_kept_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_kept_bytes(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_kept_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2751,7 +3119,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2764,7 +3132,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_145)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2777,28 +3145,46 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_163)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
 	return swig_r
 }
 
-func Quire_event_prefill_done(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+func Quire_event_progress_done(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_prefill_done_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_done_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
-func Quire_event_prefill_total(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+func Quire_event_progress_total(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_prefill_total_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_total_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_log_level(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_event_log_level_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_lost_lines(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_lost_lines_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2807,7 +3193,109 @@ func Quire_event_finish_reason(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_stop_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_event_stop_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_stop_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
+	var swig_r string
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r_p := C._wrap_quire_event_stop_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
+	var swig_r_1 string
+swig_r_1 = strings.Clone(swig_r)
+	return swig_r_1
+}
+
+func Quire_event_prompt_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_cached_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_cached_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_new_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_accepted_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_accepted_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_preemptions(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_preemptions_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_time_queued_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_time_queued_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_time_prompt_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_time_prompt_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_time_generate_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_time_generate_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2816,7 +3304,7 @@ func Quire_event_error_code(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_error_code_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_error_code_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2825,7 +3313,7 @@ func Quire_event_error_message(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret s
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_error_message_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_error_message_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -2837,14 +3325,14 @@ func Quire_event_free(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
 func Quire_cancel_create(arg1 *ErrorHandle) (_swig_ret CancelHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_8eebf26d4eee8da4(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CancelHandle
 swig_r_1 = CancelHandle(swig_r)
 	return swig_r_1
@@ -2855,7 +3343,7 @@ func Quire_cancel_trigger(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2864,7 +3352,7 @@ func Quire_cancel_is_triggered(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2873,7 +3361,236 @@ func Quire_cancel_free(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_free_native_8eebf26d4eee8da4(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_create(arg1 RuntimeHandle, arg2 ModelOptionsHandle, arg3 CacheOptionsHandle, arg4 *ErrorHandle) (_swig_ret PlanHandle) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	var _swig_i_2 uintptr
+_swig_i_2 = uintptr(arg3)
+	_swig_i_3 := arg4
+	swig_r = (uintptr)(C._wrap_quire_plan_create_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	var swig_r_1 PlanHandle
+swig_r_1 = PlanHandle(swig_r)
+	return swig_r_1
+}
+
+func Quire_plan_free(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_plan_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_total_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_plan_total_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_embedding_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_plan_embedding_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_layer_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_plan_layer_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_head_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_plan_head_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_kv_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_plan_kv_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_workspace_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_plan_workspace_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_staging_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_plan_staging_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_num_devices(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_plan_num_devices_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_device_name(arg1 PlanHandle, arg2 int32, arg3 []byte, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_186)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg3
+	}
+	return swig_r
+}
+
+func Quire_plan_device_num_layers(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_device_usable_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_device_usable_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_device_total_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_device_total_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_device_embedding_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_device_embedding_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_device_layer_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_device_layer_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_device_head_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_device_head_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_device_kv_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_device_kv_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_device_workspace_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_device_workspace_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_device_staging_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_device_staging_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_num_layers(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_plan_num_layers_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_layer_device(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_bytes_of_layer(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_bytes_of_layer_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2884,7 +3601,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_8eebf26d4eee8da4(C.int(_swig_i_0), *(*C.swig_type_152)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_459688628f0a8c76(C.int(_swig_i_0), *(*C.swig_type_197)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -185,7 +185,7 @@ static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total
 extern "C" {
 #endif
 
-void _wrap_Swig_free_native_8eebf26d4eee8da4(void *_swig_go_0) {
+void _wrap_Swig_free_native_459688628f0a8c76(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
   
   arg1 = *(void **)&_swig_go_0; 
@@ -195,7 +195,7 @@ void _wrap_Swig_free_native_8eebf26d4eee8da4(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_native_8eebf26d4eee8da4(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_native_459688628f0a8c76(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -208,7 +208,7 @@ void *_wrap_Swig_malloc_native_8eebf26d4eee8da4(intgo _swig_go_0) {
 }
 
 
-int _wrap_QUIRE_WAIT_FOREVER_native_8eebf26d4eee8da4() {
+int _wrap_QUIRE_WAIT_FOREVER_native_459688628f0a8c76() {
   int result;
   int _swig_go_result;
   
@@ -219,7 +219,40 @@ int _wrap_QUIRE_WAIT_FOREVER_native_8eebf26d4eee8da4() {
 }
 
 
-int _wrap_quire_error_code_native_8eebf26d4eee8da4(quire_error *_swig_go_0) {
+int _wrap_QUIRE_WAIT_FAILED_native_459688628f0a8c76() {
+  int result;
+  int _swig_go_result;
+  
+  
+  result = (int)((-1));
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_QUIRE_WAIT_END_native_459688628f0a8c76() {
+  int result;
+  int _swig_go_result;
+  
+  
+  result = (int)((-2));
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_QUIRE_WAIT_CANCELLED_native_459688628f0a8c76() {
+  int result;
+  int _swig_go_result;
+  
+  
+  result = (int)((-3));
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_error_code_native_459688628f0a8c76(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -232,7 +265,7 @@ int _wrap_quire_error_code_native_8eebf26d4eee8da4(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_message_native_8eebf26d4eee8da4(quire_error *_swig_go_0) {
+_gostring_ _wrap_quire_error_message_native_459688628f0a8c76(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   size_t length2 ;
@@ -252,7 +285,33 @@ _gostring_ _wrap_quire_error_message_native_8eebf26d4eee8da4(quire_error *_swig_
 }
 
 
-int _wrap_quire_error_free_native_8eebf26d4eee8da4(quire_error *_swig_go_0) {
+int _wrap_quire_error_is_retryable_native_459688628f0a8c76(quire_error *_swig_go_0) {
+  quire_error *arg1 = (quire_error *) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_error *)(uintptr_t)_swig_go_0; 
+  
+  result = (int32_t)quire_error_is_retryable(arg1);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_error_retry_after_ns_native_459688628f0a8c76(quire_error *_swig_go_0) {
+  quire_error *arg1 = (quire_error *) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_error *)(uintptr_t)_swig_go_0; 
+  
+  result = (int64_t)quire_error_retry_after_ns(arg1);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_error_free_native_459688628f0a8c76(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -265,7 +324,7 @@ int _wrap_quire_error_free_native_8eebf26d4eee8da4(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_code_name_native_8eebf26d4eee8da4(int _swig_go_0) {
+_gostring_ _wrap_quire_error_code_name_native_459688628f0a8c76(int _swig_go_0) {
   int32_t arg1 ;
   char *result = 0 ;
   _gostring_ _swig_go_result;
@@ -281,7 +340,7 @@ _gostring_ _wrap_quire_error_code_name_native_8eebf26d4eee8da4(int _swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_version_string_native_8eebf26d4eee8da4() {
+_gostring_ _wrap_quire_version_string_native_459688628f0a8c76() {
   char *result = 0 ;
   _gostring_ _swig_go_result;
   
@@ -295,7 +354,7 @@ _gostring_ _wrap_quire_version_string_native_8eebf26d4eee8da4() {
 }
 
 
-int _wrap_quire_abi_check_native_8eebf26d4eee8da4(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_abi_check_native_459688628f0a8c76(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -312,7 +371,7 @@ int _wrap_quire_abi_check_native_8eebf26d4eee8da4(int _swig_go_0, int _swig_go_1
 }
 
 
-quire_runtime_options *_wrap_quire_runtime_options_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
+quire_runtime_options *_wrap_quire_runtime_options_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_runtime_options *result = 0 ;
   quire_runtime_options *_swig_go_result;
@@ -325,7 +384,7 @@ quire_runtime_options *_wrap_quire_runtime_options_create_native_8eebf26d4eee8da
 }
 
 
-int _wrap_quire_runtime_options_free_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_options_free_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -340,7 +399,7 @@ int _wrap_quire_runtime_options_free_native_8eebf26d4eee8da4(quire_runtime_optio
 }
 
 
-int _wrap_quire_runtime_options_set_num_threads_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_num_threads_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -357,7 +416,7 @@ int _wrap_quire_runtime_options_set_num_threads_native_8eebf26d4eee8da4(quire_ru
 }
 
 
-int _wrap_quire_runtime_options_set_device_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_device_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -376,7 +435,7 @@ int _wrap_quire_runtime_options_set_device_native_8eebf26d4eee8da4(quire_runtime
 }
 
 
-int _wrap_quire_runtime_options_set_log_level_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_log_level_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -393,24 +452,28 @@ int _wrap_quire_runtime_options_set_log_level_native_8eebf26d4eee8da4(quire_runt
 }
 
 
-int _wrap_quire_runtime_options_set_memory_budget_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_memory_budget_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
-  int64_t arg2 ;
-  quire_error **arg3 = (quire_error **) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  int64_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
   
   arg1 = (quire_runtime_options *)(uintptr_t)_swig_go_0; 
-  arg2 = (int64_t)_swig_go_1; 
-  arg3 = (quire_error **)_swig_go_2; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (int64_t)_swig_go_2; 
+  arg5 = (quire_error **)_swig_go_3; 
   
-  result = (int32_t)quire_runtime_options_set_memory_budget(arg1,arg2,arg3);
+  result = (int32_t)quire_runtime_options_set_memory_budget(arg1,(char const *)arg2,arg3,arg4,arg5);
   _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
 
-quire_model_options *_wrap_quire_model_options_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
+quire_model_options *_wrap_quire_model_options_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_model_options *result = 0 ;
   quire_model_options *_swig_go_result;
@@ -423,7 +486,7 @@ quire_model_options *_wrap_quire_model_options_create_native_8eebf26d4eee8da4(qu
 }
 
 
-int _wrap_quire_model_options_free_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_options_free_native_459688628f0a8c76(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -438,7 +501,7 @@ int _wrap_quire_model_options_free_native_8eebf26d4eee8da4(quire_model_options *
 }
 
 
-int _wrap_quire_model_options_set_path_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_path_native_459688628f0a8c76(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -457,7 +520,7 @@ int _wrap_quire_model_options_set_path_native_8eebf26d4eee8da4(quire_model_optio
 }
 
 
-int _wrap_quire_model_options_set_device_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_device_native_459688628f0a8c76(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -476,7 +539,7 @@ int _wrap_quire_model_options_set_device_native_8eebf26d4eee8da4(quire_model_opt
 }
 
 
-int _wrap_quire_model_options_set_split_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_split_native_459688628f0a8c76(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -495,7 +558,7 @@ int _wrap_quire_model_options_set_split_native_8eebf26d4eee8da4(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_reserve_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_reserve_native_459688628f0a8c76(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -514,7 +577,7 @@ int _wrap_quire_model_options_set_reserve_native_8eebf26d4eee8da4(quire_model_op
 }
 
 
-int _wrap_quire_model_options_set_planned_cache_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_planned_cache_native_459688628f0a8c76(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -531,7 +594,7 @@ int _wrap_quire_model_options_set_planned_cache_native_8eebf26d4eee8da4(quire_mo
 }
 
 
-int _wrap_quire_model_options_set_scope_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_scope_native_459688628f0a8c76(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -548,7 +611,7 @@ int _wrap_quire_model_options_set_scope_native_8eebf26d4eee8da4(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_progress_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_progress_native_459688628f0a8c76(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_progress_fn arg2 = (quire_progress_fn) 0 ;
   void *arg3 = (void *) 0 ;
@@ -569,24 +632,24 @@ int _wrap_quire_model_options_set_progress_native_8eebf26d4eee8da4(quire_model_o
 }
 
 
-int _wrap_quire_model_options_set_cancel_native_8eebf26d4eee8da4(quire_model_options *_swig_go_0, quire_cancel *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_num_shards_native_459688628f0a8c76(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
-  quire_cancel *arg2 = (quire_cancel *) 0 ;
+  int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
   
   arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
-  arg2 = (quire_cancel *)(uintptr_t)_swig_go_1; 
+  arg2 = (int32_t)_swig_go_1; 
   arg3 = (quire_error **)_swig_go_2; 
   
-  result = (int32_t)quire_model_options_set_cancel(arg1,arg2,arg3);
+  result = (int32_t)quire_model_options_set_num_shards(arg1,arg2,arg3);
   _swig_go_result = result; 
   return _swig_go_result;
 }
 
 
-quire_cache_options *_wrap_quire_cache_options_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
+quire_cache_options *_wrap_quire_cache_options_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
   quire_cache_options *_swig_go_result;
@@ -599,7 +662,7 @@ quire_cache_options *_wrap_quire_cache_options_create_native_8eebf26d4eee8da4(qu
 }
 
 
-int _wrap_quire_cache_options_free_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_options_free_native_459688628f0a8c76(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -614,7 +677,26 @@ int _wrap_quire_cache_options_free_native_8eebf26d4eee8da4(quire_cache_options *
 }
 
 
-int _wrap_quire_cache_options_set_max_tokens_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_name_native_459688628f0a8c76(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_name(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_options_set_max_tokens_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -631,7 +713,7 @@ int _wrap_quire_cache_options_set_max_tokens_native_8eebf26d4eee8da4(quire_cache
 }
 
 
-int _wrap_quire_cache_options_set_page_tokens_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_page_tokens_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -648,7 +730,7 @@ int _wrap_quire_cache_options_set_page_tokens_native_8eebf26d4eee8da4(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_batch_size_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_batch_size_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -665,7 +747,7 @@ int _wrap_quire_cache_options_set_max_batch_size_native_8eebf26d4eee8da4(quire_c
 }
 
 
-int _wrap_quire_cache_options_set_max_chunk_tokens_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_chunk_tokens_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -682,7 +764,7 @@ int _wrap_quire_cache_options_set_max_chunk_tokens_native_8eebf26d4eee8da4(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_seq_len_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_seq_len_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -699,7 +781,7 @@ int _wrap_quire_cache_options_set_max_seq_len_native_8eebf26d4eee8da4(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_queue_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_queue_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -716,7 +798,7 @@ int _wrap_quire_cache_options_set_max_queue_native_8eebf26d4eee8da4(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_kv_format_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_kv_format_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -733,7 +815,7 @@ int _wrap_quire_cache_options_set_kv_format_native_8eebf26d4eee8da4(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_quota_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_quota_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -752,7 +834,7 @@ int _wrap_quire_cache_options_set_quota_native_8eebf26d4eee8da4(quire_cache_opti
 }
 
 
-int _wrap_quire_cache_options_set_namespace_quota_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_options_set_namespace_quota_native_459688628f0a8c76(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -775,7 +857,7 @@ int _wrap_quire_cache_options_set_namespace_quota_native_8eebf26d4eee8da4(quire_
 }
 
 
-int _wrap_quire_cache_options_set_namespace_weight_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_namespace_weight_native_459688628f0a8c76(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -796,7 +878,7 @@ int _wrap_quire_cache_options_set_namespace_weight_native_8eebf26d4eee8da4(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_pinned_pages_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_pinned_pages_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -813,7 +895,7 @@ int _wrap_quire_cache_options_set_max_pinned_pages_native_8eebf26d4eee8da4(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_overtakes_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_overtakes_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -830,7 +912,7 @@ int _wrap_quire_cache_options_set_max_overtakes_native_8eebf26d4eee8da4(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_ageing_ns_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_ageing_ns_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -847,7 +929,7 @@ int _wrap_quire_cache_options_set_ageing_ns_native_8eebf26d4eee8da4(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_step_timeout_ns_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_timeout_ns_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -864,7 +946,7 @@ int _wrap_quire_cache_options_set_step_timeout_ns_native_8eebf26d4eee8da4(quire_
 }
 
 
-int _wrap_quire_cache_options_set_close_timeout_ns_native_8eebf26d4eee8da4(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_close_timeout_ns_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -881,7 +963,7 @@ int _wrap_quire_cache_options_set_close_timeout_ns_native_8eebf26d4eee8da4(quire
 }
 
 
-quire_runtime *_wrap_quire_runtime_create_native_8eebf26d4eee8da4(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+quire_runtime *_wrap_quire_runtime_create_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_runtime *result = 0 ;
@@ -896,7 +978,7 @@ quire_runtime *_wrap_quire_runtime_create_native_8eebf26d4eee8da4(quire_runtime_
 }
 
 
-int _wrap_quire_runtime_free_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_free_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -911,7 +993,7 @@ int _wrap_quire_runtime_free_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, 
 }
 
 
-int _wrap_quire_runtime_num_devices_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_num_devices_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -926,7 +1008,7 @@ int _wrap_quire_runtime_num_devices_native_8eebf26d4eee8da4(quire_runtime *_swig
 }
 
 
-long long _wrap_quire_runtime_device_name_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_name_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -947,7 +1029,7 @@ long long _wrap_quire_runtime_device_name_native_8eebf26d4eee8da4(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_device_description_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_description_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -968,7 +1050,7 @@ long long _wrap_quire_runtime_device_description_native_8eebf26d4eee8da4(quire_r
 }
 
 
-long long _wrap_quire_runtime_device_refusal_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_refusal_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -989,7 +1071,7 @@ long long _wrap_quire_runtime_device_refusal_native_8eebf26d4eee8da4(quire_runti
 }
 
 
-long long _wrap_quire_runtime_device_memory_bytes_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_memory_bytes_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1006,7 +1088,7 @@ long long _wrap_quire_runtime_device_memory_bytes_native_8eebf26d4eee8da4(quire_
 }
 
 
-long long _wrap_quire_runtime_device_free_bytes_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_free_bytes_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1023,60 +1105,68 @@ long long _wrap_quire_runtime_device_free_bytes_native_8eebf26d4eee8da4(quire_ru
 }
 
 
-long long _wrap_quire_runtime_measure_read_rate_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_runtime_set_memory_budget_native_459688628f0a8c76(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
-  int32_t arg2 ;
-  int64_t arg3 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  int64_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (int64_t)_swig_go_2; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_runtime_set_memory_budget(arg1,(char const *)arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_runtime_metrics_native_459688628f0a8c76(quire_runtime *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
   quire_error **arg4 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
   
   arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
-  arg2 = (int32_t)_swig_go_1; 
-  arg3 = (int64_t)_swig_go_2; 
-  arg4 = (quire_error **)_swig_go_3; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
   
-  result = (int64_t)quire_runtime_measure_read_rate(arg1,arg2,arg3,arg4);
+  result = (int64_t)quire_runtime_metrics(arg1,arg2,arg3,arg4);
   _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
 
-long long _wrap_quire_runtime_measure_op_rate_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
-  quire_runtime *arg1 = (quire_runtime *) 0 ;
-  int32_t arg2 ;
-  quire_error **arg3 = (quire_error **) 0 ;
-  int64_t result;
-  long long _swig_go_result;
-  
-  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
-  arg2 = (int32_t)_swig_go_1; 
-  arg3 = (quire_error **)_swig_go_2; 
-  
-  result = (int64_t)quire_runtime_measure_op_rate(arg1,arg2,arg3);
-  _swig_go_result = result; 
-  return _swig_go_result;
-}
-
-
-quire_model *_wrap_quire_model_load_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_model *_wrap_quire_model_load_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
-  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t arg3 ;
+  quire_cancel *arg4 = (quire_cancel *) 0 ;
+  quire_error **arg5 = (quire_error **) 0 ;
   quire_model *result = 0 ;
   quire_model *_swig_go_result;
   
   arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
   arg2 = (quire_model_options *)(uintptr_t)_swig_go_1; 
-  arg3 = (quire_error **)_swig_go_2; 
+  arg3 = (int64_t)_swig_go_2; 
+  arg4 = (quire_cancel *)(uintptr_t)_swig_go_3; 
+  arg5 = (quire_error **)_swig_go_4; 
   
-  result = (quire_model *)quire_model_load(arg1,arg2,arg3);
+  result = (quire_model *)quire_model_load(arg1,arg2,arg3,arg4,arg5);
   _swig_go_result = result; 
   return _swig_go_result;
 }
 
 
-int _wrap_quire_model_free_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_free_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1091,30 +1181,7 @@ int _wrap_quire_model_free_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_plan_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
-  quire_runtime *arg1 = (quire_runtime *) 0 ;
-  quire_model_options *arg2 = (quire_model_options *) 0 ;
-  quire_cache_options *arg3 = (quire_cache_options *) 0 ;
-  char *arg4 = (char *) 0 ;
-  size_t arg5 ;
-  quire_error **arg6 = (quire_error **) 0 ;
-  int64_t result;
-  long long _swig_go_result;
-  
-  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
-  arg2 = (quire_model_options *)(uintptr_t)_swig_go_1; 
-  arg3 = (quire_cache_options *)(uintptr_t)_swig_go_2; 
-  arg4 = (char *)_swig_go_3.array; arg5 = (size_t)_swig_go_3.len; 
-  arg6 = (quire_error **)_swig_go_4; 
-  
-  result = (int64_t)quire_plan(arg1,arg2,arg3,arg4,arg5,arg6);
-  _swig_go_result = result; 
-  
-  return _swig_go_result;
-}
-
-
-long long _wrap_quire_model_encode_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_model_encode_native_459688628f0a8c76(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1141,7 +1208,7 @@ long long _wrap_quire_model_encode_native_8eebf26d4eee8da4(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_decode_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_model_decode_native_459688628f0a8c76(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1166,7 +1233,7 @@ long long _wrap_quire_model_decode_native_8eebf26d4eee8da4(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_token_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_token_bytes_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   uint8_t *arg3 = (uint8_t *) 0 ;
@@ -1187,7 +1254,7 @@ long long _wrap_quire_model_token_bytes_native_8eebf26d4eee8da4(quire_model *_sw
 }
 
 
-int _wrap_quire_model_find_token_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_find_token_native_459688628f0a8c76(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1206,7 +1273,7 @@ int _wrap_quire_model_find_token_native_8eebf26d4eee8da4(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_is_special_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_is_special_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1223,7 +1290,7 @@ int _wrap_quire_model_is_special_native_8eebf26d4eee8da4(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_special_token_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_special_token_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1240,7 +1307,7 @@ int _wrap_quire_model_special_token_native_8eebf26d4eee8da4(quire_model *_swig_g
 }
 
 
-long long _wrap_quire_model_eos_tokens_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_eos_tokens_native_459688628f0a8c76(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1259,7 +1326,7 @@ long long _wrap_quire_model_eos_tokens_native_8eebf26d4eee8da4(quire_model *_swi
 }
 
 
-int _wrap_quire_model_tokenizer_size_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_tokenizer_size_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1274,7 +1341,7 @@ int _wrap_quire_model_tokenizer_size_native_8eebf26d4eee8da4(quire_model *_swig_
 }
 
 
-int _wrap_quire_model_vocab_size_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_vocab_size_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1289,7 +1356,7 @@ int _wrap_quire_model_vocab_size_native_8eebf26d4eee8da4(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_architecture_native_8eebf26d4eee8da4(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_architecture_native_459688628f0a8c76(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1308,7 +1375,7 @@ long long _wrap_quire_model_architecture_native_8eebf26d4eee8da4(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_layers_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_layers_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1323,7 +1390,7 @@ int _wrap_quire_model_num_layers_native_8eebf26d4eee8da4(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_hidden_size_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_hidden_size_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1338,7 +1405,7 @@ int _wrap_quire_model_hidden_size_native_8eebf26d4eee8da4(quire_model *_swig_go_
 }
 
 
-int _wrap_quire_model_num_heads_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_heads_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1353,7 +1420,7 @@ int _wrap_quire_model_num_heads_native_8eebf26d4eee8da4(quire_model *_swig_go_0,
 }
 
 
-int _wrap_quire_model_num_kv_heads_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_kv_heads_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1368,7 +1435,7 @@ int _wrap_quire_model_num_kv_heads_native_8eebf26d4eee8da4(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_max_context_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_max_context_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1383,7 +1450,7 @@ long long _wrap_quire_model_max_context_native_8eebf26d4eee8da4(quire_model *_sw
 }
 
 
-double _wrap_quire_model_bits_per_weight_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+double _wrap_quire_model_bits_per_weight_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   double result;
@@ -1398,7 +1465,7 @@ double _wrap_quire_model_bits_per_weight_native_8eebf26d4eee8da4(quire_model *_s
 }
 
 
-long long _wrap_quire_model_weight_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_weight_bytes_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1413,52 +1480,7 @@ long long _wrap_quire_model_weight_bytes_native_8eebf26d4eee8da4(quire_model *_s
 }
 
 
-long long _wrap_quire_model_step_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
-  quire_model *arg1 = (quire_model *) 0 ;
-  quire_error **arg2 = (quire_error **) 0 ;
-  int64_t result;
-  long long _swig_go_result;
-  
-  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
-  arg2 = (quire_error **)_swig_go_1; 
-  
-  result = (int64_t)quire_model_step_bytes(arg1,arg2);
-  _swig_go_result = result; 
-  return _swig_go_result;
-}
-
-
-long long _wrap_quire_model_token_ops_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
-  quire_model *arg1 = (quire_model *) 0 ;
-  quire_error **arg2 = (quire_error **) 0 ;
-  int64_t result;
-  long long _swig_go_result;
-  
-  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
-  arg2 = (quire_error **)_swig_go_1; 
-  
-  result = (int64_t)quire_model_token_ops(arg1,arg2);
-  _swig_go_result = result; 
-  return _swig_go_result;
-}
-
-
-long long _wrap_quire_model_logit_ops_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
-  quire_model *arg1 = (quire_model *) 0 ;
-  quire_error **arg2 = (quire_error **) 0 ;
-  int64_t result;
-  long long _swig_go_result;
-  
-  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
-  arg2 = (quire_error **)_swig_go_1; 
-  
-  result = (int64_t)quire_model_logit_ops(arg1,arg2);
-  _swig_go_result = result; 
-  return _swig_go_result;
-}
-
-
-int _wrap_quire_model_num_tensors_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_tensors_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1473,7 +1495,7 @@ int _wrap_quire_model_num_tensors_native_8eebf26d4eee8da4(quire_model *_swig_go_
 }
 
 
-long long _wrap_quire_model_tensor_name_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_name_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1494,7 +1516,7 @@ long long _wrap_quire_model_tensor_name_native_8eebf26d4eee8da4(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_tensor_format_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_format_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1515,7 +1537,7 @@ long long _wrap_quire_model_tensor_format_native_8eebf26d4eee8da4(quire_model *_
 }
 
 
-long long _wrap_quire_model_tensor_shape_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_shape_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   int64_t *arg3 = (int64_t *) 0 ;
@@ -1536,7 +1558,7 @@ long long _wrap_quire_model_tensor_shape_native_8eebf26d4eee8da4(quire_model *_s
 }
 
 
-long long _wrap_quire_model_tensor_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_tensor_bytes_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1553,7 +1575,7 @@ long long _wrap_quire_model_tensor_bytes_native_8eebf26d4eee8da4(quire_model *_s
 }
 
 
-int _wrap_quire_model_tensor_layer_native_8eebf26d4eee8da4(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_tensor_layer_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1570,7 +1592,7 @@ int _wrap_quire_model_tensor_layer_native_8eebf26d4eee8da4(quire_model *_swig_go
 }
 
 
-quire_cache *_wrap_quire_cache_create_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_cache *_wrap_quire_cache_create_native_459688628f0a8c76(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1587,7 +1609,7 @@ quire_cache *_wrap_quire_cache_create_native_8eebf26d4eee8da4(quire_model *_swig
 }
 
 
-int _wrap_quire_cache_free_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_free_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1602,22 +1624,89 @@ int _wrap_quire_cache_free_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quir
 }
 
 
-int _wrap_quire_cache_close_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_close_native_459688628f0a8c76(quire_cache *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
-  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t arg2 ;
+  quire_cancel *arg3 = (quire_cancel *) 0 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
   
   arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
-  arg2 = (quire_error **)_swig_go_1; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_cancel *)(uintptr_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
   
-  result = (int32_t)quire_cache_close(arg1,arg2);
+  result = (int32_t)quire_cache_close(arg1,arg2,arg3,arg4);
   _swig_go_result = result; 
   return _swig_go_result;
 }
 
 
-long long _wrap_quire_cache_required_bytes_native_8eebf26d4eee8da4(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_set_quota_native_459688628f0a8c76(quire_cache *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  int32_t arg2 ;
+  int32_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (int32_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_cache_set_quota(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_set_namespace_quota_native_459688628f0a8c76(quire_cache *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  int32_t arg4 ;
+  int32_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (int32_t)_swig_go_2; 
+  arg5 = (int32_t)_swig_go_3; 
+  arg6 = (quire_error **)_swig_go_4; 
+  
+  result = (int32_t)quire_cache_set_namespace_quota(arg1,(char const *)arg2,arg3,arg4,arg5,arg6);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_set_namespace_weight_native_459688628f0a8c76(quire_cache *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  double arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (double)_swig_go_2; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_cache_set_namespace_weight(arg1,(char const *)arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_cache_required_bytes_native_459688628f0a8c76(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1634,7 +1723,7 @@ long long _wrap_quire_cache_required_bytes_native_8eebf26d4eee8da4(quire_model *
 }
 
 
-long long _wrap_quire_cache_max_seq_len_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_cache_max_seq_len_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1649,7 +1738,7 @@ long long _wrap_quire_cache_max_seq_len_native_8eebf26d4eee8da4(quire_cache *_sw
 }
 
 
-int _wrap_quire_cache_vocab_size_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_vocab_size_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1664,7 +1753,22 @@ int _wrap_quire_cache_vocab_size_native_8eebf26d4eee8da4(quire_cache *_swig_go_0
 }
 
 
-quire_stats *_wrap_quire_cache_stats_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_cache_create_queue_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  quire_queue *result = 0 ;
+  quire_queue *_swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (quire_queue *)quire_cache_create_queue(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+quire_stats *_wrap_quire_cache_stats_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_stats *result = 0 ;
@@ -1679,7 +1783,7 @@ quire_stats *_wrap_quire_cache_stats_native_8eebf26d4eee8da4(quire_cache *_swig_
 }
 
 
-long long _wrap_quire_cache_metrics_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_metrics_native_459688628f0a8c76(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1702,30 +1806,11 @@ long long _wrap_quire_cache_metrics_native_8eebf26d4eee8da4(quire_cache *_swig_g
 }
 
 
-long long _wrap_quire_cache_query_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_query_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
-  quire_error **arg4 = (quire_error **) 0 ;
-  int64_t result;
-  long long _swig_go_result;
-  
-  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
-  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
-  arg3 = (int64_t)_swig_go_2; 
-  arg4 = (quire_error **)_swig_go_3; 
-  
-  result = (int64_t)quire_cache_query(arg1,arg2,arg3,arg4);
-  _swig_go_result = result; 
-  return _swig_go_result;
-}
-
-
-long long _wrap_quire_cache_pin_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_error **_swig_go_4) {
-  quire_cache *arg1 = (quire_cache *) 0 ;
-  quire_job_request *arg2 = (quire_job_request *) 0 ;
-  int64_t arg3 ;
-  int64_t arg4 ;
+  quire_cancel *arg4 = (quire_cancel *) 0 ;
   quire_error **arg5 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
@@ -1733,16 +1818,39 @@ long long _wrap_quire_cache_pin_native_8eebf26d4eee8da4(quire_cache *_swig_go_0,
   arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
   arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
   arg3 = (int64_t)_swig_go_2; 
-  arg4 = (int64_t)_swig_go_3; 
+  arg4 = (quire_cancel *)(uintptr_t)_swig_go_3; 
   arg5 = (quire_error **)_swig_go_4; 
   
-  result = (int64_t)quire_cache_pin(arg1,arg2,arg3,arg4,arg5);
+  result = (int64_t)quire_cache_query(arg1,arg2,arg3,arg4,arg5);
   _swig_go_result = result; 
   return _swig_go_result;
 }
 
 
-int _wrap_quire_cache_unpin_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_cache_pin_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, quire_error **_swig_go_5) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  int64_t arg3 ;
+  int64_t arg4 ;
+  quire_cancel *arg5 = (quire_cancel *) 0 ;
+  quire_error **arg6 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (int64_t)_swig_go_2; 
+  arg4 = (int64_t)_swig_go_3; 
+  arg5 = (quire_cancel *)(uintptr_t)_swig_go_4; 
+  arg6 = (quire_error **)_swig_go_5; 
+  
+  result = (int64_t)quire_cache_pin(arg1,arg2,arg3,arg4,arg5,arg6);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_unpin_native_459688628f0a8c76(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1759,39 +1867,10 @@ int _wrap_quire_cache_unpin_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, lon
 }
 
 
-long long _wrap_quire_cache_score_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
+long long _wrap_quire_cache_score_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
   quire_cache *arg1 = (quire_cache *) 0 ;
-  int32_t *arg2 = (int32_t *) 0 ;
-  size_t arg3 ;
-  int64_t arg4 ;
-  int64_t arg5 ;
-  quire_cancel *arg6 = (quire_cancel *) 0 ;
-  float *arg7 = (float *) 0 ;
-  size_t arg8 ;
-  quire_error **arg9 = (quire_error **) 0 ;
-  int64_t result;
-  long long _swig_go_result;
-  
-  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
-  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
-  arg4 = (int64_t)_swig_go_2; 
-  arg5 = (int64_t)_swig_go_3; 
-  arg6 = (quire_cancel *)(uintptr_t)_swig_go_4; 
-  arg7 = (float *)_swig_go_5.array; arg8 = (size_t)_swig_go_5.len; 
-  arg9 = (quire_error **)_swig_go_6; 
-  
-  result = (int64_t)quire_cache_score(arg1,(int const *)arg2,arg3,arg4,arg5,arg6,arg7,arg8,arg9);
-  _swig_go_result = result; 
-  
-  
-  return _swig_go_result;
-}
-
-
-long long _wrap_quire_cache_logits_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, _goslice_ _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
-  quire_cache *arg1 = (quire_cache *) 0 ;
-  int32_t *arg2 = (int32_t *) 0 ;
-  size_t arg3 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  int64_t arg3 ;
   int64_t arg4 ;
   quire_cancel *arg5 = (quire_cancel *) 0 ;
   float *arg6 = (float *) 0 ;
@@ -1801,21 +1880,46 @@ long long _wrap_quire_cache_logits_native_8eebf26d4eee8da4(quire_cache *_swig_go
   long long _swig_go_result;
   
   arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
-  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
-  arg4 = (int64_t)_swig_go_2; 
-  arg5 = (quire_cancel *)(uintptr_t)_swig_go_3; 
-  arg6 = (float *)_swig_go_4.array; arg7 = (size_t)_swig_go_4.len; 
-  arg8 = (quire_error **)_swig_go_5; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (int64_t)_swig_go_2; 
+  arg4 = (int64_t)_swig_go_3; 
+  arg5 = (quire_cancel *)(uintptr_t)_swig_go_4; 
+  arg6 = (float *)_swig_go_5.array; arg7 = (size_t)_swig_go_5.len; 
+  arg8 = (quire_error **)_swig_go_6; 
   
-  result = (int64_t)quire_cache_logits(arg1,(int const *)arg2,arg3,arg4,arg5,arg6,arg7,arg8);
+  result = (int64_t)quire_cache_score(arg1,arg2,arg3,arg4,arg5,arg6,arg7,arg8);
   _swig_go_result = result; 
-  
   
   return _swig_go_result;
 }
 
 
-long long _wrap_quire_stats_page_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_cache_logits_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  int64_t arg3 ;
+  quire_cancel *arg4 = (quire_cancel *) 0 ;
+  float *arg5 = (float *) 0 ;
+  size_t arg6 ;
+  quire_error **arg7 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (int64_t)_swig_go_2; 
+  arg4 = (quire_cancel *)(uintptr_t)_swig_go_3; 
+  arg5 = (float *)_swig_go_4.array; arg6 = (size_t)_swig_go_4.len; 
+  arg7 = (quire_error **)_swig_go_5; 
+  
+  result = (int64_t)quire_cache_logits(arg1,arg2,arg3,arg4,arg5,arg6,arg7);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_page_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1830,7 +1934,7 @@ long long _wrap_quire_stats_page_tokens_native_8eebf26d4eee8da4(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_total_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_total_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1845,7 +1949,7 @@ long long _wrap_quire_stats_pages_total_native_8eebf26d4eee8da4(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_free_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_free_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1860,7 +1964,7 @@ long long _wrap_quire_stats_pages_free_native_8eebf26d4eee8da4(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_pages_cached_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_cached_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1875,7 +1979,7 @@ long long _wrap_quire_stats_pages_cached_native_8eebf26d4eee8da4(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_referenced_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_referenced_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1890,7 +1994,7 @@ long long _wrap_quire_stats_pages_referenced_native_8eebf26d4eee8da4(quire_stats
 }
 
 
-long long _wrap_quire_stats_pages_pinned_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_pinned_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1905,7 +2009,7 @@ long long _wrap_quire_stats_pages_pinned_native_8eebf26d4eee8da4(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_evicted_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_evicted_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1920,7 +2024,7 @@ long long _wrap_quire_stats_pages_evicted_native_8eebf26d4eee8da4(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_pages_deduplicated_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_deduplicated_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1935,7 +2039,7 @@ long long _wrap_quire_stats_pages_deduplicated_native_8eebf26d4eee8da4(quire_sta
 }
 
 
-long long _wrap_quire_stats_jobs_queued_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_queued_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1950,7 +2054,7 @@ long long _wrap_quire_stats_jobs_queued_native_8eebf26d4eee8da4(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_running_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_running_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1965,7 +2069,7 @@ long long _wrap_quire_stats_jobs_running_native_8eebf26d4eee8da4(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_jobs_submitted_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_submitted_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1980,7 +2084,7 @@ long long _wrap_quire_stats_jobs_submitted_native_8eebf26d4eee8da4(quire_stats *
 }
 
 
-long long _wrap_quire_stats_jobs_finished_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_finished_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1995,7 +2099,7 @@ long long _wrap_quire_stats_jobs_finished_native_8eebf26d4eee8da4(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_jobs_failed_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_failed_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2010,7 +2114,7 @@ long long _wrap_quire_stats_jobs_failed_native_8eebf26d4eee8da4(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_cancelled_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_cancelled_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2025,7 +2129,7 @@ long long _wrap_quire_stats_jobs_cancelled_native_8eebf26d4eee8da4(quire_stats *
 }
 
 
-long long _wrap_quire_stats_preemptions_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_preemptions_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2040,7 +2144,7 @@ long long _wrap_quire_stats_preemptions_native_8eebf26d4eee8da4(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_steps_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_steps_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2055,7 +2159,7 @@ long long _wrap_quire_stats_steps_native_8eebf26d4eee8da4(quire_stats *_swig_go_
 }
 
 
-long long _wrap_quire_stats_prompt_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prompt_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2070,7 +2174,7 @@ long long _wrap_quire_stats_prompt_tokens_native_8eebf26d4eee8da4(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_cached_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_cached_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2085,7 +2189,7 @@ long long _wrap_quire_stats_cached_tokens_native_8eebf26d4eee8da4(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_new_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_new_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2100,7 +2204,7 @@ long long _wrap_quire_stats_new_tokens_native_8eebf26d4eee8da4(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_draft_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_draft_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2115,7 +2219,7 @@ long long _wrap_quire_stats_draft_tokens_native_8eebf26d4eee8da4(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_accepted_draft_tokens_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_accepted_draft_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2130,7 +2234,7 @@ long long _wrap_quire_stats_accepted_draft_tokens_native_8eebf26d4eee8da4(quire_
 }
 
 
-long long _wrap_quire_stats_histogram_count_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_stats_histogram_count_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2147,7 +2251,7 @@ long long _wrap_quire_stats_histogram_count_native_8eebf26d4eee8da4(quire_stats 
 }
 
 
-double _wrap_quire_stats_histogram_sum_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+double _wrap_quire_stats_histogram_sum_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2164,7 +2268,7 @@ double _wrap_quire_stats_histogram_sum_native_8eebf26d4eee8da4(quire_stats *_swi
 }
 
 
-double _wrap_quire_stats_histogram_quantile_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+double _wrap_quire_stats_histogram_quantile_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2183,7 +2287,7 @@ double _wrap_quire_stats_histogram_quantile_native_8eebf26d4eee8da4(quire_stats 
 }
 
 
-long long _wrap_quire_stats_num_namespaces_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_num_namespaces_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2198,7 +2302,7 @@ long long _wrap_quire_stats_num_namespaces_native_8eebf26d4eee8da4(quire_stats *
 }
 
 
-long long _wrap_quire_stats_namespace_name_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_stats_namespace_name_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -2219,7 +2323,7 @@ long long _wrap_quire_stats_namespace_name_native_8eebf26d4eee8da4(quire_stats *
 }
 
 
-quire_stats *_wrap_quire_stats_namespace_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+quire_stats *_wrap_quire_stats_namespace_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2236,7 +2340,7 @@ quire_stats *_wrap_quire_stats_namespace_native_8eebf26d4eee8da4(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_device_bytes_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_device_bytes_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2251,7 +2355,7 @@ long long _wrap_quire_stats_device_bytes_native_8eebf26d4eee8da4(quire_stats *_s
 }
 
 
-int _wrap_quire_stats_free_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_stats_free_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2266,7 +2370,7 @@ int _wrap_quire_stats_free_native_8eebf26d4eee8da4(quire_stats *_swig_go_0, quir
 }
 
 
-quire_job_request *_wrap_quire_job_request_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
+quire_job_request *_wrap_quire_job_request_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_job_request *result = 0 ;
   quire_job_request *_swig_go_result;
@@ -2279,7 +2383,7 @@ quire_job_request *_wrap_quire_job_request_create_native_8eebf26d4eee8da4(quire_
 }
 
 
-int _wrap_quire_job_request_free_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_free_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2294,7 +2398,7 @@ int _wrap_quire_job_request_free_native_8eebf26d4eee8da4(quire_job_request *_swi
 }
 
 
-int _wrap_quire_job_request_set_kind_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_kind_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2311,7 +2415,79 @@ int _wrap_quire_job_request_set_kind_native_8eebf26d4eee8da4(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_prompt_text_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_clear_prompt_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_request_clear_prompt(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_add_prompt_text_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_add_prompt_text(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_add_prompt_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_add_prompt_tokens(arg1,(int const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_add_prompt_special_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_add_prompt_special(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_prompt_text_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2330,7 +2506,7 @@ int _wrap_quire_job_request_set_prompt_text_native_8eebf26d4eee8da4(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_prompt_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2349,7 +2525,7 @@ int _wrap_quire_job_request_set_prompt_tokens_native_8eebf26d4eee8da4(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_add_special_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_add_special_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2366,7 +2542,7 @@ int _wrap_quire_job_request_set_add_special_native_8eebf26d4eee8da4(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_parse_special_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_parse_special_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2383,7 +2559,7 @@ int _wrap_quire_job_request_set_parse_special_native_8eebf26d4eee8da4(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_max_new_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_new_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2400,7 +2576,7 @@ int _wrap_quire_job_request_set_max_new_tokens_native_8eebf26d4eee8da4(quire_job
 }
 
 
-int _wrap_quire_job_request_set_min_new_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_new_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2417,7 +2593,7 @@ int _wrap_quire_job_request_set_min_new_tokens_native_8eebf26d4eee8da4(quire_job
 }
 
 
-int _wrap_quire_job_request_set_stop_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_stop_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2436,7 +2612,7 @@ int _wrap_quire_job_request_set_stop_tokens_native_8eebf26d4eee8da4(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_stop_text_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_stop_text_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2455,7 +2631,7 @@ int _wrap_quire_job_request_add_stop_text_native_8eebf26d4eee8da4(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_clear_stop_texts_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_stop_texts_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2470,7 +2646,7 @@ int _wrap_quire_job_request_clear_stop_texts_native_8eebf26d4eee8da4(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_ignore_eos_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_ignore_eos_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2487,7 +2663,24 @@ int _wrap_quire_job_request_set_ignore_eos_native_8eebf26d4eee8da4(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_seed_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_random_seed_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_random_seed(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_seed_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2504,7 +2697,7 @@ int _wrap_quire_job_request_set_seed_native_8eebf26d4eee8da4(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_repetition_penalty_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_repetition_penalty_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2521,7 +2714,7 @@ int _wrap_quire_job_request_set_repetition_penalty_native_8eebf26d4eee8da4(quire
 }
 
 
-int _wrap_quire_job_request_set_frequency_penalty_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_frequency_penalty_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2538,7 +2731,7 @@ int _wrap_quire_job_request_set_frequency_penalty_native_8eebf26d4eee8da4(quire_
 }
 
 
-int _wrap_quire_job_request_set_presence_penalty_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_presence_penalty_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2555,7 +2748,7 @@ int _wrap_quire_job_request_set_presence_penalty_native_8eebf26d4eee8da4(quire_j
 }
 
 
-int _wrap_quire_job_request_set_penalty_range_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_range_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2572,7 +2765,7 @@ int _wrap_quire_job_request_set_penalty_range_native_8eebf26d4eee8da4(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_penalty_decay_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_decay_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2589,7 +2782,7 @@ int _wrap_quire_job_request_set_penalty_decay_native_8eebf26d4eee8da4(quire_job_
 }
 
 
-int _wrap_quire_job_request_add_logit_bias_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_add_logit_bias_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2608,7 +2801,43 @@ int _wrap_quire_job_request_add_logit_bias_native_8eebf26d4eee8da4(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_banned_tokens_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_logit_biases_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  double arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (double)_swig_go_2; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_job_request_set_logit_biases(arg1,(int const *)arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_clear_logit_biases_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_job_request_clear_logit_biases(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_banned_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2627,7 +2856,7 @@ int _wrap_quire_job_request_set_banned_tokens_native_8eebf26d4eee8da4(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_temperature_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2644,7 +2873,7 @@ int _wrap_quire_job_request_set_temperature_native_8eebf26d4eee8da4(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_top_k_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_k_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2661,7 +2890,7 @@ int _wrap_quire_job_request_set_top_k_native_8eebf26d4eee8da4(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_p_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_p_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2678,7 +2907,7 @@ int _wrap_quire_job_request_set_top_p_native_8eebf26d4eee8da4(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_min_p_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_p_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2695,7 +2924,7 @@ int _wrap_quire_job_request_set_min_p_native_8eebf26d4eee8da4(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_emit_special_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_emit_special_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2712,7 +2941,7 @@ int _wrap_quire_job_request_set_emit_special_native_8eebf26d4eee8da4(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_log_probs_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_log_probs_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2729,7 +2958,7 @@ int _wrap_quire_job_request_set_log_probs_native_8eebf26d4eee8da4(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_top_log_probs_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_log_probs_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2746,7 +2975,7 @@ int _wrap_quire_job_request_set_top_log_probs_native_8eebf26d4eee8da4(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_raw_logits_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_raw_logits_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2763,7 +2992,7 @@ int _wrap_quire_job_request_set_raw_logits_native_8eebf26d4eee8da4(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_pooling_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_pooling_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2780,7 +3009,7 @@ int _wrap_quire_job_request_set_pooling_native_8eebf26d4eee8da4(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_normalize_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_normalize_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2797,7 +3026,7 @@ int _wrap_quire_job_request_set_normalize_native_8eebf26d4eee8da4(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2814,7 +3043,24 @@ int _wrap_quire_job_request_set_user_data_native_8eebf26d4eee8da4(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_queue_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_step_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  uint64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (uint64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_user_data_step(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_queue_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_queue *arg2 = (quire_queue *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2831,7 +3077,7 @@ int _wrap_quire_job_request_set_queue_native_8eebf26d4eee8da4(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_event_policy_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_event_policy_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2848,7 +3094,7 @@ int _wrap_quire_job_request_set_event_policy_native_8eebf26d4eee8da4(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_max_unread_events_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_unread_events_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2865,7 +3111,7 @@ int _wrap_quire_job_request_set_max_unread_events_native_8eebf26d4eee8da4(quire_
 }
 
 
-int _wrap_quire_job_request_set_prefill_events_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_progress_events_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2876,13 +3122,13 @@ int _wrap_quire_job_request_set_prefill_events_native_8eebf26d4eee8da4(quire_job
   arg2 = (int32_t)_swig_go_1; 
   arg3 = (quire_error **)_swig_go_2; 
   
-  result = (int32_t)quire_job_request_set_prefill_events(arg1,arg2,arg3);
+  result = (int32_t)quire_job_request_set_progress_events(arg1,arg2,arg3);
   _swig_go_result = result; 
   return _swig_go_result;
 }
 
 
-int _wrap_quire_job_request_set_namespace_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_namespace_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2901,7 +3147,7 @@ int _wrap_quire_job_request_set_namespace_native_8eebf26d4eee8da4(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_priority_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_priority_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2918,7 +3164,7 @@ int _wrap_quire_job_request_set_priority_native_8eebf26d4eee8da4(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_queue_deadline_ns_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_deadline_ns_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2935,7 +3181,7 @@ int _wrap_quire_job_request_set_queue_deadline_ns_native_8eebf26d4eee8da4(quire_
 }
 
 
-int _wrap_quire_job_request_set_first_token_deadline_ns_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_first_token_deadline_ns_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2952,7 +3198,7 @@ int _wrap_quire_job_request_set_first_token_deadline_ns_native_8eebf26d4eee8da4(
 }
 
 
-int _wrap_quire_job_request_set_deadline_ns_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_deadline_ns_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2969,7 +3215,7 @@ int _wrap_quire_job_request_set_deadline_ns_native_8eebf26d4eee8da4(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_reserve_whole_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reserve_whole_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2986,7 +3232,7 @@ int _wrap_quire_job_request_set_reserve_whole_native_8eebf26d4eee8da4(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_reuse_prefix_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reuse_prefix_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3003,7 +3249,7 @@ int _wrap_quire_job_request_set_reuse_prefix_native_8eebf26d4eee8da4(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_publish_pages_native_8eebf26d4eee8da4(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_publish_pages_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3020,7 +3266,7 @@ int _wrap_quire_job_request_set_publish_pages_native_8eebf26d4eee8da4(quire_job_
 }
 
 
-quire_job *_wrap_quire_job_submit_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_submit_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3037,7 +3283,7 @@ quire_job *_wrap_quire_job_submit_native_8eebf26d4eee8da4(quire_cache *_swig_go_
 }
 
 
-int _wrap_quire_job_submit_many_native_8eebf26d4eee8da4(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_submit_many_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_job **arg3 = (quire_job **) 0 ;
@@ -3058,41 +3304,49 @@ int _wrap_quire_job_submit_many_native_8eebf26d4eee8da4(quire_cache *_swig_go_0,
 }
 
 
-quire_event *_wrap_quire_job_poll_native_8eebf26d4eee8da4(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_drain_native_459688628f0a8c76(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
-  quire_error **arg3 = (quire_error **) 0 ;
-  quire_event *result = 0 ;
-  quire_event *_swig_go_result;
+  quire_cancel *arg3 = (quire_cancel *) 0 ;
+  quire_event **arg4 = (quire_event **) 0 ;
+  size_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
   
   arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
   arg2 = (int64_t)_swig_go_1; 
-  arg3 = (quire_error **)_swig_go_2; 
+  arg3 = (quire_cancel *)(uintptr_t)_swig_go_2; 
+  arg4 = (quire_event * *)_swig_go_3.array; arg5 = (size_t)_swig_go_3.len; 
+  arg6 = (quire_error **)_swig_go_4; 
   
-  result = (quire_event *)quire_job_poll(arg1,arg2,arg3);
+  result = (int64_t)quire_job_drain(arg1,arg2,arg3,arg4,arg5,arg6);
   _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
 
-int _wrap_quire_job_wait_native_8eebf26d4eee8da4(quire_job *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_wait_native_459688628f0a8c76(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
-  quire_error **arg3 = (quire_error **) 0 ;
+  quire_cancel *arg3 = (quire_cancel *) 0 ;
+  quire_error **arg4 = (quire_error **) 0 ;
   int32_t result;
   int _swig_go_result;
   
   arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
   arg2 = (int64_t)_swig_go_1; 
-  arg3 = (quire_error **)_swig_go_2; 
+  arg3 = (quire_cancel *)(uintptr_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
   
-  result = (int32_t)quire_job_wait(arg1,arg2,arg3);
+  result = (int32_t)quire_job_wait(arg1,arg2,arg3,arg4);
   _swig_go_result = result; 
   return _swig_go_result;
 }
 
 
-int _wrap_quire_job_cancel_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_cancel_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3107,7 +3361,7 @@ int _wrap_quire_job_cancel_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_free_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_free_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3122,7 +3376,7 @@ int _wrap_quire_job_free_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_er
 }
 
 
-int _wrap_quire_job_pause_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_pause_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3137,7 +3391,7 @@ int _wrap_quire_job_pause_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_resume_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_resume_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3152,7 +3406,7 @@ int _wrap_quire_job_resume_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_set_priority_native_8eebf26d4eee8da4(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_set_priority_native_459688628f0a8c76(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3169,7 +3423,7 @@ int _wrap_quire_job_set_priority_native_8eebf26d4eee8da4(quire_job *_swig_go_0, 
 }
 
 
-int _wrap_quire_job_rewind_native_8eebf26d4eee8da4(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_rewind_native_459688628f0a8c76(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3186,7 +3440,7 @@ int _wrap_quire_job_rewind_native_8eebf26d4eee8da4(quire_job *_swig_go_0, int _s
 }
 
 
-quire_job *_wrap_quire_job_fork_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_fork_native_459688628f0a8c76(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3203,7 +3457,7 @@ quire_job *_wrap_quire_job_fork_native_8eebf26d4eee8da4(quire_job *_swig_go_0, q
 }
 
 
-long long _wrap_quire_job_id_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_id_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3218,7 +3472,22 @@ long long _wrap_quire_job_id_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quir
 }
 
 
-int _wrap_quire_job_state_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_seed_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  uint64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (uint64_t)quire_job_seed(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_state_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3233,7 +3502,7 @@ int _wrap_quire_job_state_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_finish_reason_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_finish_reason_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3248,7 +3517,7 @@ int _wrap_quire_job_finish_reason_native_8eebf26d4eee8da4(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_stop_token_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_stop_token_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3263,7 +3532,7 @@ int _wrap_quire_job_stop_token_native_8eebf26d4eee8da4(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_stop_text_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_stop_text_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3282,7 +3551,7 @@ long long _wrap_quire_job_stop_text_native_8eebf26d4eee8da4(quire_job *_swig_go_
 }
 
 
-int _wrap_quire_job_error_code_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_error_code_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3297,7 +3566,7 @@ int _wrap_quire_job_error_code_native_8eebf26d4eee8da4(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_explain_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_explain_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3316,7 +3585,7 @@ long long _wrap_quire_job_explain_native_8eebf26d4eee8da4(quire_job *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_prompt_tokens_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_prompt_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3331,7 +3600,7 @@ long long _wrap_quire_job_prompt_tokens_native_8eebf26d4eee8da4(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_cached_tokens_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_cached_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3346,7 +3615,7 @@ long long _wrap_quire_job_cached_tokens_native_8eebf26d4eee8da4(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_new_tokens_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_new_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3361,7 +3630,37 @@ long long _wrap_quire_job_new_tokens_native_8eebf26d4eee8da4(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_preemptions_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_draft_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_draft_tokens(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_job_accepted_draft_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+  quire_job *arg1 = (quire_job *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_job_accepted_draft_tokens(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_job_preemptions_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3376,7 +3675,7 @@ long long _wrap_quire_job_preemptions_native_8eebf26d4eee8da4(quire_job *_swig_g
 }
 
 
-long long _wrap_quire_job_time_queued_ns_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_queued_ns_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3391,7 +3690,7 @@ long long _wrap_quire_job_time_queued_ns_native_8eebf26d4eee8da4(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_prefill_ns_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_prompt_ns_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3400,13 +3699,13 @@ long long _wrap_quire_job_time_prefill_ns_native_8eebf26d4eee8da4(quire_job *_sw
   arg1 = (quire_job *)(uintptr_t)_swig_go_0; 
   arg2 = (quire_error **)_swig_go_1; 
   
-  result = (int64_t)quire_job_time_prefill_ns(arg1,arg2);
+  result = (int64_t)quire_job_time_prompt_ns(arg1,arg2);
   _swig_go_result = result; 
   return _swig_go_result;
 }
 
 
-long long _wrap_quire_job_time_generate_ns_native_8eebf26d4eee8da4(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_generate_ns_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3421,7 +3720,7 @@ long long _wrap_quire_job_time_generate_ns_native_8eebf26d4eee8da4(quire_job *_s
 }
 
 
-long long _wrap_quire_job_scores_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_scores_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3440,7 +3739,7 @@ long long _wrap_quire_job_scores_native_8eebf26d4eee8da4(quire_job *_swig_go_0, 
 }
 
 
-long long _wrap_quire_job_raw_logits_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_raw_logits_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3459,7 +3758,7 @@ long long _wrap_quire_job_raw_logits_native_8eebf26d4eee8da4(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_embedding_native_8eebf26d4eee8da4(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_embedding_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3478,7 +3777,7 @@ long long _wrap_quire_job_embedding_native_8eebf26d4eee8da4(quire_job *_swig_go_
 }
 
 
-quire_queue *_wrap_quire_queue_create_native_8eebf26d4eee8da4(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_queue_create_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -3493,45 +3792,70 @@ quire_queue *_wrap_quire_queue_create_native_8eebf26d4eee8da4(quire_runtime *_sw
 }
 
 
-quire_event *_wrap_quire_queue_wait_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_queue_drain_native_459688628f0a8c76(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
-  quire_error **arg3 = (quire_error **) 0 ;
-  quire_event *result = 0 ;
-  quire_event *_swig_go_result;
-  
-  arg1 = (quire_queue *)(uintptr_t)_swig_go_0; 
-  arg2 = (int64_t)_swig_go_1; 
-  arg3 = (quire_error **)_swig_go_2; 
-  
-  result = (quire_event *)quire_queue_wait(arg1,arg2,arg3);
-  _swig_go_result = result; 
-  return _swig_go_result;
-}
-
-
-long long _wrap_quire_queue_drain_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, long long _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
-  quire_queue *arg1 = (quire_queue *) 0 ;
-  int64_t arg2 ;
-  quire_event **arg3 = (quire_event **) 0 ;
-  size_t arg4 ;
-  quire_error **arg5 = (quire_error **) 0 ;
+  quire_cancel *arg3 = (quire_cancel *) 0 ;
+  quire_event **arg4 = (quire_event **) 0 ;
+  size_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
   int64_t result;
   long long _swig_go_result;
   
   arg1 = (quire_queue *)(uintptr_t)_swig_go_0; 
   arg2 = (int64_t)_swig_go_1; 
-  arg3 = (quire_event * *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
-  arg5 = (quire_error **)_swig_go_3; 
+  arg3 = (quire_cancel *)(uintptr_t)_swig_go_2; 
+  arg4 = (quire_event * *)_swig_go_3.array; arg5 = (size_t)_swig_go_3.len; 
+  arg6 = (quire_error **)_swig_go_4; 
   
-  result = (int64_t)quire_queue_drain(arg1,arg2,arg3,arg4,arg5);
+  result = (int64_t)quire_queue_drain(arg1,arg2,arg3,arg4,arg5,arg6);
   _swig_go_result = result; 
   
   return _swig_go_result;
 }
 
 
-int _wrap_quire_queue_fd_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_queue_ready_native_459688628f0a8c76(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+  quire_queue *arg1 = (quire_queue *) 0 ;
+  int64_t arg2 ;
+  quire_cancel *arg3 = (quire_cancel *) 0 ;
+  int64_t *arg4 = (int64_t *) 0 ;
+  size_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_queue *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_cancel *)(uintptr_t)_swig_go_2; 
+  arg4 = (int64_t *)_swig_go_3.array; arg5 = (size_t)_swig_go_3.len; 
+  arg6 = (quire_error **)_swig_go_4; 
+  
+  result = (int64_t)quire_queue_ready(arg1,arg2,arg3,arg4,arg5,arg6);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_queue_set_log_level_native_459688628f0a8c76(quire_queue *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_queue *arg1 = (quire_queue *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_queue *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_queue_set_log_level(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_queue_fd_native_459688628f0a8c76(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3546,7 +3870,7 @@ int _wrap_quire_queue_fd_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_queue_close_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_close_native_459688628f0a8c76(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3561,7 +3885,7 @@ int _wrap_quire_queue_close_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, qui
 }
 
 
-int _wrap_quire_queue_free_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_free_native_459688628f0a8c76(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3576,7 +3900,7 @@ int _wrap_quire_queue_free_native_8eebf26d4eee8da4(quire_queue *_swig_go_0, quir
 }
 
 
-int _wrap_quire_event_type_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_type_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3591,7 +3915,7 @@ int _wrap_quire_event_type_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_event_user_data_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_user_data_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -3606,7 +3930,7 @@ long long _wrap_quire_event_user_data_native_8eebf26d4eee8da4(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_job_id_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_job_id_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3621,7 +3945,22 @@ long long _wrap_quire_event_job_id_native_8eebf26d4eee8da4(quire_event *_swig_go
 }
 
 
-_gostring_ _wrap_quire_event_text_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_index_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_index(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+_gostring_ _wrap_quire_event_text_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3643,7 +3982,7 @@ _gostring_ _wrap_quire_event_text_native_8eebf26d4eee8da4(quire_event *_swig_go_
 }
 
 
-long long _wrap_quire_event_tokens_native_8eebf26d4eee8da4(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3662,7 +4001,52 @@ long long _wrap_quire_event_tokens_native_8eebf26d4eee8da4(quire_event *_swig_go
 }
 
 
-long long _wrap_quire_event_log_probs_native_8eebf26d4eee8da4(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_first_token_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_first_token(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_kept_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_kept_tokens(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_kept_bytes_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_kept_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_log_probs_native_459688628f0a8c76(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3681,7 +4065,7 @@ long long _wrap_quire_event_log_probs_native_8eebf26d4eee8da4(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_top_tokens_native_8eebf26d4eee8da4(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3700,7 +4084,7 @@ long long _wrap_quire_event_top_tokens_native_8eebf26d4eee8da4(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_top_log_probs_native_8eebf26d4eee8da4(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_log_probs_native_459688628f0a8c76(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3719,7 +4103,7 @@ long long _wrap_quire_event_top_log_probs_native_8eebf26d4eee8da4(quire_event *_
 }
 
 
-long long _wrap_quire_event_prefill_done_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_done_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3728,13 +4112,13 @@ long long _wrap_quire_event_prefill_done_native_8eebf26d4eee8da4(quire_event *_s
   arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
   arg2 = (quire_error **)_swig_go_1; 
   
-  result = (int64_t)quire_event_prefill_done(arg1,arg2);
+  result = (int64_t)quire_event_progress_done(arg1,arg2);
   _swig_go_result = result; 
   return _swig_go_result;
 }
 
 
-long long _wrap_quire_event_prefill_total_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_total_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3743,13 +4127,43 @@ long long _wrap_quire_event_prefill_total_native_8eebf26d4eee8da4(quire_event *_
   arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
   arg2 = (quire_error **)_swig_go_1; 
   
-  result = (int64_t)quire_event_prefill_total(arg1,arg2);
+  result = (int64_t)quire_event_progress_total(arg1,arg2);
   _swig_go_result = result; 
   return _swig_go_result;
 }
 
 
-int _wrap_quire_event_finish_reason_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_log_level_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_log_level(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_lost_lines_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_lost_lines(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_event_finish_reason_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3764,7 +4178,179 @@ int _wrap_quire_event_finish_reason_native_8eebf26d4eee8da4(quire_event *_swig_g
 }
 
 
-int _wrap_quire_event_error_code_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_stop_token_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_stop_token(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+_gostring_ _wrap_quire_event_stop_text_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
+  _gostring_ _swig_go_result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (char *)quire_event_stop_text(arg1,arg2,arg3);
+  
+  _swig_go_result.p = (char *)result;
+  _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_prompt_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_prompt_tokens(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_cached_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_cached_tokens(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_new_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_new_tokens(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_draft_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_draft_tokens(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_accepted_draft_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_accepted_draft_tokens(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_preemptions_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_preemptions(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_time_queued_ns_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_time_queued_ns(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_time_prompt_ns_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_time_prompt_ns(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_time_generate_ns_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_time_generate_ns(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_event_error_code_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3779,7 +4365,7 @@ int _wrap_quire_event_error_code_native_8eebf26d4eee8da4(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_error_message_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_error_message_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3801,7 +4387,7 @@ _gostring_ _wrap_quire_event_error_message_native_8eebf26d4eee8da4(quire_event *
 }
 
 
-int _wrap_quire_event_free_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_free_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3816,7 +4402,7 @@ int _wrap_quire_event_free_native_8eebf26d4eee8da4(quire_event *_swig_go_0, quir
 }
 
 
-quire_cancel *_wrap_quire_cancel_create_native_8eebf26d4eee8da4(quire_error **_swig_go_0) {
+quire_cancel *_wrap_quire_cancel_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cancel *result = 0 ;
   quire_cancel *_swig_go_result;
@@ -3829,7 +4415,7 @@ quire_cancel *_wrap_quire_cancel_create_native_8eebf26d4eee8da4(quire_error **_s
 }
 
 
-int _wrap_quire_cancel_trigger_native_8eebf26d4eee8da4(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_trigger_native_459688628f0a8c76(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3844,7 +4430,7 @@ int _wrap_quire_cancel_trigger_native_8eebf26d4eee8da4(quire_cancel *_swig_go_0,
 }
 
 
-int _wrap_quire_cancel_is_triggered_native_8eebf26d4eee8da4(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_is_triggered_native_459688628f0a8c76(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3859,7 +4445,7 @@ int _wrap_quire_cancel_is_triggered_native_8eebf26d4eee8da4(quire_cancel *_swig_
 }
 
 
-int _wrap_quire_cancel_free_native_8eebf26d4eee8da4(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_free_native_459688628f0a8c76(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3874,7 +4460,384 @@ int _wrap_quire_cancel_free_native_8eebf26d4eee8da4(quire_cancel *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_diagnose_native_8eebf26d4eee8da4(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+quire_plan *_wrap_quire_plan_create_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, quire_error **_swig_go_3) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  quire_model_options *arg2 = (quire_model_options *) 0 ;
+  quire_cache_options *arg3 = (quire_cache_options *) 0 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  quire_plan *result = 0 ;
+  quire_plan *_swig_go_result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_model_options *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_cache_options *)(uintptr_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (quire_plan *)quire_plan_create(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_free_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_plan_free(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_total_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_plan_total_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_embedding_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_plan_embedding_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_layer_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_plan_layer_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_head_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_plan_head_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_kv_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_plan_kv_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_workspace_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_plan_workspace_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_staging_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_plan_staging_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_num_devices_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_plan_num_devices(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_name_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_plan_device_name(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_device_num_layers_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_plan_device_num_layers(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_usable_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_usable_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_total_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_total_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_embedding_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_embedding_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_layer_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_layer_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_head_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_head_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_kv_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_kv_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_workspace_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_workspace_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_device_staging_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_device_staging_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_num_layers_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_plan_num_layers(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_layer_device_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_plan_layer_device(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_bytes_of_layer_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_bytes_of_layer(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_diagnose_native_459688628f0a8c76(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;

@@ -8,13 +8,17 @@ import java.util.List;
 public final class Cache extends NativeHandle {
   private static final int FOREVER = QuireNativeConstants.QUIRE_WAIT_FOREVER;
 
-  Cache(long value) {
+  private final Dispatcher dispatcher;
+
+  Cache(long value, Dispatcher dispatcher) {
     super(value, QuireNative::quire_cache_free);
+    this.dispatcher = dispatcher;
   }
 
   /** Hands a request over; everything that can be refused is refused here. */
   public Job submit(Request request) {
-    return request.with(filled -> with(cache -> new Job(QuireNative.quire_job_submit(cache, filled))));
+    return dispatcher.submit(request, this::createQueue,
+        filled -> with(cache -> Job.of(QuireNative.quire_job_submit(cache, filled), dispatcher, request)));
   }
 
   /**
@@ -23,8 +27,14 @@ public final class Cache extends NativeHandle {
    */
   public List<Job> submitMany(Request request, int count) {
     long[] jobs = new long[Math.max(0, count)];
-    request.with(filled -> with(cache -> QuireNative.quire_job_submit_many(cache, filled, jobs)));
-    return Arrays.stream(jobs).mapToObj(Job::new).toList();
+    return dispatcher.submit(request, this::createQueue, filled -> {
+      with(cache -> QuireNative.quire_job_submit_many(cache, filled, jobs));
+      return Arrays.stream(jobs).mapToObj(job -> Job.of(job, dispatcher, request)).toList();
+    });
+  }
+
+  private EventQueue createQueue() {
+    return with(cache -> new EventQueue(QuireNative.quire_cache_create_queue(cache)));
   }
 
   /**
@@ -32,7 +42,7 @@ public final class Cache extends NativeHandle {
    * device hangs no longer than {@link CacheOptions#closeTimeout}. Events and figures can still be read.
    */
   public void shutdown() {
-    with(cache -> QuireNative.quire_cache_close(cache));
+    with(cache -> QuireNative.quire_cache_close(cache, FOREVER, 0));
   }
 
   /** Tokens that one job may have, prompt and generated ones together. */
@@ -59,7 +69,7 @@ public final class Cache extends NativeHandle {
   /** How many tokens of the request's prompt a job would find in the cache. Waits for one step at most. */
   public long query(Request request, Duration timeout) {
     return request.with(
-        filled -> with(cache -> QuireNative.quire_cache_query(cache, filled, Settings.nanoseconds(timeout))));
+        filled -> with(cache -> QuireNative.quire_cache_query(cache, filled, Settings.nanoseconds(timeout), 0)));
   }
 
   /**
@@ -68,7 +78,8 @@ public final class Cache extends NativeHandle {
    */
   public long pin(Request request, Duration timeToLive, Duration timeout) {
     return request.with(filled -> with(cache ->
-        QuireNative.quire_cache_pin(cache, filled, Settings.nanoseconds(timeToLive), Settings.nanoseconds(timeout))));
+        QuireNative.quire_cache_pin(
+            cache, filled, Settings.nanoseconds(timeToLive), Settings.nanoseconds(timeout), 0)));
   }
 
   /** Ends a pin; does nothing to one that is over. */
@@ -86,8 +97,8 @@ public final class Cache extends NativeHandle {
 
   /** The same, until `cancel` is triggered. */
   public float[] score(int[] tokens, long windowTokens, Cancel cancel) {
-    return with(cache -> NativeHandle.withOrNone(cancel, value -> Results.floats(
-        out -> QuireNative.quire_cache_score(cache, tokens, windowTokens, FOREVER, value, out))));
+    return new Request(tokens).with(filled -> with(cache -> NativeHandle.withOrNone(cancel, value -> Results.floats(
+        out -> QuireNative.quire_cache_score(cache, filled, windowTokens, FOREVER, value, out)))));
   }
 
   /** The raw logits of one window, {@link #vocabSize} for what follows each token. Waits until they are done. */
@@ -97,7 +108,7 @@ public final class Cache extends NativeHandle {
 
   /** The same, until `cancel` is triggered. */
   public float[] logits(int[] tokens, Cancel cancel) {
-    return with(cache -> NativeHandle.withOrNone(cancel, value -> Results.floats(
-        out -> QuireNative.quire_cache_logits(cache, tokens, FOREVER, value, out))));
+    return new Request(tokens).with(filled -> with(cache -> NativeHandle.withOrNone(cancel, value -> Results.floats(
+        out -> QuireNative.quire_cache_logits(cache, filled, FOREVER, value, out)))));
   }
 }

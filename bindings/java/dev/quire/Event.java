@@ -9,8 +9,8 @@ package dev.quire;
  * @param logProbs of each token; only where asked for, as the next two
  * @param topTokens the {@link Request#topLogProbs} likeliest at the place of each token, one row after another
  * @param topLogProbs those that belong to topTokens
- * @param prefillDone of QUIRE_EVENT_PREFILL how many tokens of the prompt are done
- * @param prefillTotal of QUIRE_EVENT_PREFILL how many tokens the prompt has
+ * @param progressDone of QUIRE_EVENT_PROGRESS how many tokens of the prompt are done
+ * @param progressTotal of QUIRE_EVENT_PROGRESS how many tokens the prompt has
  * @param finishReason of the last event why the job ended, one of the QUIRE_FINISH_* of {@link
  *     QuireNativeConstants}; else QUIRE_FINISH_NONE
  * @param error of QUIRE_EVENT_ERROR why the job failed; else null
@@ -18,7 +18,7 @@ package dev.quire;
  * @param userData {@link Request#userData} of its job
  */
 public record Event(int type, String text, int[] tokens, float[] logProbs, int[] topTokens, float[] topLogProbs,
-    long prefillDone, long prefillTotal, int finishReason, QuireException error, long jobId, long userData) {
+    long progressDone, long progressTotal, int finishReason, QuireException error, long jobId, long userData) {
   /** Whether no event of the job follows this one. */
   public boolean isLast() {
     return type == QuireNativeConstants.QUIRE_EVENT_FINISHED || type == QuireNativeConstants.QUIRE_EVENT_ERROR;
@@ -33,7 +33,7 @@ public record Event(int type, String text, int[] tokens, float[] logProbs, int[]
           Results.floats(out -> QuireNative.quire_event_log_probs(event, out)),
           Results.ints(out -> QuireNative.quire_event_top_tokens(event, out)),
           Results.floats(out -> QuireNative.quire_event_top_log_probs(event, out)),
-          QuireNative.quire_event_prefill_done(event), QuireNative.quire_event_prefill_total(event),
+          QuireNative.quire_event_progress_done(event), QuireNative.quire_event_progress_total(event),
           QuireNative.quire_event_finish_reason(event),
           type == QuireNativeConstants.QUIRE_EVENT_ERROR ? failure(event) : null,
           QuireNative.quire_event_job_id(event), QuireNative.quire_event_user_data(event));

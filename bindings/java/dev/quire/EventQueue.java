@@ -14,6 +14,8 @@ import java.util.Optional;
 public final class EventQueue extends NativeHandle {
   /** The most that one call of drain takes. */
   private static final int MAX_DRAINED = 1024;
+  /** How long a wait in the library lasts before the thread looks whether it was interrupted. */
+  private static final long SLICE = Duration.ofMillis(100).toNanos();
 
   EventQueue(long value) {
     super(value, QuireNative::quire_queue_free);
@@ -24,15 +26,28 @@ public final class EventQueue extends NativeHandle {
    * thrown is of the queue itself: QUIRE_ERROR_CLOSED once it is shut down and nothing is left in it.
    */
   public Optional<Event> poll(Duration timeout) {
-    long event = with(queue -> QuireNative.quire_queue_wait(queue, Settings.nanoseconds(timeout)));
-    return event == 0 ? Optional.empty() : Optional.of(Event.take(event));
+    return drain(1, timeout).stream().findFirst();
   }
 
   /** Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as {@link #poll}. */
   public List<Event> drain(int maxEvents, Duration timeout) {
     long[] taken = new long[Math.max(0, Math.min(maxEvents, MAX_DRAINED))];
-    long count = with(queue -> QuireNative.quire_queue_drain(queue, Settings.nanoseconds(timeout), taken));
-    return take(Arrays.copyOf(taken, (int) count));
+    long whole = timeout.isNegative() ? Long.MAX_VALUE : Settings.nanoseconds(timeout);
+    long start = System.nanoTime();
+    while (true) {
+      if (Thread.currentThread().isInterrupted()) {
+        throw QuireException.of(QuireNativeConstants.QUIRE_ERROR_CANCELLED, Utf8.bytes("the wait was interrupted"));
+      }
+      long left = whole == Long.MAX_VALUE ? whole : whole - (System.nanoTime() - start);
+      long slice = Math.max(0, Math.min(left, SLICE));
+      long count = with(queue -> QuireNative.quire_queue_drain(queue, slice, 0, taken));
+      if (count == QuireNativeConstants.QUIRE_WAIT_END) {
+        throw QuireException.of(QuireNativeConstants.QUIRE_ERROR_CLOSED, Utf8.bytes("the queue was shut down"));
+      }
+      if (count > 0 || left <= 0) {
+        return take(Arrays.copyOf(taken, (int) Math.max(0, count)));
+      }
+    }
   }
 
   /** Copies events and frees all of them, also where one cannot be read. */

@@ -13,11 +13,11 @@ import java.time.Duration;
  * @param cachedTokens those of the prompt that were found in the cache
  * @param newTokens generated so far, a stop token included
  * @param preemptions how often it had to give its room to others
- * @param timePrefill from the first work on the prompt to the first token, or until now
+ * @param timePrompt from the first work on the prompt to the first token, or until now
  * @param timeGenerate from the first token to the end, or until now
  */
 public record JobInfo(int state, int finishReason, int stopToken, String stopText, int errorCode, long promptTokens,
-    long cachedTokens, long newTokens, long preemptions, Duration timeQueued, Duration timePrefill,
+    long cachedTokens, long newTokens, long preemptions, Duration timeQueued, Duration timePrompt,
     Duration timeGenerate) {
   static JobInfo of(long job) {
     return new JobInfo(QuireNative.quire_job_state(job), QuireNative.quire_job_finish_reason(job),
@@ -25,7 +25,7 @@ public record JobInfo(int state, int finishReason, int stopToken, String stopTex
         QuireNative.quire_job_error_code(job), QuireNative.quire_job_prompt_tokens(job),
         QuireNative.quire_job_cached_tokens(job), QuireNative.quire_job_new_tokens(job),
         QuireNative.quire_job_preemptions(job), Duration.ofNanos(QuireNative.quire_job_time_queued_ns(job)),
-        Duration.ofNanos(QuireNative.quire_job_time_prefill_ns(job)),
+        Duration.ofNanos(QuireNative.quire_job_time_prompt_ns(job)),
         Duration.ofNanos(QuireNative.quire_job_time_generate_ns(job)));
   }
 }

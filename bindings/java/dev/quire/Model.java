@@ -6,8 +6,11 @@ import java.util.stream.IntStream;
 
 /** A loaded model with its tokenizer; it never changes. Any thread may use it at any time. */
 public final class Model extends NativeHandle {
-  Model(long value) {
+  private final Dispatcher dispatcher;
+
+  Model(long value, Dispatcher dispatcher) {
     super(value, QuireNative::quire_model_free);
+    this.dispatcher = dispatcher;
   }
 
   /** Takes the memory of a cache with every default and starts its scheduler. */
@@ -22,7 +25,7 @@ public final class Model extends NativeHandle {
 
   /** Takes the memory of a cache and starts its scheduler. */
   public Cache createCache(CacheOptions options) {
-    return options.with(filled -> with(model -> new Cache(QuireNative.quire_cache_create(model, filled))));
+    return options.with(filled -> with(model -> new Cache(QuireNative.quire_cache_create(model, filled), dispatcher)));
   }
 
   /** How many bytes {@link #createCache} would take on the device of the model. */
@@ -83,12 +86,6 @@ public final class Model extends NativeHandle {
   /** What the model is; QUIRE_ERROR_UNSUPPORTED for one that is a tokenizer alone. */
   public ModelInfo info() {
     return with(ModelInfo::of);
-  }
-
-  /** What a step costs; QUIRE_ERROR_UNSUPPORTED where the weights were not loaded. */
-  public StepCost stepCost() {
-    return with(model -> new StepCost(QuireNative.quire_model_step_bytes(model),
-        QuireNative.quire_model_token_ops(model), QuireNative.quire_model_logit_ops(model)));
   }
 
   /** All tensors, in an order that does not change. */

@@ -20,6 +20,7 @@ public final class ModelOptions extends Settings<ModelOptions> {
   }
 
   private Progress progress;
+  private Cancel cancel;
 
   public ModelOptions() {
     super(QuireNative::quire_model_options_create, QuireNative::quire_model_options_free);
@@ -65,15 +66,17 @@ public final class ModelOptions extends Settings<ModelOptions> {
   }
 
   /** Loads what is filled in, and tells how far it is. */
-  Model load(long runtime, long filled) {
+  Model load(long runtime, long filled, Dispatcher dispatcher) {
     return ProgressCalls.during(progress, number -> {
       QuireNative.quire_model_options_set_progress(filled, number);
-      return new Model(QuireNative.quire_model_load(runtime, filled));
+      return NativeHandle.withOrNone(cancel, value -> new Model(
+          QuireNative.quire_model_load(runtime, filled, QuireNativeConstants.QUIRE_WAIT_FOREVER, value), dispatcher));
     });
   }
 
   /** Stops the load when triggered. */
   public ModelOptions cancel(Cancel cancel) {
-    return set(options -> cancel.with(value -> QuireNative.quire_model_options_set_cancel(options, value)));
+    this.cancel = cancel;
+    return this;
   }
 }

@@ -6,7 +6,13 @@ import java.nio.file.Path;
 final class NativeLibrary {
   private NativeLibrary() {}
 
-  static {
+  private static boolean loaded;
+
+  /** Fails where the library is missing or does not fit this package, each time for the reason. */
+  static synchronized void load() {
+    if (loaded) {
+      return;
+    }
     String directory = System.getProperty("quire.native.dir");
     if (directory != null) {
       System.load(Path.of(directory, System.mapLibraryName("quire_java")).toAbsolutePath().toString());
@@ -14,8 +20,6 @@ final class NativeLibrary {
       System.loadLibrary("quire_java");
     }
     QuireNative.quire_abi_check(QuireNativeConstants.QUIRE_ABI_MAJOR, QuireNativeConstants.QUIRE_ABI_MINOR);
+    loaded = true;
   }
-
-  /** Fails where the library is missing or does not fit this package. */
-  static void load() {}
 }

@@ -1,7 +1,7 @@
 package dev.quire;
 
 import java.util.List;
-import java.util.Map;
+import java.util.stream.IntStream;
 
 /** What a model and its cache will take of memory, in all and on each device. */
 public record Plan(Memory memory, List<Device> devices, List<Layer> layers) {
@@ -15,10 +15,21 @@ public record Plan(Memory memory, List<Device> devices, List<Layer> layers) {
    */
   public record Memory(
       long total, long embedding, long layers, long head, long kv, long workspace, long staging) {
-    private static Memory of(Map<?, ?> json) {
-      return new Memory(number(json, "total_bytes"), number(json, "embedding_bytes"), number(json, "layer_bytes"),
-          number(json, "head_bytes"), number(json, "kv_bytes"), number(json, "workspace_bytes"),
-          number(json, "staging_bytes"));
+    private static Memory of(long plan) {
+      return new Memory(QuireNative.quire_plan_total_bytes(plan), QuireNative.quire_plan_embedding_bytes(plan),
+          QuireNative.quire_plan_layer_bytes(plan), QuireNative.quire_plan_head_bytes(plan),
+          QuireNative.quire_plan_kv_bytes(plan), QuireNative.quire_plan_workspace_bytes(plan),
+          QuireNative.quire_plan_staging_bytes(plan));
+    }
+
+    private static Memory ofDevice(long plan, int device) {
+      return new Memory(QuireNative.quire_plan_device_total_bytes(plan, device),
+          QuireNative.quire_plan_device_embedding_bytes(plan, device),
+          QuireNative.quire_plan_device_layer_bytes(plan, device),
+          QuireNative.quire_plan_device_head_bytes(plan, device),
+          QuireNative.quire_plan_device_kv_bytes(plan, device),
+          QuireNative.quire_plan_device_workspace_bytes(plan, device),
+          QuireNative.quire_plan_device_staging_bytes(plan, device));
     }
   }
 
@@ -28,10 +39,10 @@ public record Plan(Memory memory, List<Device> devices, List<Layer> layers) {
    * @param usableBytes what it has free beside the reserve and within the split
    */
   public record Device(String name, int numLayers, long usableBytes, Memory memory) {
-    private static Device of(Object json) {
-      Map<?, ?> device = (Map<?, ?>) json;
-      return new Device((String) device.get("name"), (int) number(device, "num_layers"),
-          number(device, "usable_bytes"), Memory.of(device));
+    private static Device of(long plan, int device) {
+      return new Device(Results.text(out -> QuireNative.quire_plan_device_name(plan, device, out)),
+          QuireNative.quire_plan_device_num_layers(plan, device),
+          QuireNative.quire_plan_device_usable_bytes(plan, device), Memory.ofDevice(plan, device));
     }
   }
 
@@ -42,20 +53,20 @@ public record Plan(Memory memory, List<Device> devices, List<Layer> layers) {
    * @param bytes weights and pages
    */
   public record Layer(int device, long bytes) {
-    private static Layer of(Object json) {
-      Map<?, ?> layer = (Map<?, ?>) json;
-      return new Layer((int) number(layer, "device"), number(layer, "bytes"));
+    private static Layer of(long plan, int layer) {
+      return new Layer(
+          QuireNative.quire_plan_layer_device(plan, layer), QuireNative.quire_plan_bytes_of_layer(plan, layer));
     }
   }
 
-  /** From what quire_plan writes; members that a later library adds are passed over. */
-  static Plan of(String text) {
-    Map<?, ?> json = (Map<?, ?>) Json.parse(text);
-    return new Plan(Memory.of(json), ((List<?>) json.get("devices")).stream().map(Device::of).toList(),
-        ((List<?>) json.get("layers")).stream().map(Layer::of).toList());
-  }
-
-  private static long number(Map<?, ?> json, String name) {
-    return (Long) json.get(name);
+  /** Copies a native plan and frees it. */
+  static Plan take(long plan) {
+    try {
+      return new Plan(Memory.of(plan),
+          IntStream.range(0, QuireNative.quire_plan_num_devices(plan)).mapToObj(i -> Device.of(plan, i)).toList(),
+          IntStream.range(0, QuireNative.quire_plan_num_layers(plan)).mapToObj(i -> Layer.of(plan, i)).toList());
+    } finally {
+      QuireNative.quire_plan_free(plan);
+    }
   }
 }

@@ -5,6 +5,9 @@ import java.util.stream.IntStream;
 
 /** The devices that models are loaded on. Any thread may use it at any time. */
 public final class QuireRuntime extends NativeHandle {
+  /** Of all jobs of its caches. */
+  private final Dispatcher dispatcher = new Dispatcher();
+
   private QuireRuntime(long value) {
     super(value, QuireNative::quire_runtime_free);
   }
@@ -31,7 +34,7 @@ public final class QuireRuntime extends NativeHandle {
 
   /** Loads a model directory. */
   public Model loadModel(String path, ModelOptions options) {
-    return options.withPath(path, filled -> with(runtime -> options.load(runtime, filled)));
+    return options.withPath(path, filled -> with(runtime -> options.load(runtime, filled, dispatcher)));
   }
 
   /**
@@ -39,8 +42,8 @@ public final class QuireRuntime extends NativeHandle {
    * QUIRE_ERROR_OUT_OF_MEMORY where a split over several devices, automatic or by bytes, does not go.
    */
   public Plan plan(String path, ModelOptions model, CacheOptions cache) {
-    return model.withPath(path, filledModel -> cache.with(filledCache -> with(runtime -> Plan.of(
-        Results.text(out -> QuireNative.quire_plan(runtime, filledModel, filledCache, out))))));
+    return model.withPath(path, filledModel -> cache.with(filledCache -> with(
+        runtime -> Plan.take(QuireNative.quire_plan_create(runtime, filledModel, filledCache)))));
   }
 
   /** An empty queue for jobs of caches of this runtime. */
@@ -58,19 +61,6 @@ public final class QuireRuntime extends NativeHandle {
             QuireNative.quire_runtime_device_memory_bytes(runtime, device),
             QuireNative.quire_runtime_device_free_bytes(runtime, device)))
         .toList());
-  }
-
-  /**
-   * Measures how many bytes per second a device, by its place in {@link #devices}, reads from a buffer of so many
-   * bytes. Takes some tenths of a second.
-   */
-  public long measureReadRate(int device, long workingSetBytes) {
-    return with(runtime -> QuireNative.quire_runtime_measure_read_rate(runtime, device, workingSetBytes));
-  }
-
-  /** Measures how many multiplications and additions per second a device does. */
-  public long measureOpRate(int device) {
-    return with(runtime -> QuireNative.quire_runtime_measure_op_rate(runtime, device));
   }
 
   /** What this machine offers and what the library found, for a person. */

@@ -49,7 +49,14 @@ public final class Request extends Settings<Request> {
     }
   }
 
-  private Request() {
+  private boolean hasQueue;
+
+  boolean hasQueue() {
+    return hasQueue;
+  }
+
+  /** A request without a prompt: for a fork. */
+  public Request() {
     super(QuireNative::quire_job_request_create, QuireNative::quire_job_request_free);
   }
 
@@ -205,6 +212,7 @@ public final class Request extends Settings<Request> {
 
   /** Events of the job come to this queue. */
   public Request queue(EventQueue queue) {
+    hasQueue = true;
     return set(request -> queue.with(value -> QuireNative.quire_job_request_set_queue(request, value)));
   }
 
@@ -219,8 +227,8 @@ public final class Request extends Settings<Request> {
   }
 
   /** Events tell how far the prompt is. */
-  public Request prefillEvents(boolean tell) {
-    return set(request -> QuireNative.quire_job_request_set_prefill_events(request, asInt(tell)));
+  public Request progressEvents(boolean tell) {
+    return set(request -> QuireNative.quire_job_request_set_progress_events(request, asInt(tell)));
   }
 
   /** Such as a tenant: jobs share cached prefixes, and quotas count, within it. */

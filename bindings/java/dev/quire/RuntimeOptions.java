@@ -16,8 +16,9 @@ public final class RuntimeOptions extends Settings<RuntimeOptions> {
     return setText(names, (text, options) -> QuireNative.quire_runtime_options_set_device(options, text));
   }
 
-  /** Bytes of host memory that all models and caches may take together; 0 is no budget. */
-  public RuntimeOptions memoryBudget(long bytes) {
-    return set(options -> QuireNative.quire_runtime_options_set_memory_budget(options, bytes));
+  /** Bytes of one device, "cpu", that models and caches may take together; 0 is no budget. */
+  public RuntimeOptions memoryBudget(String device, long bytes) {
+    return setText(device,
+        (text, options) -> QuireNative.quire_runtime_options_set_memory_budget(options, text, bytes));
   }
 }

@@ -1,13 +1,24 @@
 package dev.quire;
 
+import java.nio.ByteBuffer;
+import java.nio.CharBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 
-/** Text crosses the native boundary as UTF-8 bytes. */
+/** Text crosses the native boundary as UTF-8 bytes; what is no Unicode is refused, never replaced. */
 final class Utf8 {
   private Utf8() {}
 
   static byte[] bytes(String text) {
-    return text.getBytes(StandardCharsets.UTF_8);
+    try {
+      ByteBuffer encoded = StandardCharsets.UTF_8.newEncoder().encode(CharBuffer.wrap(text));
+      byte[] bytes = new byte[encoded.remaining()];
+      encoded.get(bytes);
+      return bytes;
+    } catch (CharacterCodingException loneSurrogate) {
+      throw QuireException.of(QuireNativeConstants.QUIRE_ERROR_ENCODING,
+          "text: a lone surrogate, which no UTF-8 has".getBytes(StandardCharsets.US_ASCII));
+    }
   }
 
   static String string(byte[] bytes) {

@@ -1,0 +1,123 @@
+package dev.quire;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.LongFunction;
+import java.util.function.Supplier;
+
+/**
+ * Waits in one place for the jobs of a runtime: as long as there are jobs one thread sits in the library, in a private
+ * queue, and wakes those that wait for one of them. It takes no event: what nobody reads stays with its job and under
+ * its {@link Request#eventPolicy}.
+ */
+final class Dispatcher {
+  /** Jobs that are told at once. */
+  private static final int MAX_READY = 256;
+
+  private final ReentrantLock lock = new ReentrantLock();
+  private final Map<Long, Waiter> waiting = new HashMap<>();
+  /** Null while there is no job. */
+  private EventQueue queue;
+  /** Jobs, and submits under way. */
+  private int users;
+
+  /** Makes a native call with a request, whose events come to the dispatcher unless it names a queue. */
+  <T> T submit(Request request, Supplier<EventQueue> create, LongFunction<T> call) {
+    if (request.hasQueue()) {
+      return request.with(call);
+    }
+    EventQueue acquired = acquire(create);
+    try {
+      return request.with(filled -> {
+        acquired.with(value -> QuireNative.quire_job_request_set_queue(filled, value));
+        return call.apply(filled);
+      });
+    } finally {
+      release();
+    }
+  }
+
+  private EventQueue acquire(Supplier<EventQueue> create) {
+    lock.lock();
+    try {
+      if (queue == null) {
+        EventQueue made = create.get();
+        Thread thread = new Thread(() -> run(made), "quire-dispatcher");
+        thread.setDaemon(true);
+        thread.start();
+        queue = made;
+      }
+      users++;
+      return queue;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private void release() {
+    lock.lock();
+    try {
+      if (--users == 0) {
+        queue.close(); // which ends the wait in it
+        queue = null;
+      }
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** The waiter of a job that was submitted just now. */
+  Waiter add(long id) {
+    lock.lock();
+    try {
+      Waiter waiter = new Waiter(this, id);
+      users++;
+      waiting.put(id, waiter);
+      return waiter;
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  void remove(long id) {
+    lock.lock();
+    try {
+      if (waiting.remove(id) != null) {
+        release();
+      }
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  private void run(EventQueue from) {
+    long[] ids = new long[MAX_READY];
+    try {
+      for (long count = ready(from, ids); count > 0; count = ready(from, ids)) {
+        for (int i = 0; i < count; i++) {
+          Waiter waiter = find(ids[i]);
+          if (waiter != null) {
+            waiter.wake();
+          }
+        }
+      }
+    } catch (IllegalStateException | QuireException closed) {
+      // with the last job
+    }
+  }
+
+  private static long ready(EventQueue from, long[] ids) {
+    return from.with(value ->
+        QuireNative.quire_queue_ready(value, QuireNativeConstants.QUIRE_WAIT_FOREVER, 0, ids));
+  }
+
+  private Waiter find(long id) {
+    lock.lock();
+    try {
+      return waiting.get(id);
+    } finally {
+      lock.unlock();
+    }
+  }
+}

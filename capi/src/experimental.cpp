@@ -1,0 +1,57 @@
+#include <limits>
+
+#include <quire/experimental.h>
+
+#include "capi/src/arguments.h"
+#include "capi/src/callback_scope.h"
+#include "capi/src/guard.h"
+#include "capi/src/model_object.h"
+
+using namespace quire::capi;
+using quire::Model;
+
+namespace {
+
+// Throws where the device cannot be used.
+std::shared_ptr<quire::Device> usable_device(quire_runtime* runtime, int32_t device_idx) {
+  const Pinned pinned(runtime, "runtime");
+  return pinned->share->open_device(pinned->share->device_at(device_idx).name);
+}
+
+// Runs `read` on the model.
+template <typename Read>
+int64_t get(quire_model* model, quire_error** error, Read&& read) noexcept {
+  return guard(error, int64_t{-1},
+               [&] { return static_cast<int64_t>(read(*Pinned(model, "model")->share->model)); });
+}
+
+}  // namespace
+
+int64_t quire_runtime_measure_read_rate(quire_runtime* runtime, int32_t device_idx, int64_t working_set_bytes,
+                                        quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    refuse_in_callback("quire_runtime_measure_read_rate");
+    const auto bytes = static_cast<uint64_t>(range_argument(
+        working_set_bytes, int64_t{1}, std::numeric_limits<int64_t>::max(), "working_set_bytes"));
+    return static_cast<int64_t>(usable_device(runtime, device_idx)->measure_read_rate(bytes));
+  });
+}
+
+int64_t quire_runtime_measure_op_rate(quire_runtime* runtime, int32_t device_idx, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    refuse_in_callback("quire_runtime_measure_op_rate");
+    return static_cast<int64_t>(usable_device(runtime, device_idx)->measure_op_rate());
+  });
+}
+
+int64_t quire_model_step_bytes(quire_model* model, quire_error** error) {
+  return get(model, error, [](const Model& of) { return of.transformer()->step_bytes(); });
+}
+
+int64_t quire_model_token_ops(quire_model* model, quire_error** error) {
+  return get(model, error, [](const Model& of) { return of.transformer()->token_ops(); });
+}
+
+int64_t quire_model_logit_ops(quire_model* model, quire_error** error) {
+  return get(model, error, [](const Model& of) { return of.transformer()->logit_ops(); });
+}

@@ -1,0 +1,26 @@
+// What stands behind a quire_plan.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capi/src/handle.h"
+#include "core/engine/model/model_plan.h"
+
+namespace quire::capi {
+
+struct PlanObject final : Object {
+  PlanObject(ModelPlan the_plan, std::vector<std::string> device_names)
+      : plan(std::move(the_plan)), names(std::move(device_names)) {}
+  const ModelPlan plan;
+  const std::vector<std::string> names;  // of the devices
+};
+
+template <>
+struct HandleTraits<quire_plan> {
+  using Object = PlanObject;
+  static constexpr HandleType type = HandleType::plan;
+};
+
+}  // namespace quire::capi

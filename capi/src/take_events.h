@@ -1,0 +1,50 @@
+// Events from a job or a queue into the handles of a caller.
+#pragma once
+
+#include <vector>
+
+#include "capi/src/arguments.h"
+#include "capi/src/event_object.h"
+#include "core/base/wait.h"
+
+namespace quire::capi {
+
+// The next event of a job or queue; nullptr where none came, and then `end` says why.
+template <typename Source>
+quire_event* take_event(Source& source, const Wait& wait, WaitEnd& end) {
+  PendingEvent pending;
+  std::vector<Event> taken;
+  taken.reserve(1);
+  end = source.drain(wait, 1, taken);
+  return end == WaitEnd::ready ? pending.give(std::move(taken.front())) : nullptr;
+}
+
+// Up to max_events: the first is waited for, and no failure behind it takes what is there. How many, or why
+// there is none.
+template <typename Source>
+int64_t take_events(Source& source, const Wait& wait, quire_event** out_events, size_t max_events) {
+  WaitEnd end = WaitEnd::timeout;
+  quire_event* event = take_event(source, wait, end);
+  if (event == nullptr) return wait_result(end);
+  size_t count = 0;
+  try {
+    for (; event != nullptr; event = count < max_events ? take_event(source, Duration{0}, end) : nullptr) {
+      out_events[count++] = event;
+    }
+  } catch (...) {  // the next call meets it again
+  }
+  return static_cast<int64_t>(count);
+}
+
+inline void check_events_argument(quire_event** out_events, size_t max_events) {
+  const OutArgument<quire_event*> out(out_events, max_events, "out_events");
+  if (max_events == 0) throw Error(ErrorCode::invalid_argument, "max_events: 0 is not 1 or more");
+}
+
+// Where one event goes; NULL there until one is taken.
+inline quire_event*& event_argument(quire_event** out_event) {
+  if (out_event == nullptr) throw Error(ErrorCode::invalid_argument, "out_event: NULL");
+  return *out_event = nullptr;
+}
+
+}  // namespace quire::capi

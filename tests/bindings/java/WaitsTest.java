@@ -1,0 +1,163 @@
+package story;
+
+import static story.Fixture.check;
+import static story.Fixture.greedy;
+
+import dev.quire.Cache;
+import dev.quire.CacheOptions;
+import dev.quire.Event;
+import dev.quire.Job;
+import dev.quire.JobInfo;
+import dev.quire.QuireNativeConstants;
+import java.io.File;
+import java.lang.management.ManagementFactory;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Flow;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+
+/** What waiting costs, and what ends it. */
+public final class WaitsTest {
+  private WaitsTest() {}
+
+  public static void main(String[] arguments) throws Exception {
+    Fixture.run(arguments, "a thousand waits hold no thread of the library", WaitsTest::crowd);
+    Fixture.run(arguments, "an interrupt ends the wait, a cancelled future the job", WaitsTest::cancels);
+    Fixture.run(arguments, "iterator, stream and publisher tell the same story", WaitsTest::shapes);
+  }
+
+  private static int numThreads() {
+    return new File("/proc/self/task").list().length;
+  }
+
+  /** A virtual thread where this JVM has them. */
+  private static Thread start(Runnable body) throws Exception {
+    try {
+      return (Thread) Thread.class.getMethod("startVirtualThread", Runnable.class).invoke(null, body);
+    } catch (NoSuchMethodException older) {
+      Thread thread = new Thread(null, body, "waiter", 128 << 10);
+      thread.start();
+      return thread;
+    }
+  }
+
+  private static void crowd(Fixture with) throws Exception {
+    final int count = 1000;
+    try (Cache cache = with.model.createCache(new CacheOptions().maxTokens(2048).maxBatchSize(1).maxQueue(2 * count))) {
+      Job first = cache.submit(greedy("Once", 1900).ignoreEos(true));
+      first.next();
+      first.pause();
+      List<Job> jobs = new ArrayList<>(List.of(first));
+      while (jobs.size() < count) {
+        jobs.add(cache.submit(greedy("Once", 5)));
+      }
+      int before = numThreads();
+      List<Thread> threads = new ArrayList<>();
+      boolean virtual = false;
+      for (Job job : jobs.subList(1, count)) {
+        threads.add(start(() -> job.forEach(event -> {})));
+        virtual = !threads.get(0).toString().contains("waiter");
+      }
+      Thread.sleep(300);
+      int more = numThreads() - before - (virtual ? 0 : count - 1);
+      check(more <= 8 + Runtime.getRuntime().availableProcessors(), more + " threads more");
+      long cpu = ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
+          .getProcessCpuTime();
+      Thread.sleep(500);
+      cpu = ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean())
+          .getProcessCpuTime() - cpu;
+      long collect = System.nanoTime();
+      System.gc();
+      System.out.printf("%s threads: %d native ones more, %.1f %% of a core, a collection in %.1f ms%n",
+          virtual ? "virtual" : "platform", more, cpu / 5e6, (System.nanoTime() - collect) / 1e6);
+      jobs.forEach(Job::cancel);
+      for (Thread thread : threads) {
+        thread.join();
+      }
+      jobs.forEach(Job::close);
+    }
+  }
+
+  private static void cancels(Fixture with) throws Exception {
+    Job job = with.cache.submit(greedy("Once", 1900).ignoreEos(true));
+    CountDownLatch ended = new CountDownLatch(1);
+    Thread reader = new Thread(() -> {
+      try {
+        job.forEach(event -> {});
+      } catch (dev.quire.QuireException interrupted) {
+        if (interrupted.code() == QuireNativeConstants.QUIRE_ERROR_CANCELLED && Thread.currentThread().isInterrupted()) {
+          ended.countDown();
+        }
+      }
+    });
+    reader.start();
+    Thread.sleep(20);
+    reader.interrupt();
+    check(ended.await(10, TimeUnit.SECONDS), "the interrupt was not seen");
+    CompletableFuture<JobInfo> future = job.future();
+    check(future.cancel(true), "cancel");
+    check(job.waitFor(Duration.ofSeconds(10)), "the job goes on");
+    check(job.info().finishReason() == QuireNativeConstants.QUIRE_FINISH_CANCELLED, job.info());
+    try {
+      future.join();
+      check(false, "no exception");
+    } catch (CancellationException expected) {
+      // as every cancelled future
+    }
+    job.close();
+    try (Job short_ = with.cache.submit(greedy("Once", 3))) {
+      check(short_.future().get(10, TimeUnit.SECONDS).newTokens() == 3, "the future has no result");
+    }
+  }
+
+  private static void shapes(Fixture with) throws Exception {
+    StringBuilder byIterator = new StringBuilder();
+    try (Job job = with.cache.submit(greedy(with.prompt, 24))) {
+      for (Event event : job) {
+        byIterator.append(event.text());
+      }
+    }
+    String byStream;
+    try (var events = with.cache.submit(greedy(with.prompt, 24)).stream()) {
+      byStream = events.map(Event::text).collect(Collectors.joining());
+    }
+    check(byStream.contentEquals(byIterator), byStream);
+    StringBuilder byPublisher = new StringBuilder();
+    CountDownLatch done = new CountDownLatch(1);
+    try (Job job = with.cache.submit(greedy(with.prompt, 24))) {
+      job.publisher().subscribe(new Flow.Subscriber<>() {
+        private Flow.Subscription subscription;
+
+        @Override
+        public void onSubscribe(Flow.Subscription given) {
+          subscription = given;
+          given.request(1);
+        }
+
+        @Override
+        public void onNext(Event event) {
+          byPublisher.append(event.text());
+          subscription.request(1);
+        }
+
+        @Override
+        public void onError(Throwable failure) {
+          byPublisher.append(failure);
+          done.countDown();
+        }
+
+        @Override
+        public void onComplete() {
+          done.countDown();
+        }
+      });
+      check(done.await(30, TimeUnit.SECONDS), "the publisher does not end");
+      check(byPublisher.toString().contentEquals(byIterator), byPublisher);
+    }
+  }
+}
