@@ -1,5 +1,7 @@
 #include "core/config/config_fields.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 
 namespace quire {
@@ -7,12 +9,20 @@ namespace {
 
 constexpr size_t kMaxTokenIds = 1024;
 
+// Objects whose fields count as if they stood at the top: the text part of several kinds of input; DBRX's.
+constexpr std::array<std::string_view, 4> kNested = {"text_config", "llm_config", "attn_config",
+                                                     "ffn_config"};
+
 }  // namespace
 
 ConfigFields::ConfigFields(JsonView root) : root_(std::move(root)) {
   if (!root_.is_object()) throw Error(ErrorCode::format, "{} must be an object", root_.where());
-  text_ = root_.find("text_config");
-  if (text_ && !text_->is_object()) throw Error(ErrorCode::format, "{} must be an object", text_->where());
+  for (const std::string_view name : kNested) {
+    auto inner = root_.find(name);
+    if (!inner) continue;
+    if (!inner->is_object()) throw Error(ErrorCode::format, "{} must be an object", inner->where());
+    nested_.push_back(*std::move(inner));
+  }
 }
 
 std::optional<JsonView> ConfigFields::find(const FieldNames& names) const {
@@ -24,7 +34,10 @@ std::optional<JsonView> ConfigFields::find(const FieldNames& names) const {
     return std::nullopt;
   };
   if (auto value = find_in(root_)) return value;
-  return text_ ? find_in(*text_) : std::nullopt;
+  for (const JsonView& inner : nested_) {
+    if (auto value = find_in(inner)) return value;
+  }
+  return std::nullopt;
 }
 
 bool ConfigFields::is_null(std::string_view name) const {
@@ -32,7 +45,7 @@ bool ConfigFields::is_null(std::string_view name) const {
     const JsonValue* const value = view.raw().find(name);
     return value != nullptr && value->is_null();
   };
-  return !find(name) && (null_in(root_) || (text_ && null_in(*text_)));
+  return !find(name) && (null_in(root_) || std::any_of(nested_.begin(), nested_.end(), null_in));
 }
 
 int32_t ConfigFields::require_int(const IntField& field) const {

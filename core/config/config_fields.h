@@ -1,4 +1,5 @@
-// Look-ups in config.json by any of the names that families give a field, at the top and under text_config.
+// Look-ups in config.json by any of the names that families give a field, at the top and in the objects
+// within.
 #pragma once
 
 #include <array>
@@ -43,7 +44,7 @@ class ConfigFields {
 
  private:
   JsonView root_;
-  std::optional<JsonView> text_;
+  std::vector<JsonView> nested_;
 };
 
 // One token id or a list of them, each within the vocabulary.

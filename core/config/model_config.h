@@ -10,35 +10,22 @@
 #include "core/base/file_system.h"
 #include "core/base/ids.h"
 #include "core/config/architecture.h"
+#include "core/config/model_spec.h"
 #include "core/config/quantization_config.h"
-#include "core/config/rope_config.h"
-#include "kernels/interface/op_params.h"
 
 namespace quire {
 
-// Every number lies within the range that its field documents, and they fit each other: heads divide, the
-// rotary dimension is even. Whether the tensors agree is for the loader to check.
+// What config.json says, expanded: the model layer by layer, and what the engine asks about it as a whole.
+// Every number lies within the range that its field documents, and they fit each other: heads divide, rotary
+// dimensions are even. Whether the tensors agree is for the loader to check.
 struct ModelConfig {
   const ArchitectureSpec* architecture = nullptr;  // never nullptr once read
   int32_t num_layers = 0;                          // 1 to 1024
   int32_t hidden_size = 0;                         // 1 to 65536
-  int32_t intermediate_size = 0;                   // 1 to 1048576
   int32_t vocab_size = 0;                          // 1 to 4194304
   int32_t max_positions = 0;                       // tokens the model was made for
-  kernels::HeadShape heads;
-  float attention_scale = 0.0f;  // of q.k
-
-  float norm_epsilon = 0.0f;
-  kernels::Activation activation = kernels::Activation::silu;
-  bool qkv_bias = false;
-  bool attention_output_bias = false;
-  bool mlp_bias = false;
-  bool tied_embeddings = false;  // the head is the embedding, unless the files hold a head of its own
-
-  RopeConfig rope;
-  int32_t rotary_dim = 0;  // of each head; even
-  // [num_layers] how many last positions a token sees, itself included; 0: all.
-  std::vector<int32_t> sliding_windows;
+  kernels::HeadShape heads;                        // of most layers
+  ModelSpec spec;
 
   TokenIds eos_ids;  // ends a generation; may be empty
   std::optional<TokenId> bos_id;

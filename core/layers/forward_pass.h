@@ -1,17 +1,34 @@
 // What every layer needs of the pass it takes part in.
 #pragma once
 
+#include <gsl/gsl>
+
 #include "core/tensor/device.h"
 #include "kernels/interface/op_params.h"
 
 namespace quire {
+
+// Cosines and sines of a step's positions, of one kind of rotary embedding.
+struct RopeTables {
+  float* cos = nullptr;
+  float* sin = nullptr;
+};
+
+// The pages of one layer.
+struct LayerCache {
+  kernels::KvShape shape;
+  kernels::KvLayer pages;
+};
 
 // Borrowed for the duration of one forward pass; all arrays lie in device memory.
 struct ForwardPass {
   const DeviceContext& context;
   const kernels::BatchView& batch;
   const kernels::Workspace& workspace;
-  const kernels::KvShape& kv_shape;
+  gsl::span<const RopeTables> ropes;
+  int32_t max_context = 0;  // tokens that a sequence may have
+
+  int32_t num_tokens() const { return batch.num_tokens; }
 };
 
 }  // namespace quire

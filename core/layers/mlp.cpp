@@ -1,20 +1,35 @@
 #include "core/layers/mlp.h"
 
+#include "core/layers/rows.h"
+
 namespace quire {
 
-void MlpLayer::forward(const ForwardPass& pass, const kernels::Weight* next) const {
-  kernels::MlpBlockParams params;
-  params.norm = norm.params();
-  params.gate_up = gate_up.get();
-  params.down = down.get();
-  params.activation = activation;
-  params.gated = gated;
-  params.intermediate = intermediate;
-  params.num_tokens = pass.batch.num_tokens;
-  params.workspace = pass.workspace;
-  params.next = next;
+void MlpLayer::activate(const ForwardPass& pass, const void* input) const {
+  const kernels::Workspace& space = pass.workspace;
+  const int32_t rows = pass.num_tokens();
+  kernels::LinearParams product;
+  product.weight = gate_up.get();
+  product.input = input;
+  product.rows = rows;
+  product.output = space.gate_up;
   const DeviceContext& context = pass.context;
-  context.check(context.table().mlp_block(context.handle(), &params), "feed-forward");
+  context.check(context.table().linear(context.handle(), &product), "feed-forward");
+  kernels::ActivationParams params;
+  static_cast<kernels::MlpSpec&>(params) = *this;
+  params.input = space.gate_up;
+  params.rows = rows;
+  params.output = space.activated;
+  context.check(context.table().activation(context.handle(), &params), "feed-forward");
+}
+
+void MlpLayer::add_to(const ForwardPass& pass, const void* input, float* target) const {
+  activate(pass, input);
+  multiply_rows_onto(pass, down, pass.workspace.activated, target, pass.num_tokens());
+}
+
+void MlpLayer::write_to(const ForwardPass& pass, const void* input, float* target) const {
+  activate(pass, input);
+  multiply_rows(pass, down, pass.workspace.activated, target, pass.num_tokens());
 }
 
 }  // namespace quire

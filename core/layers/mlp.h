@@ -1,22 +1,36 @@
 // The feed-forward half of a decoder layer.
 #pragma once
 
+#include <optional>
+
 #include "core/layers/forward_pass.h"
 #include "core/layers/norm.h"
 
 namespace quire {
 
-// hidden += down(act(gate(norm(hidden))) * up(norm(hidden))).
-struct MlpLayer {
-  NormLayer norm;
+// down(act(gate(x)) * up(x)).
+struct MlpLayer : kernels::MlpSpec {
   PreparedWeight gate_up;  // parts gate, up; one part where ungated
   PreparedWeight down;
-  kernels::Activation activation = kernels::Activation::silu;
-  bool gated = true;
-  int32_t intermediate = 0;
+  std::optional<NormLayer> sub_norm;  // of what down reads
 
-  // `next` is the matrix that the following block reads first, or nullptr.
-  void forward(const ForwardPass& pass, const kernels::Weight* next) const;
+  // What it gives is added to `target`, [tokens, hidden].
+  void add_to(const ForwardPass& pass, const void* input, float* target) const;
+  // The same in place of what is there.
+  void write_to(const ForwardPass& pass, const void* input, float* target) const;
+
+  template <typename Visit>
+  void each_matrix(Visit visit) const {
+    visit(gate_up, 1.0);
+    visit(down, 1.0);
+  }
+  template <typename Visit>
+  void each_buffer(Visit visit) const {
+    if (sub_norm) sub_norm->each_buffer(visit);
+  }
+
+ private:
+  void activate(const ForwardPass& pass, const void* input) const;
 };
 
 }  // namespace quire

@@ -12,11 +12,9 @@ DeviceBuffer upload_floats(const std::shared_ptr<Device>& device, const std::vec
 
 kernels::NormParams NormLayer::params() const {
   kernels::NormParams out;
-  out.kind = kind;
+  static_cast<kernels::NormSpec&>(out) = *this;
   out.weight = weight.as<float>();
   out.bias = bias.as<float>();
-  out.epsilon = epsilon;
-  out.columns = columns;
   return out;
 }
 

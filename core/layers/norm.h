@@ -13,16 +13,18 @@ namespace quire {
 DeviceBuffer upload_floats(const std::shared_ptr<Device>& device, const std::vector<float>& values,
                            std::string_view what);
 
-struct NormLayer {
-  kernels::NormKind kind = kernels::NormKind::rms;
-  float epsilon = 1e-5f;
-  int32_t columns = 0;
-  DeviceBuffer weight;  // [columns] f32
+struct NormLayer : kernels::NormSpec {
+  DeviceBuffer weight;  // [columns] f32, or empty
   DeviceBuffer bias;    // [columns] f32, or empty
 
-  uint64_t bytes() const { return weight.bytes() + bias.bytes(); }
   // Everything but input, rows and output.
   kernels::NormParams params() const;
+
+  template <typename Visit>
+  void each_buffer(Visit visit) const {
+    visit(weight);
+    visit(bias);
+  }
 };
 
 }  // namespace quire

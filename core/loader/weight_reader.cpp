@@ -18,6 +18,12 @@ DType dtype_of(const WeightDirectory::Entry& entry) {
   throw Error(ErrorCode::unsupported, "{}: the type {} cannot be read", describe(entry), type.name);
 }
 
+// The shape of a stack whose matrices lie one below the other in one matrix.
+std::vector<int64_t> one_below_the_other(const std::vector<int64_t>& shape) {
+  if (shape.size() != 3) return shape;
+  return {shape[0] * shape[1], shape[2]};
+}
+
 size_t size_of(const WeightDirectory::Entry& entry) {
   return checked_cast<size_t>(entry.tensor->size_bytes, entry.tensor->name);
 }
@@ -74,7 +80,7 @@ std::vector<float> WeightReader::read_floats(std::string_view name, const std::v
 HostTensor WeightReader::read_rows(std::string_view name, const std::vector<int64_t>& shape,
                                    const RowRange& rows) {
   const WeightDirectory::Entry& entry = directory_.at(name);
-  require_shape(entry, shape);
+  if (entry.tensor->shape != one_below_the_other(shape)) require_shape(entry, shape);
   Expects(rows.num_rows > 0 && rows.first >= 0 && rows.count > 0 && rows.count <= rows.num_rows - rows.first);
   const size_t row_bytes = size_of(entry) / static_cast<size_t>(rows.num_rows);
   const size_t bytes = row_bytes * static_cast<size_t>(rows.count);

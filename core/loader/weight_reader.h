@@ -58,6 +58,7 @@ class WeightReader {
   // The same of codes, scales and values: without data where the scope is the layout.
   HostTensor read_values(std::string_view name, const std::vector<int64_t>& shape);
   // The same of some rows: the tensor is seen as [num_rows, the rest], and so many are read from `first` on.
+  // A stack [n, a, b] may also be stored as [n * a, b].
   HostTensor read_rows(std::string_view name, const std::vector<int64_t>& shape, const RowRange& rows);
   // A float tensor of this shape as finite floats; ErrorCode::numeric names the first that is not.
   std::vector<float> read_floats(std::string_view name, const std::vector<int64_t>& shape);

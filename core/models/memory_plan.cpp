@@ -41,11 +41,12 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
     const TransformerStage& stage = transformer.stages[i];
     MemoryBytes bytes =
         plan_stage(*stage.device, stage_sizes(place_of_stage(transformer, i), shape, options));
-    bytes.layers = stage.rotary.inv_freq.bytes();
-    for (const TransformerLayer& layer : stage.layers) {
-      const uint64_t taken = layer.taken_bytes(*stage.device);
+    bytes.layers = stage.rope_bytes();
+    for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
+      const uint64_t taken = stage.layers[layer].taken_bytes(*stage.device);
+      const LayerCacheSize& cache = shape.caches[static_cast<size_t>(stage.first_layer) + layer];
       bytes.layers += taken;
-      plan.layer_bytes.push_back(taken + bytes.kv / stage.layers.size());
+      plan.layer_bytes.push_back(taken + layer_kv_bytes(stage.device->table(), cache, options.kv));
     }
     plan.devices[static_cast<size_t>(runs[i].device)] += bytes;
   }
@@ -63,11 +64,13 @@ DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends, co
   const MemoryBytes last =
       plan_stage(*all.device, stage_sizes({1, true, crosses_backends, draws}, shape, options));
   DeviceDemand demand;
-  demand.stage_bytes = all.rotary.inv_freq.bytes() + middle.workspace;
+  demand.stage_bytes = all.rope_bytes() + middle.workspace;
   demand.embedding_bytes = transformer.embedding_taken_bytes();
   demand.head_bytes = transformer.head_taken_bytes() + (last.workspace - middle.workspace);
-  for (const TransformerLayer& layer : all.layers)
-    demand.layer_bytes.push_back(layer.taken_bytes(*all.device) + middle.kv);
+  for (size_t i = 0; i < all.layers.size(); ++i) {
+    demand.layer_bytes.push_back(all.layers[i].taken_bytes(*all.device) +
+                                 layer_kv_bytes(all.device->table(), shape.caches[i], options.kv));
+  }
   return demand;
 }
 

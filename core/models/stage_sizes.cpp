@@ -11,14 +11,19 @@ kernels::ContextLimits context_limits(const TransformerShape& shape,
   limits.max_tokens = options.max_tokens;
   limits.max_sequences = options.max_sequences;
   limits.max_pages_per_sequence = options.max_pages_per_sequence;
-  const int32_t qkv_columns = (shape.heads.num_heads + 2 * shape.heads.num_kv_heads) * shape.heads.head_dim;
-  limits.max_columns = std::max({shape.hidden_size, qkv_columns, 2 * shape.intermediate_size});
-  limits.num_heads = shape.heads.num_heads;
-  limits.head_dim = shape.heads.head_dim;
+  limits.max_columns = shape.max_columns;
+  limits.expert_columns = shape.expert_columns;
+  limits.num_heads = shape.num_heads;
+  limits.head_dim = shape.head_dim;
   return limits;
 }
 
 }  // namespace
+
+int32_t max_context(const TransformerExecutorOptions& options) {
+  const int64_t tokens = int64_t{options.max_pages_per_sequence} * options.kv.page_tokens;
+  return static_cast<int32_t>(std::min<int64_t>(tokens, INT32_MAX));
+}
 
 bool draws_on_device(const Transformer& transformer) {
   return transformer.stages.back().device->has(kernels::kCapabilityDeviceSampling);
@@ -36,6 +41,7 @@ StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx) {
   };
   StagePlace place;
   place.num_layers = gsl::narrow<int32_t>(stages[stage_idx].layers.size());
+  place.first_layer = stages[stage_idx].first_layer;
   place.is_last = transformer.is_last(stage_idx);
   place.draws = place.is_last && draws_on_device(transformer);
   place.crosses_backends =
@@ -48,10 +54,12 @@ StageSizes stage_sizes(const StagePlace& place, const TransformerShape& shape,
   StageSizes sizes;
   sizes.shape = shape;
   sizes.shape.num_layers = place.num_layers;
+  sizes.shape.first_layer = place.first_layer;
+  const auto first = shape.caches.begin() + place.first_layer;
+  sizes.shape.caches.assign(first, first + place.num_layers);
   sizes.kv = options.kv;
-  sizes.kv.num_kv_heads = shape.heads.num_kv_heads;
-  sizes.kv.head_dim = shape.heads.head_dim;
   sizes.limits.max_tokens = options.max_tokens;
+  sizes.limits.max_context = max_context(options);
   sizes.context = context_limits(shape, options);
   if (place.crosses_backends) sizes.context.handed_columns = shape.hidden_size;
   if (!place.is_last) return sizes;

@@ -12,6 +12,7 @@ struct StagePlace {
   bool is_last = true;
   bool crosses_backends = false;  // to or from a neighbour
   bool draws = false;             // tokens are drawn where the logits lie
+  int32_t first_layer = 0;
 };
 
 struct StageSizes {
@@ -21,6 +22,8 @@ struct StageSizes {
   kernels::ContextLimits context;
 };
 
+// Tokens that a sequence may have.
+int32_t max_context(const TransformerExecutorOptions& options);
 // Whether tokens are drawn where the logits lie.
 bool draws_on_device(const Transformer& transformer);
 // Whether a step can be issued behind draws that are not known yet: where they are made and where tokens

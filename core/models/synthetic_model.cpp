@@ -99,6 +99,7 @@ class SyntheticWeights final : public WeightProvider {
   bool is_concurrent() const override { return false; }  // what it gives depends on the order
 
   bool has_linear(const std::string&) const override { return true; }
+  bool has_tensor(const std::string&) const override { return true; }
 
   LinearWeight linear(const LinearRequest& request) override {
     const double bits = request.key == "lm_head" ? spec_.head_bits : spec_.bits;

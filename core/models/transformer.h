@@ -6,16 +6,28 @@
 
 #include "core/layers/attention.h"
 #include "core/layers/embedding.h"
+#include "core/layers/feed_forward.h"
 #include "core/layers/head.h"
-#include "core/layers/mlp.h"
+#include "core/layers/streams.h"
 
 namespace quire {
 
 struct TransformerLayer {
   AttentionLayer attention;
-  MlpLayer mlp;
+  FeedForwardLayer feed_forward;
+  bool parallel = false;     // both blocks read what came into the layer
+  bool shares_norm = false;  // and the norm of attention serves both
+  std::optional<StreamsLayer> streams;
+  std::optional<LaurelLayer> laurel;
+  std::optional<LayerInputLayer> layer_input;
+  float output_scale = 1.0f;
+
+  void forward(const ForwardPass& pass, const LayerCache& cache, const kernels::Weight* next) const;
 
   uint64_t bytes() const;  // of its weights
+  // Bytes of weights that a token reads: of experts, those that are chosen.
+  uint64_t step_bytes() const;
+  int64_t token_products() const;
   // Device memory that they take: the matrices were prepared together.
   uint64_t taken_bytes(const Device& device) const;
 };
@@ -24,8 +36,10 @@ struct TransformerLayer {
 struct TransformerStage {
   std::shared_ptr<Device> device;
   int32_t first_layer = 0;
-  RotaryLayer rotary;
+  std::vector<RotaryLayer> ropes;  // all kinds of the model
   std::vector<TransformerLayer> layers;
+
+  uint64_t rope_bytes() const;
 };
 
 // Immutable once built; any number of contexts run it at the same time.
@@ -34,10 +48,10 @@ struct Transformer {
   std::vector<TransformerStage> stages;  // never empty
   HeadLayer head;                        // on the device of the last
 
-  // Enqueues the part of a step that one stage does; `kv` has one entry for each of its layers. The residual
-  // stream lies in workspace.hidden, for every stage but the first also before the call. Behind the last one
-  // the logits of the rows asked for are in workspace.logits. Does not wait for the device.
-  void forward(size_t stage_idx, const ForwardPass& pass, gsl::span<const kernels::KvLayer> kv) const;
+  // Enqueues the part of a step that one stage does; `caches` has one entry for each of its layers. The
+  // residual stream lies in workspace.hidden, for every stage but the first also before the call. Behind the
+  // last one the logits of the rows asked for are in workspace.logits. Does not wait for the device.
+  void forward(size_t stage_idx, const ForwardPass& pass, gsl::span<const LayerCache> caches) const;
 
   bool is_last(size_t stage_idx) const { return stage_idx + 1 == stages.size(); }
 

@@ -1,15 +1,39 @@
 #include "core/models/transformer_builder.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
+#include <numeric>
 
 #include <fmt/core.h>
 
 #include "core/base/error.h"
 #include "core/base/task_team.h"
+#include "core/models/transformer_shape.h"
 
 namespace quire {
 namespace {
+
+// The text part of a checkpoint of several kinds of input stands at one of these places.
+constexpr std::array<std::string_view, 3> kTextPrefixes = {"language_model.", "model.language_model.",
+                                                           "language_model.model."};
+
+// A name as the files spell it: as it is, or within the text part.
+std::string spelled(const WeightProvider& weights, const std::string& name, bool is_matrix) {
+  const auto is_there = [&](const std::string& at) {
+    return weights.has_tensor(at) || (is_matrix && weights.has_linear(at));
+  };
+  if (is_there(name)) return name;
+  const std::string inner = name.starts_with("model.") ? name.substr(6) : name;
+  for (const std::string_view prefix : kTextPrefixes) {
+    for (const std::string& rest : {name, inner}) {
+      std::string at = std::string(prefix) + rest;
+      if (is_there(at)) return at;
+    }
+  }
+  return name;
+}
 
 // Builds one piece of a transformer on its device: the matrices of a piece are prepared together, when all of
 // them have been read.
@@ -17,41 +41,62 @@ class PieceBuilder {
  public:
   PieceBuilder(const ModelConfig& config, WeightProvider& weights, std::shared_ptr<Device> device,
                BuildMode mode)
-      : config_(config),
-        spec_(*config.architecture),
-        weights_(weights),
-        device_(std::move(device)),
-        mode_(mode) {}
+      : config_(config), model_(config.spec), weights_(weights), device_(std::move(device)), mode_(mode) {}
 
-  RotaryLayer rotary() const {
+  RotaryLayer rotary(const RopeSpec& rope) const {
+    const auto frequencies = [&](bool is_short) {
+      std::vector<float> values = inverse_frequencies(rope.config, rope.rotary_dim, is_short);
+      if (rope.reversed) {
+        for (float& value : values) value = -value;
+      }
+      return floats(values, "rotary frequencies");
+    };
     RotaryLayer layer;
-    layer.rotary_dim = config_.rotary_dim;
-    layer.inv_freq = floats(inverse_frequencies(config_.rope, config_.rotary_dim), "rotary frequencies");
+    layer.rotary_dim = rope.rotary_dim;
+    layer.inv_freq = frequencies(false);
+    layer.magnitude = static_cast<float>(rope.config.magnitude);
+    if (rope.config.kind != RopeKind::longrope) return layer;
+    layer.short_inv_freq = frequencies(true);
+    layer.short_magnitude = static_cast<float>(rope.config.short_magnitude);
+    layer.short_context = rope.config.original_max_positions;
     return layer;
   }
 
   TransformerLayer layer(int32_t index) {
+    const LayerSpec& spec = model_.layers[static_cast<size_t>(index)];
     TransformerLayer layer;
-    add_attention(index, layer.attention);
-    add_mlp(index, layer.mlp);
+    layer.parallel = spec.parallel;
+    layer.shares_norm = spec.shares_norm;
+    add_attention(spec, layer.attention);
+    add_feed_forward(spec, layer.feed_forward);
+    if (spec.streams) add_streams(*spec.streams, layer.streams.emplace());
+    if (spec.laurel) add_laurel(*spec.laurel, layer.laurel.emplace());
+    if (spec.layer_input) add_layer_input(*spec.layer_input, index, layer.layer_input.emplace());
+    if (!spec.output_scale.name.empty()) layer.output_scale = host_vector(spec.output_scale).front();
     prepare_matrices();
     return layer;
   }
 
-  HostTensor table() { return weights_.table(embedding_name(), config_.vocab_size, config_.hidden_size); }
+  HostTensor table() { return weights_.table(embedding_name(), model_.vocab_size, model_.hidden_size); }
 
   EmbeddingLayer embedding(const HostTensor& stored) {
-    const std::string what = "preparing " + embedding_name();
+    const EmbeddingPart& part = model_.embedding;
     EmbeddingLayer layer;
-    layer.table = mode_ == BuildMode::plan
-                      ? PreparedWeight::planned_table(*device_, stored.dtype(), config_.vocab_size,
-                                                      config_.hidden_size, what)
-                      : PreparedWeight::table(device_, stored.dtype(), stored.data(), config_.vocab_size,
-                                              config_.hidden_size, what);
+    layer.table = prepare_table(stored, embedding_name(), model_.vocab_size, model_.hidden_size);
+    layer.scale = part.scale;
+    layer.hidden = model_.hidden_size;
+    if (part.norm) layer.norm = norm(*part.norm);
+    if (!part.positions_key.empty())
+      layer.positions = table(part.positions_key, part.num_positions, model_.hidden_size);
+    if (part.layer_inputs) add_layer_inputs(*part.layer_inputs, layer.layer_inputs.emplace());
+    layer.stream_projections.resize(part.stream_projections.size());
+    for (size_t s = 0; s < part.stream_projections.size(); ++s)
+      request(layer.stream_projections[s], {part.stream_projections[s]});
+    if (!requests_.empty()) prepare_matrices();
     return layer;
   }
 
-  bool ties_head() const { return config_.tied_embeddings && !weights_.has_linear(head_key()); }
+  bool ties_head() const { return model_.head.tied && !weights_.has_linear(head_key()); }
 
   HeadLayer tied_head(const HostTensor& table) { return head(embedding_name(), tied_source(table)); }
 
@@ -60,108 +105,292 @@ class PieceBuilder {
       throw Error(ErrorCode::format,
                   "the tensor {}.weight is missing, and config.json does not tie the embeddings", head_key());
     }
-    return head(head_key(), linear(head_key(), config_.hidden_size, config_.vocab_size, false).source());
+    return head(head_key(), linear(model_.head.projection).source());
   }
 
  private:
-  void add_attention(int32_t index, AttentionLayer& layer) {
-    const kernels::HeadShape& heads = config_.heads;
-    const int32_t query_columns = heads.num_heads * heads.head_dim;
-    const int32_t kv_columns = heads.num_kv_heads * heads.head_dim;
-    layer.norm = norm(layer_key(spec_, index, spec_.keys.attention_norm));
+  // ---- attention ----
 
-    const std::string query_key = layer_key(spec_, index, spec_.keys.query);
-    const LinearWeight& query = linear(query_key, config_.hidden_size, query_columns, config_.qkv_bias);
-    const LinearWeight& key =
-        linear(layer_key(spec_, index, spec_.keys.key), config_.hidden_size, kv_columns, config_.qkv_bias);
-    const LinearWeight& value =
-        linear(layer_key(spec_, index, spec_.keys.value), config_.hidden_size, kv_columns, config_.qkv_bias);
-    request(layer.qkv, query_key, {query.source(), key.source(), value.source()});
-
-    const std::string output_key = layer_key(spec_, index, spec_.keys.attention_output);
-    const LinearWeight& output =
-        linear(output_key, query_columns, config_.hidden_size, config_.attention_output_bias);
-    request(layer.output, output_key, {output.source()});
-
-    layer.heads = heads;
-    layer.rope = spec_.rope_style;
-    layer.rotary_dim = config_.rotary_dim;
-    layer.scale = config_.attention_scale;
-    layer.sliding_window = config_.sliding_windows[static_cast<size_t>(index)];
+  void add_attention(const LayerSpec& spec, AttentionLayer& layer) {
+    const AttentionPart& part = spec.attention();
+    static_cast<kernels::AttentionSpec&>(layer) = part;
+    layer.rope_idx = part.rope_idx;
+    layer.norm = norm(spec.attention_norm);
+    if (spec.attention_post_norm) layer.post_norm = norm(*spec.attention_post_norm);
+    if (part.sub_norm) layer.sub_norm = norm(*part.sub_norm);
+    layer.q_norm = vector(part.q_norm);
+    layer.k_norm = vector(part.k_norm);
+    layer.sinks = vector(part.sinks);
+    if (!part.qkv.empty()) request(layer.qkv, part.qkv);
+    if (!part.output.key.empty()) request(layer.output, {part.output});
+    if (part.latent) add_latent(*part.latent, layer.low_rank.emplace());
+    if (part.indexer) add_indexer(*part.indexer, layer.indexer.emplace());
+    if (part.head_experts) add_head_experts(*part.head_experts, layer.head_experts.emplace());
+    if (part.differential) layer.differential = differential(part);
   }
 
-  void add_mlp(int32_t index, MlpLayer& layer) {
-    const int32_t hidden = config_.hidden_size;
-    const int32_t intermediate = config_.intermediate_size;
-    layer.norm = norm(layer_key(spec_, index, spec_.keys.mlp_norm));
-    layer.activation = config_.activation;
-    layer.gated = spec_.gated_mlp;
-    layer.intermediate = intermediate;
+  void add_latent(const LatentPart& part, LatentLayer& layer) {
+    if (part.query_down) request(layer.query_down, {*part.query_down});
+    if (part.query_norm) layer.query_norm = norm(*part.query_norm);
+    request(layer.query, {part.query});
+    request(layer.latent, {part.latent});
+    layer.latent_norm = norm(part.latent_norm);
+    request(layer.expand, {part.expand});
+  }
 
-    const std::string down_key = layer_key(spec_, index, spec_.keys.down);
-    const std::string up_key = layer_key(spec_, index, spec_.keys.up);
-    LinearWeight& down = linear(down_key, intermediate, hidden, config_.mlp_bias);
-    LinearWeight& up = linear(up_key, hidden, intermediate, config_.mlp_bias);
-    if (spec_.gated_mlp) {
-      LinearWeight& gate =
-          linear(layer_key(spec_, index, spec_.keys.gate), hidden, intermediate, config_.mlp_bias);
-      const std::array<LinearWeight*, 2> producers = {&gate, &up};
-      fold_row_order(down, producers);
-      request(layer.gate_up, up_key, {gate.source(), up.source()});
-    } else {
-      const std::array<LinearWeight*, 1> producers = {&up};
-      fold_row_order(down, producers);
-      request(layer.gate_up, up_key, {up.source()});
+  void add_indexer(const IndexerPart& part, IndexerLayer& layer) {
+    static_cast<kernels::IndexerSpec&>(layer) = part;
+    request(layer.query, {part.query});
+    request(layer.key, {part.key});
+    request(layer.weights, {part.weights});
+    layer.key_norm = norm(part.key_norm);
+  }
+
+  void add_head_experts(const HeadExpertsPart& part, HeadExpertsLayer& layer) {
+    static_cast<kernels::RouterSpec&>(layer.router) = part;
+    request(layer.router.matrix, {part.router});
+    add_expert_matrices({part.query}, part.num_experts, layer.query);
+    add_expert_matrices({part.output}, part.num_experts, layer.output);
+    layer.output_bias = vector(part.output_bias);
+  }
+
+  DifferentialLayer differential(const AttentionPart& attention) {
+    const DifferentialPart& part = *attention.differential;
+    const auto power = [&](const VectorPart& a, const VectorPart& b) {
+      const std::vector<float> left = host_vector(a);
+      const std::vector<float> right = host_vector(b);
+      return std::exp(std::inner_product(left.begin(), left.end(), right.begin(), 0.0));
+    };
+    DifferentialLayer layer;
+    layer.lambda = static_cast<float>(power(part.query_1, part.key_1) - power(part.query_2, part.key_2) +
+                                      double{part.initial});
+    layer.norm.columns = value_dim(attention.heads);
+    layer.norm.epsilon = part.epsilon;
+    return layer;
+  }
+
+  // ---- feed-forward ----
+
+  void add_feed_forward(const LayerSpec& spec, FeedForwardLayer& layer) {
+    const FeedForwardPart& part = spec.feed_forward;
+    layer.norm.columns = spec.feed_forward_norm.columns;
+    if (!spec.shares_norm) layer.norm = norm(spec.feed_forward_norm);
+    if (spec.feed_forward_post_norm) layer.post_norm = norm(*spec.feed_forward_post_norm);
+    if (part.dense) add_mlp(*part.dense, layer.dense.emplace());
+    if (part.experts) add_experts(*part.experts, layer.experts.emplace());
+    if (part.dense_post_norm) layer.dense_post_norm = norm(*part.dense_post_norm);
+    if (part.experts_norm) layer.experts_norm = norm(*part.experts_norm);
+    if (part.experts_post_norm) layer.experts_post_norm = norm(*part.experts_post_norm);
+  }
+
+  void add_mlp(const MlpPart& part, MlpLayer& layer) {
+    static_cast<kernels::MlpSpec&>(layer) = part;
+    if (part.sub_norm) layer.sub_norm = norm(*part.sub_norm);
+    if (!part.xielu_key.empty()) read_xielu(part.xielu_key, layer);
+    LinearWeight& down = linear(part.down);
+    request_folded(layer.gate_up, part.gate_up, down);
+    requests_.push_back({{down.source()}, &layer.down});
+    name_request(part.down.key);
+  }
+
+  // Producers of what `consumer` reads write in the order of its rows, where they are matrices of their own.
+  void request_folded(PreparedWeight& target, const MatrixParts& parts, LinearWeight& consumer,
+                      int32_t expert = 0) {
+    std::vector<LinearWeight*> producers;
+    for (const MatrixPart& part : parts) producers.push_back(&linear(part, expert));
+    const bool can_fold = std::all_of(producers.begin(), producers.end(), [&](const LinearWeight* producer) {
+      return producer->num_out == consumer.num_in && producer->column_order.empty();
+    });
+    if (can_fold) fold_row_order(consumer, producers);
+    MatrixRequest made;
+    for (const LinearWeight* producer : producers) made.parts.push_back(producer->source());
+    made.target = &target;
+    requests_.push_back(std::move(made));
+    name_request(parts.front().key);
+  }
+
+  // alpha of positive and negative numbers are kept by what softplus makes of them.
+  void read_xielu(const std::string& key, kernels::MlpSpec& spec) {
+    const auto number = [&](std::string_view name) {
+      return host_vector({fmt::format("{}.{}", key, name), 1}).front();
+    };
+    const auto softplus = [](float x) { return std::log1p(std::exp(x)); };
+    spec.b = weights_.has_tensor(key + ".beta") ? number("beta") : 0.5f;
+    spec.limit = weights_.has_tensor(key + ".eps") ? number("eps") : -1e-6f;
+    spec.a = softplus(number("alpha_p"));
+    spec.c = spec.b + softplus(number("alpha_n"));
+  }
+
+  void add_experts(const ExpertsPart& part, ExpertsLayer& layer) {
+    static_cast<kernels::RouterSpec&>(layer.router) = part;
+    request(layer.router.matrix, {part.router});
+    layer.router.choice_bias = vector(part.choice_bias);
+    layer.router.expert_scale = vector(part.expert_scale);
+    if (part.router_norm) layer.router_norm = norm(*part.router_norm);
+    layer.expert = part.expert;
+    add_expert_mlps(part.expert, part.num_experts, layer);
+    if (part.shared) add_mlp(*part.shared, layer.shared.emplace());
+    if (part.shared_gate) request(layer.shared_gate, {*part.shared_gate});
+    layer.output_bias = vector(part.output_bias);
+  }
+
+  void add_expert_mlps(const MlpPart& part, int32_t num_experts, ExpertsLayer& layer) {
+    layer.gate_up.matrices.resize(static_cast<size_t>(num_experts));
+    layer.down.matrices.resize(static_cast<size_t>(num_experts));
+    for (int32_t e = 0; e < num_experts; ++e) {
+      LinearWeight& down = linear(part.down, e);
+      request_folded(layer.gate_up.matrices[static_cast<size_t>(e)], part.gate_up, down, e);
+      requests_.push_back({{down.source()}, &layer.down.matrices[static_cast<size_t>(e)]});
     }
-    request(layer.down, down_key, {down.source()});
+    collected_.push_back(&layer.gate_up);
+    collected_.push_back(&layer.down);
   }
+
+  void add_expert_matrices(const MatrixParts& parts, int32_t num_experts, ExpertMatrices& experts) {
+    experts.matrices.resize(static_cast<size_t>(num_experts));
+    for (int32_t e = 0; e < num_experts; ++e) request(experts.matrices[static_cast<size_t>(e)], parts, e);
+    collected_.push_back(&experts);
+  }
+
+  // ---- streams ----
+
+  void add_streams(const StreamsPart& part, StreamsLayer& layer) {
+    layer.num_streams = model_.num_streams;
+    layer.router_norm = norm(part.router_norm);
+    layer.output_scale = vector(part.output_scale);
+    request(layer.router, {part.router});
+    request(layer.prediction, {part.prediction});
+    request(layer.correction, {part.correction});
+  }
+
+  void add_laurel(const LaurelPart& part, LaurelLayer& layer) {
+    layer.norm = norm(part.norm);
+    request(layer.left, {part.left});
+    request(layer.right, {part.right});
+  }
+
+  void add_layer_input(const LayerInputPart& part, int32_t index, LayerInputLayer& layer) {
+    layer.activation = part.activation;
+    layer.norm = norm(part.norm);
+    layer.columns = part.gate.num_out;
+    layer.layer_idx = index;
+    layer.num_layers = config_.num_layers;
+    request(layer.gate, {part.gate});
+    request(layer.projection, {part.projection});
+  }
+
+  void add_layer_inputs(const LayerInputsPart& part, LayerInputsLayer& layer) {
+    layer.table = table(part.table, part.vocab_size, part.columns * config_.num_layers);
+    layer.table_scale = part.table_scale;
+    layer.norm = norm(part.norm);
+    layer.sum_scale = part.sum_scale;
+    layer.num_layers = config_.num_layers;
+    request(layer.projection, {part.projection});
+  }
+
+  // ---- ends ----
 
   HeadLayer head(const std::string& key, const WeightSource& projection) {
     HeadLayer head;
-    head.norm = norm(std::string(spec_.keys.final_norm));
-    head.vocab_size = config_.vocab_size;
-    request(head.projection, key, {projection});
+    head.norm = norm(model_.head.norm);
+    head.vocab_size = model_.vocab_size;
+    head.logit_scale = model_.head.scale;
+    head.softcap = model_.head.softcap;
+    requests_.push_back({{projection}, &head.projection});
+    name_request(key);
+    head.stream_projections.resize(model_.head.stream_projections.size());
+    for (size_t s = 0; s < head.stream_projections.size(); ++s)
+      request(head.stream_projections[s], {model_.head.stream_projections[s]});
     prepare_matrices();
     return head;
   }
 
-  std::string embedding_name() const { return std::string(spec_.keys.embedding) + ".weight"; }
-  std::string head_key() const { return std::string(spec_.keys.head); }
+  std::string embedding_name() const { return spelled(weights_, model_.embedding.key + ".weight", false); }
+  std::string head_key() const { return spelled(weights_, model_.head.projection.key, true); }
 
   WeightSource tied_source(const HostTensor& table) const {
     WeightSource source;
     source.format = kernels::WeightFormat::dense;
-    source.num_in = config_.hidden_size;
-    source.num_out = config_.vocab_size;
-    source.padded_out = config_.vocab_size;
+    source.num_in = model_.hidden_size;
+    source.num_out = model_.vocab_size;
+    source.padded_out = model_.vocab_size;
     source.dense = {table.dtype(), table.data()};
     return source;
   }
 
-  NormLayer norm(const std::string& key) {
-    NormLayer layer;
-    layer.kind = spec_.norm;
-    layer.epsilon = config_.norm_epsilon;
-    layer.columns = config_.hidden_size;
-    layer.weight = floats(weights_.vector(key + ".weight", config_.hidden_size), key);
-    if (spec_.norm == kernels::NormKind::layer) {
-      layer.bias = floats(weights_.vector(key + ".bias", config_.hidden_size), key);
+  PreparedWeight table(const std::string& key, int32_t rows, int32_t columns) {
+    const std::string name = spelled(weights_, key + ".weight", false);
+    return prepare_table(weights_.table(name, rows, columns), name, rows, columns);
+  }
+
+  PreparedWeight prepare_table(const HostTensor& stored, const std::string& name, int32_t rows,
+                               int32_t columns) {
+    const std::string what = "preparing " + name;
+    return mode_ == BuildMode::plan
+               ? PreparedWeight::planned_table(*device_, stored.dtype(), rows, columns, what)
+               : PreparedWeight::table(device_, stored.dtype(), stored.data(), rows, columns, what);
+  }
+
+  // ---- tensors ----
+
+  std::vector<float> host_vector(const VectorPart& part) {
+    std::vector<float> values = weights_.vector(spelled(weights_, part.name, false), part.count);
+    if (part.offset != 0.0f || part.scale != 1.0f) {
+      for (float& value : values) value = (value + part.offset) * part.scale;
     }
+    return values;
+  }
+
+  DeviceBuffer vector(const VectorPart& part) {
+    return part.name.empty() ? DeviceBuffer() : floats(host_vector(part), part.name);
+  }
+
+  NormLayer norm(const NormPart& part) {
+    NormLayer layer;
+    static_cast<kernels::NormSpec&>(layer) = part;
+    layer.weight = vector(part.weight);
+    layer.bias = vector(part.bias);
     return layer;
   }
 
-  // Stays until the piece is built.
-  LinearWeight& linear(const std::string& key, int32_t num_in, int32_t num_out, bool needs_bias) {
-    LinearRequest request;
-    request.key = key;
-    request.num_in = num_in;
-    request.num_out = num_out;
-    request.needs_bias = needs_bias;
-    return read_.emplace_back(weights_.linear(request));
+  static std::string with_number(const std::string& key, int32_t expert) {
+    const size_t at = key.find("{}");
+    return at == std::string::npos ? key : key.substr(0, at) + std::to_string(expert) + key.substr(at + 2);
   }
 
-  void request(PreparedWeight& target, const std::string& key, std::vector<WeightSource> parts) {
-    requests_.push_back({std::move(parts), &target});
+  // Stays until the piece is built.
+  LinearWeight& linear(const MatrixPart& part, int32_t expert = 0) {
+    LinearRequest request;
+    request.key = spelled(weights_, with_number(part.key, expert), true);
+    request.num_in = part.num_in;
+    request.num_out = part.num_out;
+    request.needs_bias = part.bias == BiasRule::required;
+    request.prescale = part.prescale;
+    request.part.num_experts = part.num_slabs;
+    request.part.expert = part.num_slabs > 0 ? expert : 0;
+    request.part.input_major = part.transposed;
+    LinearWeight& weight = read_.emplace_back(weights_.linear(request));
+    for (float& value : weight.bias) value *= part.prescale;
+    if (part.order) apply_order(*part.order, weight);
+    return weight;
+  }
+
+  // An order may give an output several times.
+  static void apply_order(const std::vector<int32_t>& order, LinearWeight& weight) {
+    weight.column_order = order;
+    weight.num_out = gsl::narrow<int32_t>(order.size());
+    weight.bias.resize(weight.bias.empty() ? 0 : order.size());
+  }
+
+  void request(PreparedWeight& target, const MatrixParts& parts, int32_t expert = 0) {
+    MatrixRequest made;
+    for (const MatrixPart& part : parts) made.parts.push_back(linear(part, expert).source());
+    made.target = &target;
+    requests_.push_back(std::move(made));
+    if (expert == 0) name_request(parts.front().key);
+  }
+
+  void name_request(const std::string& key) {
     requested_keys_ += (requested_keys_.empty() ? "" : ", ") + key;
   }
 
@@ -172,6 +401,7 @@ class PieceBuilder {
     } else {
       PreparedWeight::prepare_matrices(device_, requests_, what);
     }
+    for (ExpertMatrices* experts : collected_) experts->collect();
   }
 
   DeviceBuffer floats(const std::vector<float>& values, std::string_view what) const {
@@ -180,14 +410,39 @@ class PieceBuilder {
   }
 
   const ModelConfig& config_;
-  const ArchitectureSpec& spec_;
+  const ModelSpec& model_;
   WeightProvider& weights_;
   const std::shared_ptr<Device> device_;
   const BuildMode mode_;
   std::deque<LinearWeight> read_;  // what requests point to
   std::vector<MatrixRequest> requests_;
+  std::vector<ExpertMatrices*> collected_;
   std::string requested_keys_;  // for messages
 };
+
+void require_mechanisms(const Device& device, uint64_t needed) {
+  const uint64_t lacking = needed & ~device.table().mechanisms;
+  if (lacking == 0) return;
+  throw Error(ErrorCode::unsupported,
+              "the {} backend does not run what this model needs: {}; load it on the CPU",
+              device.backend_name(), mechanism_names(lacking));
+}
+
+// What layers take from each other lies on one device.
+void require_together(const ModelSpec& model, const TransformerStage& stage) {
+  const auto first = static_cast<size_t>(stage.first_layer);
+  const bool is_whole = stage.layers.size() == model.layers.size();
+  const bool is_tied = model.num_streams > 1 || model.embedding.layer_inputs;
+  for (size_t i = first; i < first + stage.layers.size(); ++i) {
+    const AttentionPart& part = model.layers[i].attention();
+    const bool is_cut = (part.kv_source >= 0 && part.kv_source < stage.first_layer) ||
+                        (part.selection_source >= 0 && part.selection_source < stage.first_layer);
+    if (!is_cut && (is_whole || !is_tied)) continue;
+    throw Error(
+        ErrorCode::unsupported,
+        "layer {} takes what an earlier layer leaves, and lies on another device; put the model on one", i);
+  }
+}
 
 Transformer empty_stages(gsl::span<const std::shared_ptr<Device>> devices, const Placement& placement) {
   Transformer transformer;
@@ -210,14 +465,7 @@ TransformerStage& stage_of(Transformer& transformer, int32_t layer) {
 }  // namespace
 
 TransformerShape transformer_shape(const ModelConfig& config) {
-  TransformerShape shape;
-  shape.num_layers = config.num_layers;
-  shape.hidden_size = config.hidden_size;
-  shape.heads = config.heads;
-  shape.intermediate_size = config.intermediate_size;
-  shape.rotary_dim = config.rotary_dim;
-  shape.vocab_size = config.vocab_size;
-  return shape;
+  return transformer_shape(config.spec);
 }
 
 std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, WeightProvider& weights,
@@ -232,7 +480,14 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
   const auto trim_at_end = gsl::finally([&] {
     for (const std::shared_ptr<Device>& device : devices) device->trim();
   });
-  for (TransformerStage& stage : transformer->stages) stage.rotary = builder_for(stage).rotary();
+  for (TransformerStage& stage : transformer->stages) {
+    uint64_t needed = mechanisms_of_ends(config.spec);
+    for (size_t i = 0; i < stage.layers.size(); ++i)
+      needed |= mechanisms_of(config.spec.layers[static_cast<size_t>(stage.first_layer) + i]);
+    require_mechanisms(*stage.device, needed);
+    require_together(config.spec, stage);
+    for (const RopeSpec& rope : config.spec.ropes) stage.ropes.push_back(builder_for(stage).rotary(rope));
+  }
   // The ends are larger than a layer: they begin.
   constexpr int32_t kEnds = 2;
   const auto build_piece = [&](int32_t piece) {

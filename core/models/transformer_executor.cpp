@@ -50,10 +50,11 @@ size_t product(int32_t rows, int32_t columns, std::string_view what) {
 
 void copy_pages(const StageSpace& stage, const Batch& batch) {
   for (const PageCopy& copy : batch.copies) {
-    for (const kernels::KvLayer& layer : stage.memory.kv_layers()) {
+    for (size_t layer = 0; layer < stage.memory.caches().size(); ++layer) {
+      if (!stage.memory.owns_pages(layer)) continue;
       kernels::CopyPageParams params;
-      params.kv_shape = stage.memory.kv_shape();
-      params.kv = layer;
+      params.kv_shape = stage.memory.caches()[layer].shape;
+      params.kv = stage.memory.caches()[layer].pages;
       params.source = copy.source.value;
       params.target = copy.target.value;
       params.num_tokens = copy.num_tokens;
@@ -95,6 +96,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
                                          const TransformerExecutorOptions& options)
     : transformer_(std::move(transformer)),
       shape_(shape),
+      max_context_(max_context(options)),
       limits_(limits_of(*transformer_, shape, options)),
       stages_(take_stages(*transformer_, shape, options)),
       handed_(crosses_backends(*transformer_)
@@ -149,8 +151,9 @@ void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch, bool f
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
     if (action == kernels::StepAction::replayed) return;
-    transformer_->forward(stage_idx, {context, view, stage.memory.workspace(), stage.memory.kv_shape()},
-                          stage.memory.kv_layers());
+    transformer_->forward(stage_idx,
+                          {context, view, stage.memory.workspace(), stage.memory.ropes(), max_context_},
+                          stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }
 }

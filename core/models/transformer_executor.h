@@ -59,6 +59,7 @@ class TransformerExecutor final : public Executor {
 
   std::shared_ptr<const Transformer> transformer_;
   TransformerShape shape_;
+  int32_t max_context_;
   ExecutorLimits limits_;
   std::vector<StageSpace> stages_;        // as the transformer's
   std::vector<float> handed_;             // [max_tokens, hidden] between backends; empty where all are of one

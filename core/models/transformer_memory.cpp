@@ -1,5 +1,8 @@
 #include "core/models/transformer_memory.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include <fmt/core.h>
 
 #include "core/base/checked_math.h"
@@ -9,58 +12,84 @@ namespace {
 
 // The activation buffers of one step, in bytes.
 struct WorkspaceBytes {
-  uint64_t hidden, normed, qkv, attention, gate_up, activated, rope, logits;
+  uint64_t hidden, normed, qkv, attention, gate_up, activated, logits;
+  std::vector<uint64_t> ropes;  // of cosines, and again of sines
+  std::array<uint64_t, kernels::kNumScratch> scratch;
+
   // Each a piece of its own.
   uint64_t taken(const KernelTable& table) const {
     uint64_t total = 0;
-    for (const uint64_t bytes : {hidden, normed, qkv, attention, gate_up, activated, rope, rope, logits})
-      total += table.taken_bytes(bytes);
+    const auto add = [&](uint64_t bytes) { total += bytes == 0 ? 0 : table.taken_bytes(bytes); };
+    for (const uint64_t bytes : {hidden, normed, qkv, attention, gate_up, activated, logits}) add(bytes);
+    for (const uint64_t bytes : ropes) {
+      add(bytes);
+      add(bytes);
+    }
+    for (const uint64_t bytes : scratch) add(bytes);
     return total;
   }
 };
 
 WorkspaceBytes workspace_bytes(const TransformerShape& shape, const StepLimits& limits,
                                kernels::DType activation_dtype) {
-  const auto size = [](std::initializer_list<uint64_t> factors) {
-    uint64_t bytes = 1;
-    for (const uint64_t factor : factors) bytes = checked_mul<uint64_t>(bytes, factor, "activation buffers");
-    return bytes;
+  const auto size = [](int32_t rows, int32_t columns, size_t element) {
+    const auto elements = checked_mul<uint64_t>(static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
+                                                "activation buffers");
+    return checked_mul<uint64_t>(elements, element, "activation buffers");
   };
-  const uint64_t tokens = static_cast<uint64_t>(limits.max_tokens);
-  const uint64_t rows = static_cast<uint64_t>(limits.max_logit_rows);
-  const uint64_t element = kernels::dtype_bytes(activation_dtype);
-  const uint64_t hidden = static_cast<uint64_t>(shape.hidden_size);
-  const uint64_t head_dim = static_cast<uint64_t>(shape.heads.head_dim);
-  const uint64_t heads = static_cast<uint64_t>(shape.heads.num_heads);
-  const uint64_t kv_heads = static_cast<uint64_t>(shape.heads.num_kv_heads);
-  const uint64_t intermediate = static_cast<uint64_t>(shape.intermediate_size);
+  const int32_t tokens = limits.max_tokens;
+  const size_t element = kernels::dtype_bytes(activation_dtype);
   WorkspaceBytes out{};
-  out.hidden = size({tokens, hidden, sizeof(float)});
-  out.normed = size({std::max(tokens, rows), hidden, element});
-  out.qkv = size({tokens, heads + 2 * kv_heads, head_dim, element});
-  out.attention = size({tokens, heads, head_dim, element});
-  out.gate_up = size({tokens, 2, intermediate, element});
-  out.activated = size({tokens, intermediate, element});
-  out.rope = size({tokens, static_cast<uint64_t>(shape.rotary_dim) / 2, sizeof(float)});
-  out.logits = size({rows, static_cast<uint64_t>(shape.vocab_size), sizeof(float)});
+  out.hidden = size(tokens, shape.hidden_size, sizeof(float));
+  out.normed = size(std::max(tokens, limits.max_logit_rows), shape.hidden_size, element);
+  out.qkv = size(tokens, shape.columns.qkv, element);
+  out.attention = size(tokens, shape.columns.attention, element);
+  out.gate_up = size(tokens, shape.columns.gate_up, element);
+  out.activated = size(tokens, shape.columns.activated, element);
+  out.logits = size(limits.max_logit_rows, shape.vocab_size, sizeof(float));
+  for (const int32_t dim : shape.rotary_dims) out.ropes.push_back(size(tokens, dim / 2, sizeof(float)));
+  for (size_t i = 0; i < kernels::kNumScratch; ++i)
+    out.scratch[i] = size(tokens, shape.columns.scratch[i], sizeof(float));
+  if (shape.columns.selects_keys) {
+    out.scratch[static_cast<size_t>(kernels::Scratch::selected)] =
+        size(tokens, (limits.max_context + 31) / 32, sizeof(uint32_t));
+  }
   return out;
 }
 
-uint64_t kv_bytes_per_layer(const KernelTable& table, const kernels::KvShape& kv) {
-  uint64_t total = 0;
-  for (const kernels::KvFormat format : {kv.key_format, kv.value_format})
-    total += table.taken_bytes(kernels::kv_data_bytes(kv, format)) +
-             table.taken_bytes(kernels::kv_scale_bytes(kv, format));
-  return total;
+kernels::KvShape shape_of(const LayerCacheSize& size, const kernels::KvShape& kv) {
+  kernels::KvShape shape = kv;
+  shape.num_kv_heads = size.num_kv_heads;
+  shape.head_dim = size.head_dim;
+  shape.value_dim = size.value_dim;
+  shape.index_dim = size.index_dim;
+  return shape;
+}
+
+// Bytes of the pieces that hold the pages of a layer.
+std::array<uint64_t, 5> page_bytes(const kernels::KvShape& shape) {
+  const kernels::KvShape values = kernels::value_shape(shape);
+  return {kernels::kv_data_bytes(shape, shape.key_format), kernels::kv_data_bytes(values, shape.value_format),
+          kernels::kv_scale_bytes(shape, shape.key_format),
+          kernels::kv_scale_bytes(values, shape.value_format), kernels::kv_index_bytes(shape)};
 }
 
 }  // namespace
 
+uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const kernels::KvShape& kv) {
+  if (size.source_layer >= 0) return 0;
+  uint64_t total = 0;
+  for (const uint64_t bytes : page_bytes(shape_of(size, kv))) {
+    if (bytes != 0) total = checked_add<uint64_t>(total, table.taken_bytes(bytes), "KV cache");
+  }
+  return total;
+}
+
 TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
                                               const kernels::KvShape& kv, const StepLimits& limits) {
   TransformerMemoryPlan plan;
-  plan.kv_bytes = checked_mul<uint64_t>(static_cast<uint64_t>(shape.num_layers),
-                                        kv_bytes_per_layer(table, kv), "KV cache");
+  for (const LayerCacheSize& size : shape.caches)
+    plan.kv_bytes = checked_add<uint64_t>(plan.kv_bytes, layer_kv_bytes(table, size, kv), "KV cache");
   plan.activation_bytes = workspace_bytes(shape, limits, table.activation_dtype).taken(table);
   return plan;
 }
@@ -72,9 +101,21 @@ T* TransformerMemory::take(const std::shared_ptr<Device>& device, uint64_t bytes
   return buffers_.back().as<T>();
 }
 
+LayerCache TransformerMemory::take_pages(const std::shared_ptr<Device>& device, const LayerCacheSize& size,
+                                         const kernels::KvShape& kv) {
+  LayerCache cache;
+  cache.shape = shape_of(size, kv);
+  const std::array<uint64_t, 5> bytes = page_bytes(cache.shape);
+  cache.pages.keys = take<void>(device, bytes[0], "the KV cache");
+  cache.pages.values = take<void>(device, bytes[1], "the KV cache");
+  cache.pages.key_scales = take<void>(device, bytes[2], "KV cache scales");
+  cache.pages.value_scales = take<void>(device, bytes[3], "KV cache scales");
+  cache.pages.index_keys = take<void>(device, bytes[4], "keys of the selection");
+  return cache;
+}
+
 TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, const TransformerShape& shape,
-                                     const kernels::KvShape& kv, const StepLimits& limits)
-    : kv_shape_(kv) {
+                                     const kernels::KvShape& kv, const StepLimits& limits) {
   const WorkspaceBytes bytes = workspace_bytes(shape, limits, device->table().activation_dtype);
   workspace_.hidden = take<float>(device, bytes.hidden, "the residual stream");
   workspace_.normed = take<void>(device, bytes.normed, "normalised activations");
@@ -82,16 +123,18 @@ TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, cons
   workspace_.attention = take<void>(device, bytes.attention, "attention output");
   workspace_.gate_up = take<void>(device, bytes.gate_up, "feed-forward activations");
   workspace_.activated = take<void>(device, bytes.activated, "feed-forward activations");
-  workspace_.rope_cos = take<float>(device, bytes.rope, "rotary angles");
-  workspace_.rope_sin = take<float>(device, bytes.rope, "rotary angles");
+  for (const uint64_t of_rope : bytes.ropes) {
+    float* cosines = take<float>(device, of_rope, "rotary angles");
+    ropes_.push_back({cosines, take<float>(device, of_rope, "rotary angles")});
+  }
   workspace_.logits = take<float>(device, bytes.logits, "logits");
-  for (int32_t layer = 0; layer < shape.num_layers; ++layer) {
-    kernels::KvLayer pages;
-    pages.keys = take<void>(device, kernels::kv_data_bytes(kv, kv.key_format), "the KV cache");
-    pages.values = take<void>(device, kernels::kv_data_bytes(kv, kv.value_format), "the KV cache");
-    pages.key_scales = take<void>(device, kernels::kv_scale_bytes(kv, kv.key_format), "KV cache scales");
-    pages.value_scales = take<void>(device, kernels::kv_scale_bytes(kv, kv.value_format), "KV cache scales");
-    kv_layers_.push_back(pages);
+  for (size_t i = 0; i < kernels::kNumScratch; ++i)
+    workspace_.scratch[i] = take<float>(device, bytes.scratch[i], "activations");
+  for (const LayerCacheSize& size : shape.caches) {
+    owns_pages_.push_back(size.source_layer < 0);
+    caches_.push_back(size.source_layer < 0
+                          ? take_pages(device, size, kv)
+                          : caches_[static_cast<size_t>(size.source_layer - shape.first_layer)]);
   }
 }
 

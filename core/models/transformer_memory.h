@@ -2,26 +2,57 @@
 // addresses.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <vector>
 
+#include "core/layers/forward_pass.h"
 #include "core/tensor/device.h"
 
 namespace quire {
 
+// The keys and values of one layer.
+struct LayerCacheSize {
+  int32_t num_kv_heads = 0;
+  int32_t head_dim = 0;
+  int32_t value_dim = 0;
+  int32_t index_dim = 0;
+  int32_t source_layer = -1;  // whose pages it reads; -1: it has its own
+
+  bool operator==(const LayerCacheSize&) const = default;
+};
+
+// Columns of the rows that layers work in: the most that any of them needs.
+struct WorkspaceColumns {
+  int32_t qkv = 0;
+  int32_t attention = 0;
+  int32_t gate_up = 0;
+  int32_t activated = 0;
+  std::array<int32_t, kernels::kNumScratch> scratch = {};  // of f32
+  bool selects_keys = false;                               // a bit for each token of a context
+
+  int32_t& at(kernels::Scratch kind) { return scratch[static_cast<size_t>(kind)]; }
+};
+
 // The sizes of one transformer, or of a stage of it, that its memory depends on.
 struct TransformerShape {
   int32_t num_layers = 0;
+  int32_t first_layer = 0;
   int32_t hidden_size = 0;
-  kernels::HeadShape heads;
-  int32_t intermediate_size = 0;
-  int32_t rotary_dim = 0;
   int32_t vocab_size = 0;
+  int32_t num_heads = 0;       // the most of any layer
+  int32_t head_dim = 0;        // the largest of any layer, of keys or values
+  int32_t max_columns = 0;     // of any matrix but the head
+  int32_t expert_columns = 0;  // inputs and outputs of a matrix of an expert together
+  std::vector<int32_t> rotary_dims;
+  std::vector<LayerCacheSize> caches;  // [num_layers]
+  WorkspaceColumns columns;
 };
 
 struct StepLimits {
   int32_t max_tokens = 0;      // of one step
   int32_t max_logit_rows = 0;  // of one step
+  int32_t max_context = 0;     // tokens of a sequence
 };
 
 // Bytes of each kind, computed from sizes alone, before anything is taken.
@@ -34,23 +65,32 @@ struct TransformerMemoryPlan {
 TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
                                               const kernels::KvShape& kv, const StepLimits& limits);
 
+// Of the pages of one layer; 0 where it reads another's.
+uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const kernels::KvShape& kv);
+
 // Throws ErrorCode::out_of_memory with the bytes of the buffer that did not fit; nothing stays taken.
 class TransformerMemory {
  public:
+  // Of `kv` number and size of pages count, and formats.
   TransformerMemory(const std::shared_ptr<Device>& device, const TransformerShape& shape,
                     const kernels::KvShape& kv, const StepLimits& limits);
 
   const kernels::Workspace& workspace() const { return workspace_; }
-  const kernels::KvShape& kv_shape() const { return kv_shape_; }
-  gsl::span<const kernels::KvLayer> kv_layers() const { return kv_layers_; }
+  gsl::span<const LayerCache> caches() const { return caches_; }
+  // Whether a layer's pages are its own.
+  bool owns_pages(size_t layer) const { return owns_pages_[layer]; }
+  gsl::span<const RopeTables> ropes() const { return ropes_; }
 
  private:
   template <typename T>
   T* take(const std::shared_ptr<Device>& device, uint64_t bytes, std::string_view what);
+  LayerCache take_pages(const std::shared_ptr<Device>& device, const LayerCacheSize& size,
+                        const kernels::KvShape& kv);
 
-  kernels::KvShape kv_shape_;
   kernels::Workspace workspace_;
-  std::vector<kernels::KvLayer> kv_layers_;
+  std::vector<LayerCache> caches_;
+  std::vector<bool> owns_pages_;
+  std::vector<RopeTables> ropes_;
   std::vector<DeviceBuffer> buffers_;
 };
 

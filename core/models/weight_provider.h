@@ -17,8 +17,9 @@ class WeightProvider {
   // Whether several threads may ask at the same time, in any order.
   virtual bool is_concurrent() const = 0;
   virtual bool has_linear(const std::string& key) const = 0;
+  virtual bool has_tensor(const std::string& name) const = 0;
   virtual LinearWeight linear(const LinearRequest& request) = 0;
-  // A float tensor of the shape [count].
+  // A float tensor of so many elements, whatever its shape.
   virtual std::vector<float> vector(const std::string& name, int32_t count) = 0;
   // A float tensor of the shape [rows, columns], as stored. It and the codes, scales and values of matrices
   // have no data where only the layout is read.
@@ -41,8 +42,13 @@ class StoredWeights final : public WeightProvider {
   LinearWeight linear(const LinearRequest& request) override {
     return load_linear(reader_, request, quantization_);
   }
+  bool has_tensor(const std::string& name) const override { return reader_.directory().has(name); }
   std::vector<float> vector(const std::string& name, int32_t count) override {
-    return reader_.read_floats(name, {count});
+    const WeightDirectory::Entry& entry = reader_.directory().at(name);
+    const std::vector<int64_t>& shape = entry.tensor->shape;
+    int64_t elements = 1;
+    for (const int64_t extent : shape) elements *= extent;  // the header was checked
+    return reader_.read_floats(name, elements == count ? shape : std::vector<int64_t>{count});
   }
   HostTensor table(const std::string& name, int32_t rows, int32_t columns) override {
     return load_table(reader_, name, rows, columns);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/table_entries.h"
@@ -11,14 +12,16 @@ bool fits_format(KvFormat format, int32_t head_dim) {
 }
 
 Status check_shapes(Context* context, const char* what, const HeadShape& heads, const KvShape& shape) {
-  if (heads.head_dim <= 0 || heads.head_dim > context->limits.head_dim || heads.num_kv_heads <= 0 ||
-      heads.num_heads % heads.num_kv_heads != 0 || shape.head_dim != heads.head_dim ||
+  const int32_t values = value_dim(heads);
+  if (heads.head_dim <= 0 || std::max(heads.head_dim, values) > context->limits.head_dim ||
+      heads.num_kv_heads <= 0 || heads.num_heads % heads.num_kv_heads != 0 ||
+      shape.head_dim != heads.head_dim || value_shape(shape).head_dim != values ||
       shape.num_kv_heads != heads.num_kv_heads || shape.page_tokens <= 0) {
     return fail(context->device, Status::invalid_argument,
                 "%s: %d heads, %d KV heads of %d, cache of %d heads of %d", what, heads.num_heads,
                 heads.num_kv_heads, heads.head_dim, shape.num_kv_heads, shape.head_dim);
   }
-  if (fits_format(shape.key_format, heads.head_dim) && fits_format(shape.value_format, heads.head_dim)) {
+  if (fits_format(shape.key_format, heads.head_dim) && fits_format(shape.value_format, values)) {
     return Status::ok;
   }
   return fail(context->device, Status::unsupported,
@@ -69,8 +72,18 @@ SegmentRange segments_of(const AttentionTile& tile, int32_t rows_per_token) {
       params.batch.sequence_starts[tile.sequence] + (tile.first_row + tile.rows - 1) / rows_per_token;
   const int32_t window = params.sliding_window;
   const int32_t position = params.batch.positions[first_token];
-  const int32_t first = window > 0 && position >= window ? position - window + 1 : 0;
+  const int32_t of_window = window > 0 && position >= window ? position - window + 1 : 0;
+  const int32_t of_chunk = params.chunk > 0 ? position / params.chunk * params.chunk : 0;
+  const int32_t first = std::max(of_window, of_chunk);
   return {first / kSegmentKeys, params.batch.positions[last_token] / kSegmentKeys};
+}
+
+// Of queries whose scale grows with their position.
+float query_factor(const AttentionSpec& spec, int32_t position) {
+  if (spec.temperature_beta == 0.0f) return 1.0f;
+  const float steps =
+      std::floor((static_cast<float>(position) + spec.temperature_offset) / spec.temperature_floor);
+  return 1.0f + spec.temperature_beta * std::log1p(steps);
 }
 
 void use_scratch(AttentionTile& tile, const AttentionScratch& scratch) {
@@ -129,13 +142,13 @@ Status append_kv(Context* context, const AppendKvParams* params) {
     return fail(context->device, Status::invalid_argument, "append_kv: %d rotary dimensions of %d",
                 params->rotary_dim, params->heads.head_dim);
   }
-  const int64_t row_work =
-      4 * int64_t{params->heads.num_heads + 2 * params->heads.num_kv_heads} * params->heads.head_dim;
+  const int64_t row_work = 4 * int64_t{qkv_columns(*params)};
   share_work(context->device, params->batch.num_tokens, row_work, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {
       AppendToken work;
       work.params = params;
       work.token = static_cast<int32_t>(t);
+      work.query_factor = query_factor(*params, params->batch.positions[t]);
       context->device->isa.append_token(work);
     }
   });

@@ -27,9 +27,10 @@ struct ContextSizes {
   size_t quant_codes = 0;
   size_t quant_scales = 0;
   size_t quant_sums = 0;
+  size_t experts = 0;
   size_t attention = 0;
   size_t batch = 0;
-  size_t total() const { return quant_codes + quant_scales + quant_sums + attention + batch; }
+  size_t total() const { return quant_codes + quant_scales + quant_sums + experts + attention + batch; }
 };
 
 // Floats of the pieces that attention works in.
@@ -69,6 +70,7 @@ ContextSizes context_sizes(const ContextLimits& limits, int32_t num_threads) {
   sizes.quant_codes = sizes.quant_capacity * 2;
   sizes.quant_scales = sizes.quant_capacity / kBlockRows * sizeof(float);
   sizes.quant_sums = sizes.quant_capacity / kBlockRows * sizeof(int32_t);
+  sizes.experts = static_cast<size_t>(limits.expert_columns) * kExpertRows * sizeof(float);
   sizes.attention = attention_sizes(limits, num_threads).total() * sizeof(float);
   sizes.batch = product({batch_ints(limits), sizeof(int32_t)});
   return sizes;
@@ -80,6 +82,7 @@ void take_scratch(Context& context, const ContextSizes& sizes) {
   context.quant_codes = AlignedBuffer(meter, sizes.quant_codes);
   context.quant_scales = AlignedBuffer(meter, sizes.quant_scales);
   context.quant_sums = AlignedBuffer(meter, sizes.quant_sums);
+  context.expert_rows = AlignedBuffer(meter, sizes.experts);
   context.attention_memory = AlignedBuffer(meter, sizes.attention);
   context.batch_memory = AlignedBuffer(meter, sizes.batch);
 }
@@ -101,8 +104,8 @@ void deal_out_attention_scratch(Context& context, const AttentionSizes& sizes) {
 
 bool are_sound(const ContextLimits& limits) {
   return limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_logit_rows >= 0 &&
-         limits.max_pages_per_sequence >= 0 && limits.max_columns > 0 && limits.head_dim >= 0 &&
-         limits.head_dim <= kMaxHeadDim;
+         limits.max_pages_per_sequence >= 0 && limits.max_columns > 0 && limits.expert_columns >= 0 &&
+         limits.head_dim >= 0 && limits.head_dim <= kMaxHeadDim;
 }
 
 bool fits(const BatchView& batch, const ContextLimits& limits) {

@@ -20,6 +20,7 @@ constexpr int32_t kMaxThreads = 1024;
 constexpr KernelTable make_table(const char* name) {
   KernelTable table;
   table.capabilities = kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityDeterministic;
+  table.mechanisms = (uint64_t{1} << kNumMechanisms) - 1;
   table.activation_dtype = DType::f32;
   table.name = name;
   table.describe_failure = cpu_entries::describe_failure;
@@ -56,6 +57,13 @@ constexpr KernelTable make_table(const char* name) {
   table.attention = cpu_entries::attention;
   table.activation = cpu_entries::activation;
   table.scale_logits = cpu_entries::scale_logits;
+  table.route = cpu_entries::route;
+  table.expert_linear = cpu_entries::expert_linear;
+  table.combine = cpu_entries::combine;
+  table.expand_latent = cpu_entries::expand_latent;
+  table.select_keys = cpu_entries::select_keys;
+  table.row_op = cpu_entries::row_op;
+  table.mix_streams = cpu_entries::mix_streams;
   table.copy_page = cpu_entries::copy_page;
   table.sample = cpu_entries::sample;
   table.wait_for_draws = cpu_entries::wait_for_draws;

@@ -44,6 +44,9 @@ struct AttentionScratch {
   AttentionState total;
 };
 
+// Rows of one expert that are gathered at a time.
+inline constexpr int32_t kExpertRows = 64;
+
 // One stream of work; one thread at a time. Everything an operation needs is taken when it is made.
 struct Context {
   ContextHeader header;  // first: every context of every backend starts with it
@@ -55,6 +58,8 @@ struct Context {
   AlignedBuffer quant_codes;
   AlignedBuffer quant_scales;
   AlignedBuffer quant_sums;
+
+  AlignedBuffer expert_rows;  // gathered rows of one expert and their products
 
   AlignedBuffer attention_memory;
   std::vector<AttentionScratch> attention;  // [threads]

@@ -44,12 +44,13 @@ Status norm(Context* context, const NormParams* params) {
   row.epsilon = params->epsilon;
   row.columns = params->columns;
   row.accumulate = params->residual != nullptr;
+  const int32_t stride = params->input_stride != 0 ? params->input_stride : params->columns;
   float* output = row.accumulate ? params->residual : static_cast<float*>(params->output);
   share_work(context->device, params->rows, 3 * int64_t{params->columns},
              [&](int32_t, int64_t first, int64_t last) {
                for (int64_t r = first; r < last; ++r) {
                  const int64_t source = params->row_index != nullptr ? params->row_index[r] : r;
-                 context->device->isa.norm_row(row, params->input + at(source, params->columns),
+                 context->device->isa.norm_row(row, params->input + at(source, stride),
                                                output + at(r, params->columns));
                }
              });
@@ -76,12 +77,12 @@ Status rope_angles(Context* context, const RopeAnglesParams* params) {
 Status activation(Context* context, const ActivationParams* params) {
   const auto* input = static_cast<const float*>(params->input);
   auto* output = static_cast<float*>(params->output);
-  const int32_t columns = params->columns;
+  const int32_t columns = params->intermediate;
   share_work(context->device, params->rows, 4 * int64_t{columns}, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       const float* gate = input + at(r, params->gated ? 2 * columns : columns);
       const float* up = params->gated ? gate + columns : nullptr;
-      context->device->isa.activate(params->kind, gate, up, columns, output + at(r, columns));
+      context->device->isa.activate(*params, gate, up, output + at(r, columns));
     }
   });
   return Status::ok;

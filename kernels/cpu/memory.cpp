@@ -113,11 +113,15 @@ Status copy_page(Context* context, const CopyPageParams* params) {
                 params->num_tokens, params->source, params->target, shape.num_pages);
   }
   if (params->source == params->target) return Status::ok;
-  const KvShape one = one_token(shape);
-  copy_heads(shape, kv_data_bytes(one, shape.key_format), params->kv.keys, *params);
-  copy_heads(shape, kv_data_bytes(one, shape.value_format), params->kv.values, *params);
-  copy_heads(shape, kv_scale_bytes(one, shape.key_format), params->kv.key_scales, *params);
-  copy_heads(shape, kv_scale_bytes(one, shape.value_format), params->kv.value_scales, *params);
+  const KvShape key = one_token(shape);
+  const KvShape value = one_token(value_shape(shape));
+  copy_heads(shape, kv_data_bytes(key, shape.key_format), params->kv.keys, *params);
+  copy_heads(shape, kv_data_bytes(value, shape.value_format), params->kv.values, *params);
+  copy_heads(shape, kv_scale_bytes(key, shape.key_format), params->kv.key_scales, *params);
+  copy_heads(shape, kv_scale_bytes(value, shape.value_format), params->kv.value_scales, *params);
+  KvShape index = shape;
+  index.num_kv_heads = 1;
+  copy_heads(index, kv_index_bytes(key), params->kv.index_keys, *params);
   return Status::ok;
 }
 

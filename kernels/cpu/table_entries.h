@@ -51,6 +51,17 @@ Status scale_logits(Context* context, float* logits, int64_t count, float scale,
 Status sample(Context* context, const SampleParams* params);
 Status wait_for_draws(Context* context, const SampleOutcome* outcomes);
 
+// experts.cpp
+Status route(Context* context, const RouteParams* params);
+Status expert_linear(Context* context, const ExpertLinearParams* params);
+Status combine(Context* context, const CombineParams* params);
+
+// rows.cpp
+Status row_op(Context* context, const RowOpParams* params);
+Status expand_latent(Context* context, const ExpandLatentParams* params);
+Status select_keys(Context* context, const SelectKeysParams* params);
+Status mix_streams(Context* context, const MixStreamsParams* params);
+
 // linear.cpp
 Status linear(Context* context, const LinearParams* params);
 

@@ -115,6 +115,7 @@ KernelTable make_table(bool deterministic) {
   t.capabilities = kCapabilityDeviceSampling | kCapabilityFollowingSteps | kCapabilityStepReplay |
                    kCapabilityKvFp8 | kCapabilityKvQuantized |
                    (deterministic ? static_cast<uint64_t>(kCapabilityDeterministic) : 0);
+  t.mechanisms = kMechanisms;
   t.activation_dtype = DType::f16;
   t.name = "cuda";
   t.describe_failure = describe_failure;
@@ -151,6 +152,13 @@ KernelTable make_table(bool deterministic) {
   t.attention = Recordable<&attention>::run;
   t.activation = Recordable<&activation>::run;
   t.scale_logits = Recordable<&scale_logits>::run;
+  t.route = not_there<RouteParams>;
+  t.expert_linear = not_there<ExpertLinearParams>;
+  t.combine = not_there<CombineParams>;
+  t.expand_latent = not_there<ExpandLatentParams>;
+  t.select_keys = not_there<SelectKeysParams>;
+  t.row_op = not_there<RowOpParams>;
+  t.mix_streams = not_there<MixStreamsParams>;
   t.copy_page = copy_page;
   t.sample = sample;
   t.wait_for_draws = wait_for_draws;

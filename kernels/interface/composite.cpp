@@ -21,98 +21,121 @@ NormParams norm_into(const NormParams& norm, const float* input, int32_t rows, v
   return out;
 }
 
-// hidden += matrix(input), or hidden += post_norm(matrix(input)).
-Status project_into_hidden(Context* context, const Weight* matrix, const void* input, int32_t tokens,
-                           const NormParams* post_norm, const Workspace& space) {
+// What a block reads: rows that are normalised already, or norm(hidden).
+Status block_input(Context* context, const NormParams& norm, const Workspace& space, int32_t tokens,
+                   const void*& input) {
+  if (input != nullptr) return Status::ok;
+  const NormParams params = norm_into(norm, space.hidden, tokens, space.normed);
+  input = space.normed;
+  return table_of(context).norm(context, &params);
+}
+
+Status project(Context* context, const Weight* weight, const void* input, int32_t rows, void* output) {
+  LinearParams params;
+  params.weight = weight;
+  params.input = input;
+  params.rows = rows;
+  params.output = output;
+  return table_of(context).linear(context, &params);
+}
+
+// The norm of what the last matrix of a block reads, in place.
+Status norm_within(Context* context, const NormParams* norm, void* rows, int32_t tokens) {
+  if (norm == nullptr) return Status::ok;
   const KernelTable& table = table_of(context);
-  LinearParams project;
-  project.weight = matrix;
-  project.input = input;
-  project.rows = tokens;
-  if (post_norm == nullptr) {
-    project.residual = space.hidden;
-    return table.linear(context, &project);
-  }
-  if (space.projected == nullptr) return Status::invalid_argument;
-  project.output_f32 = space.projected;
-  QUIRE_RETURN_IF_FAILED(table.linear(context, &project));
-  NormParams norm = norm_into(*post_norm, space.projected, tokens, nullptr);
-  norm.residual = space.hidden;
-  return table.norm(context, &norm);
+  if (table.activation_dtype != DType::f32) return Status::unsupported;
+  const NormParams params = norm_into(*norm, static_cast<const float*>(rows), tokens, rows);
+  return table.norm(context, &params);
+}
+
+Status finish(Context* context, const Weight* matrix, const void* input, int32_t tokens,
+              const NormParams* post_norm, const Workspace& space) {
+  LinearParams product;
+  product.weight = matrix;
+  product.input = input;
+  product.rows = tokens;
+  return finish_block(context, product, {post_norm, space.hidden}, space.at(Scratch::projected));
+}
+
+AppendKvParams append_params(const AttentionBlockParams& params) {
+  AppendKvParams append;
+  static_cast<AttentionSpec&>(append) = params;
+  append.qkv = params.workspace.qkv;
+  append.q_norm = params.q_norm;
+  append.k_norm = params.k_norm;
+  append.cos = params.workspace.rope_cos;
+  append.sin = params.workspace.rope_sin;
+  append.batch = params.batch;
+  append.kv_shape = params.kv_shape;
+  append.kv = params.kv;
+  return append;
+}
+
+AttentionParams attention_params(const AttentionBlockParams& params) {
+  AttentionParams attention;
+  static_cast<AttentionSpec&>(attention) = params;
+  attention.qkv = params.workspace.qkv;
+  attention.sinks = params.sinks;
+  attention.selected = params.selected;
+  attention.selected_words = params.selected_words;
+  attention.batch = params.batch;
+  attention.kv_shape = params.kv_shape;
+  attention.kv = params.kv;
+  attention.output = params.workspace.attention;
+  return attention;
 }
 
 }  // namespace
+
+Status finish_block(Context* context, const LinearParams& product, const BlockEnd& end, float* projected) {
+  const KernelTable& table = table_of(context);
+  LinearParams out = product;
+  if (end.norm == nullptr) {
+    out.residual = end.residual;
+    return table.linear(context, &out);
+  }
+  if (projected == nullptr) return Status::invalid_argument;
+  out.output_f32 = projected;
+  QUIRE_RETURN_IF_FAILED(table.linear(context, &out));
+  NormParams norm = norm_into(*end.norm, projected, product.rows, nullptr);
+  norm.residual = end.residual;
+  return table.norm(context, &norm);
+}
 
 Status composed_attention_block(Context* context, const AttentionBlockParams* params) {
   const KernelTable& table = table_of(context);
   const Workspace& space = params->workspace;
   const int32_t tokens = params->batch.num_tokens;
-
-  const NormParams norm = norm_into(params->norm, space.hidden, tokens, space.normed);
-  QUIRE_RETURN_IF_FAILED(table.norm(context, &norm));
-
-  LinearParams project_in;
-  project_in.weight = params->qkv;
-  project_in.input = space.normed;
-  project_in.rows = tokens;
-  project_in.output = space.qkv;
-  QUIRE_RETURN_IF_FAILED(table.linear(context, &project_in));
-
-  AppendKvParams append;
-  append.heads = params->heads;
-  append.qkv = space.qkv;
-  append.q_norm = params->q_norm;
-  append.k_norm = params->k_norm;
-  append.norm_epsilon = params->qk_norm_epsilon;
-  append.rope = params->rope;
-  append.rotary_dim = params->rotary_dim;
-  append.cos = space.rope_cos;
-  append.sin = space.rope_sin;
-  append.batch = params->batch;
-  append.kv_shape = params->kv_shape;
-  append.kv = params->kv;
+  if (params->qkv != nullptr) {
+    const void* input = params->input;
+    QUIRE_RETURN_IF_FAILED(block_input(context, params->norm, space, tokens, input));
+    QUIRE_RETURN_IF_FAILED(project(context, params->qkv, input, tokens, space.qkv));
+  }
+  const AppendKvParams append = append_params(*params);
   QUIRE_RETURN_IF_FAILED(table.append_kv(context, &append));
-
-  AttentionParams attention;
-  attention.heads = params->heads;
-  attention.qkv = space.qkv;
-  attention.scale = params->scale;
-  attention.softcap = params->softcap;
-  attention.sliding_window = params->sliding_window;
-  attention.batch = params->batch;
-  attention.kv_shape = params->kv_shape;
-  attention.kv = params->kv;
-  attention.output = space.attention;
+  const AttentionParams attention = attention_params(*params);
   QUIRE_RETURN_IF_FAILED(table.attention(context, &attention));
-
-  return project_into_hidden(context, params->output, space.attention, tokens, params->post_norm, space);
+  if (params->output == nullptr) return Status::ok;
+  QUIRE_RETURN_IF_FAILED(norm_within(context, params->sub_norm, space.attention, tokens));
+  return finish(context, params->output, space.attention, tokens, params->post_norm, space);
 }
 
 Status composed_mlp_block(Context* context, const MlpBlockParams* params) {
   const KernelTable& table = table_of(context);
   const Workspace& space = params->workspace;
-
-  const NormParams norm = norm_into(params->norm, space.hidden, params->num_tokens, space.normed);
-  QUIRE_RETURN_IF_FAILED(table.norm(context, &norm));
-
-  LinearParams gate_up;
-  gate_up.weight = params->gate_up;
-  gate_up.input = space.normed;
-  gate_up.rows = params->num_tokens;
-  gate_up.output = space.gate_up;
-  QUIRE_RETURN_IF_FAILED(table.linear(context, &gate_up));
+  const int32_t tokens = params->num_tokens;
+  const void* input = params->input;
+  QUIRE_RETURN_IF_FAILED(block_input(context, params->norm, space, tokens, input));
+  QUIRE_RETURN_IF_FAILED(project(context, params->gate_up, input, tokens, space.gate_up));
 
   ActivationParams activation;
-  activation.kind = params->activation;
-  activation.gated = params->gated;
+  static_cast<MlpSpec&>(activation) = *params;
   activation.input = space.gate_up;
-  activation.rows = params->num_tokens;
-  activation.columns = params->intermediate;
+  activation.rows = tokens;
   activation.output = space.activated;
   QUIRE_RETURN_IF_FAILED(table.activation(context, &activation));
-
-  return project_into_hidden(context, params->down, space.activated, params->num_tokens, params->post_norm,
-                             space);
+  QUIRE_RETURN_IF_FAILED(norm_within(context, params->sub_norm, space.activated, tokens));
+  return finish(context, params->down, space.activated, tokens, params->post_norm, space);
 }
 
 Status composed_head(Context* context, const HeadParams* params) {

@@ -48,7 +48,8 @@ struct ContextLimits {
   int32_t max_logit_rows = 0;
   int32_t max_sample_edits = 0;  // of one call to sample
   int32_t max_pages_per_sequence = 0;
-  int32_t max_columns = 0;  // the largest K or N of any matrix but the head
+  int32_t max_columns = 0;     // the largest K or N of any matrix but the head
+  int32_t expert_columns = 0;  // the largest K + N of a matrix of an expert; 0: there are none
   int32_t vocab_size = 0;
   int32_t num_heads = 0;
   int32_t head_dim = 0;
@@ -64,6 +65,7 @@ enum class StepAction : int32_t {
 struct KernelTable {
   uint32_t abi = kBackendAbi;
   uint64_t capabilities = 0;
+  uint64_t mechanisms = 0;  // of enum Mechanism: what its operations obey
   DType activation_dtype = DType::f32;
   const char* name = "";  // "cpu-scalar", "cpu-avx2", "cpu-avx512", "cuda"
 
@@ -149,6 +151,13 @@ struct KernelTable {
   Status (*activation)(Context* context, const ActivationParams* params) = nullptr;
   Status (*scale_logits)(Context* context, float* logits, int64_t count, float scale,
                          float softcap) = nullptr;
+  Status (*route)(Context* context, const RouteParams* params) = nullptr;
+  Status (*expert_linear)(Context* context, const ExpertLinearParams* params) = nullptr;
+  Status (*combine)(Context* context, const CombineParams* params) = nullptr;
+  Status (*expand_latent)(Context* context, const ExpandLatentParams* params) = nullptr;
+  Status (*select_keys)(Context* context, const SelectKeysParams* params) = nullptr;
+  Status (*row_op)(Context* context, const RowOpParams* params) = nullptr;
+  Status (*mix_streams)(Context* context, const MixStreamsParams* params) = nullptr;
   Status (*copy_page)(Context* context, const CopyPageParams* params) = nullptr;
   Status (*sample)(Context* context, const SampleParams* params) = nullptr;
   // Waits for the call to sample that was given `outcomes`, the last or the one before, and for no step
@@ -167,6 +176,12 @@ struct KernelTable {
   // Multiplications and additions per second of the kind that quantized products are made of.
   Status (*measure_op_rate)(Device* device, double* ops_per_second) = nullptr;
 };
+
+// For an entry of a backend that lacks the operation.
+template <typename Params>
+Status not_there(Context*, const Params*) {
+  return Status::unsupported;
+}
 
 // One matrix by itself.
 inline Status prepare_weight(const KernelTable& table, Device* device, const WeightSource* parts,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/interface/specs.h"
 #include "kernels/interface/types.h"
 
 namespace quire::kernels {
@@ -39,10 +40,25 @@ struct KvShape {
   int32_t page_tokens = 256;
   int32_t num_pages = 0;
   int32_t num_kv_heads = 0;
-  int32_t head_dim = 0;
+  int32_t head_dim = 0;   // of keys
+  int32_t value_dim = 0;  // 0: head_dim
+  int32_t index_dim = 0;  // of the keys that others are selected by, f16; 0: none
 };
 
-// Bytes of the codes of one layer's keys (or values): [num_pages, num_kv_heads, page_tokens, head_dim].
+// The shape of the values as one of keys.
+constexpr KvShape value_shape(const KvShape& shape) {
+  KvShape out = shape;
+  if (shape.value_dim != 0) out.head_dim = shape.value_dim;
+  return out;
+}
+
+// Bytes of the keys that others are selected by: [num_pages, page_tokens, index_dim] f16.
+constexpr size_t kv_index_bytes(const KvShape& shape) {
+  return size_t(shape.num_pages) * size_t(shape.page_tokens) * size_t(shape.index_dim) * 2;
+}
+
+// Bytes of the codes of one layer's keys (or, of value_shape, values): [num_pages, num_kv_heads, page_tokens,
+// head_dim].
 constexpr size_t kv_data_bytes(const KvShape& shape, KvFormat format) {
   const size_t elements = size_t(shape.num_pages) * size_t(shape.num_kv_heads) * size_t(shape.page_tokens) *
                           size_t(shape.head_dim);
@@ -69,9 +85,10 @@ constexpr size_t kv_scale_bytes(const KvShape& shape, KvFormat format) {
 // One layer of the paged cache, device memory. Keys are stored after rotary embedding.
 struct KvLayer {
   void* keys = nullptr;        // [num_pages, num_kv_heads, page_tokens, head_dim]
-  void* values = nullptr;      // likewise
+  void* values = nullptr;      // likewise, of value_dim
   void* key_scales = nullptr;  // [num_pages, num_kv_heads, page_tokens, head_dim / 32], or nullptr
   void* value_scales = nullptr;
+  void* index_keys = nullptr;  // [num_pages, page_tokens, index_dim] f16, or nullptr
 };
 
 // Rows of an embedding table into the residual stream.
@@ -83,18 +100,14 @@ struct EmbedParams {
   float* hidden = nullptr;  // out [T, H]; the residual stream is always f32
 };
 
-enum class NormKind : uint8_t { rms, layer };
-
 // y = norm(x) * weight (+ bias). Statistics in f32.
-struct NormParams {
-  NormKind kind = NormKind::rms;
-  const float* weight = nullptr;  // [columns]; Gemma's "+1" is already in it
-  const float* bias = nullptr;    // [columns] or nullptr (layer norm only)
-  float epsilon = 1e-5f;
+struct NormParams : NormSpec {
+  const float* weight = nullptr;       // [columns], Gemma's "+1" already in it; nullptr: ones
+  const float* bias = nullptr;         // [columns] or nullptr
   const float* input = nullptr;        // [rows, columns] f32
   const int32_t* row_index = nullptr;  // [rows] which input row each output row reads, or nullptr: itself
   int32_t rows = 0;
-  int32_t columns = 0;
+  int32_t input_stride = 0;   // from row to row of the input; 0: columns
   void* output = nullptr;     // [rows, columns] activation dtype
   float* residual = nullptr;  // [rows, columns] f32: y is added to it and output is not written, or nullptr
 };
@@ -109,8 +122,6 @@ struct LinearParams {
   float* output_f32 = nullptr;  // [rows, N] f32, or nullptr. Exactly one of the three outputs is set
 };
 
-enum class RopeStyle : uint8_t { none, neox_halves, gptj_pairs };
-
 // cos and sin of position * inv_freq, once per step for all layers that share the frequencies.
 struct RopeAnglesParams {
   const float* inv_freq = nullptr;  // [rotary_dim / 2]
@@ -122,21 +133,11 @@ struct RopeAnglesParams {
   float* sin = nullptr;
 };
 
-struct HeadShape {
-  int32_t num_heads = 0;
-  int32_t num_kv_heads = 0;  // divides num_heads
-  int32_t head_dim = 0;
-};
-
-// Applies per-head norms and rotary embedding to q (in place) and k, then writes k and v to their pages.
-struct AppendKvParams {
-  HeadShape heads;
-  void* qkv = nullptr;  // in/out [T, (num_heads + 2 * num_kv_heads) * head_dim] activation dtype: q, k, v
-  const float* q_norm = nullptr;  // [head_dim] RMS weight or nullptr
+// Clips, normalises and rotates q (in place) and k, then writes k and v to their pages.
+struct AppendKvParams : AttentionSpec {
+  void* qkv = nullptr;            // in/out [T, qkv_columns(spec)] activation dtype: q, k, v
+  const float* q_norm = nullptr;  // weights of qk_norm: [head_dim], [heads, head_dim] or [heads * head_dim]
   const float* k_norm = nullptr;
-  float norm_epsilon = 1e-6f;
-  RopeStyle rope = RopeStyle::neox_halves;
-  int32_t rotary_dim = 0;
   const float* cos = nullptr;  // [T, rotary_dim / 2]
   const float* sin = nullptr;
   BatchView batch;
@@ -145,28 +146,130 @@ struct AppendKvParams {
 };
 
 // Causal attention of the step's queries over the paged cache.
-struct AttentionParams {
-  HeadShape heads;
-  const void* qkv = nullptr;   // as AppendKvParams left it; only q is read
-  float scale = 0.0f;          // multiplies q.k
-  float softcap = 0.0f;        // c * tanh(score / c); 0: off
-  int32_t sliding_window = 0;  // a token sees the last `sliding_window` positions, itself included; 0: all
+struct AttentionParams : AttentionSpec {
+  const void* qkv = nullptr;     // as AppendKvParams left it; only q is read
+  const float* sinks = nullptr;  // [num_heads], where has_sinks
+  const uint32_t* selected =
+      nullptr;  // [T, selected_words], where selects_keys: bit p of a row is position p
+  int32_t selected_words = 0;
   BatchView batch;
   KvShape kv_shape;
   KvLayer kv;
-  void* output = nullptr;  // [T, num_heads * head_dim] activation dtype
+  void* output = nullptr;  // [T, num_heads * value_dim] activation dtype
 };
 
-enum class Activation : uint8_t { silu, gelu_tanh, gelu_erf, relu };
-
-// out = act(gate) * up, from rows that hold gate and up side by side; ungated: out = act(row).
-struct ActivationParams {
-  Activation kind = Activation::silu;
-  bool gated = true;
+// out = act(gate) * up of MlpSpec, `intermediate` columns.
+struct ActivationParams : MlpSpec {
   const void* input = nullptr;  // [rows, 2 * columns] gate then up, or [rows, columns]; activation dtype
   int32_t rows = 0;
-  int32_t columns = 0;
   void* output = nullptr;  // [rows, columns] activation dtype
+};
+
+// Chooses experts. Of equal scores the expert with the lower number is better.
+struct RouteParams : RouterSpec {
+  const float* logits = nullptr;        // [rows, num_experts]
+  const float* choice_bias = nullptr;   // [num_experts], added to the scores for the choice alone, or nullptr
+  const float* expert_scale = nullptr;  // [num_experts], multiplies the weights, or nullptr
+  int32_t rows = 0;
+  int32_t* experts = nullptr;  // out [rows, num_chosen], ascending
+  float* weights = nullptr;    // out [rows, num_chosen]
+};
+
+// y = x W + bias, each row with the matrix of its expert. Matrices that no row has are not read.
+struct ExpertLinearParams {
+  const Weight* const* experts = nullptr;  // [num_experts], host memory, all of one shape
+  int32_t num_experts = 0;
+  const int32_t* expert_of_row = nullptr;  // [rows]
+  const void* input = nullptr;             // [rows / rows_per_input, K] activation dtype
+  int32_t rows_per_input = 1;              // that follow each other and read the same input
+  const float* input_scale = nullptr;      // [rows] multiplies what a row reads, or nullptr
+  int32_t rows = 0;
+  void* output = nullptr;  // [rows, N] activation dtype
+};
+
+// target[t] = (sum over i of weights[t, i] * input[t * num_chosen + i]), in order of i.
+struct CombineParams {
+  const void* input = nullptr;     // [tokens * num_chosen, columns] activation dtype
+  const float* weights = nullptr;  // [tokens, num_chosen], or nullptr: ones
+  int32_t num_chosen = 0;
+  int32_t tokens = 0;
+  int32_t columns = 0;
+  float* target = nullptr;  // [tokens, columns]
+};
+
+// Rows of q, k and v from the low-rank products: keys are [rotary | rest] of each head, the rotary part the
+// same for all.
+struct ExpandLatentParams : AttentionSpec {
+  const void* query = nullptr;     // [T, num_heads * head_dim]
+  const float* latent = nullptr;   // [T, latent_columns + rotary_dim]: the last rotary_dim are read
+  const void* expanded = nullptr;  // [T, num_heads * (head_dim - rotary_dim + value_dim)], head by head
+  int32_t latent_columns = 0;
+  int32_t num_tokens = 0;
+  void* qkv = nullptr;  // out [T, qkv_columns(spec)]
+};
+
+// What keys a token sees, by products of their own.
+struct IndexerSpec {
+  int32_t num_heads = 0;
+  int32_t head_dim = 0;
+  int32_t rotary_dim = 0;
+  RopeStyle rope = RopeStyle::neox_halves;
+  int32_t num_selected = 0;
+  float scale = 1.0f;  // of a head's product, before negative ones become 0
+};
+
+// Rotates the queries and keys of the selection, keeps the keys, and gives the positions of each token's
+// best.
+struct SelectKeysParams : IndexerSpec {
+  float* query = nullptr;          // in/out [T, num_heads * head_dim]
+  float* key = nullptr;            // in/out [T, head_dim]
+  const float* weights = nullptr;  // [T, num_heads], of a head's product
+  const float* cos = nullptr;      // [T, rotary_dim / 2]
+  const float* sin = nullptr;
+  BatchView batch;
+  KvShape kv_shape;
+  KvLayer kv;
+  uint32_t* selected = nullptr;  // out [T, selected_words]
+  int32_t selected_words = 0;
+};
+
+// Small operations on rows of f32, for what few families have.
+enum class RowOp : uint8_t {
+  scale,             // target = target * factor
+  add,               // target += a * factor
+  multiply,          // target = target * a
+  gate,              // target += a * sigmoid(b), b one number a row
+  add_by_row,        // target += a * b, b one number a row
+  add_columns,       // target = target + a, a [columns]
+  sigmoid_multiply,  // target = target * sigmoid(a)
+  scale_columns,     // target = target * a, a [columns]
+  match_size,        // target = target * rms(a) / rms(target), of rows
+  tanh_rows,         // target = tanh(target * factor)
+  differ,            // target = first half of a row of a, less factor times its second half
+  copy,              // target = a * factor
+};
+
+struct RowOpParams {
+  RowOp op = RowOp::scale;
+  float* target = nullptr;   // [rows, columns]
+  const float* a = nullptr;  // [rows, columns] unless the operation says else
+  const float* b = nullptr;
+  int32_t rows = 0;
+  int32_t columns = 0;
+  int32_t target_stride = 0;  // from row to row; 0: columns
+  int32_t a_stride = 0;
+  int32_t b_stride = 0;  // 0: 1
+  float factor = 1.0f;
+};
+
+// target[i] = base[i] + sum over j of coefficients[t, i * num_streams + j] * streams[j]: rows of streams.
+struct MixStreamsParams {
+  const float* const* streams = nullptr;  // [num_streams] of [T, columns], host memory
+  float* const* targets = nullptr;        // likewise; none of them a stream
+  const float* coefficients = nullptr;    // [T, num_streams * num_streams]
+  int32_t num_streams = 0;
+  int32_t tokens = 0;
+  int32_t columns = 0;
 };
 
 // Copies the first num_tokens tokens of page `source` to page `target`, keys and values of one layer.
@@ -178,35 +281,67 @@ struct CopyPageParams {
   int32_t num_tokens = 0;  // 1..page_tokens
 };
 
+// Scratch that few layers need, each [T, columns of its own] f32.
+enum class Scratch : uint8_t {
+  projected,  // what a block gives, before its norm
+  normed,     // the input of a feed-forward part beside attention; activation dtype
+  router,     // logits of the router
+  chosen,     // experts and weights, [T, num_chosen] each
+  weights,
+  expert_in,  // rows of experts
+  expert_mid,
+  expert_out,
+  latent,
+  low_rank,
+  query,
+  expanded,
+  selected,  // bit masks
+  index_query,
+  index_key,
+  layer_input,  // embeddings of layers
+  row,
+  other,
+  streams,  // residual streams beside the first
+  more_streams,
+  num_kinds,
+};
+inline constexpr size_t kNumScratch = static_cast<size_t>(Scratch::num_kinds);
+
 // Scratch for activations, device memory, sized for the context's max_tokens. Owned by the cache.
 struct Workspace {
-  float* hidden = nullptr;     // [T, H] f32, the residual stream
-  void* normed = nullptr;      // [T, H] activation dtype
-  float* projected = nullptr;  // [T, H] f32, what post_norm is applied to; nullptr where no layer has one
-  void* qkv = nullptr;         // [T, (num_heads + 2 * num_kv_heads) * head_dim]
-  void* attention = nullptr;   // [T, num_heads * head_dim]
-  void* gate_up = nullptr;     // [T, 2 * intermediate]
-  void* activated = nullptr;   // [T, intermediate]
-  float* rope_cos = nullptr;   // [T, rotary_dim / 2]
+  float* hidden = nullptr;    // [T, H] f32, the residual stream
+  void* normed = nullptr;     // [T, H] activation dtype
+  void* qkv = nullptr;        // [T, qkv_columns]
+  void* attention = nullptr;  // [T, result_columns]
+  void* gate_up = nullptr;    // [T, 2 * intermediate]
+  void* activated = nullptr;  // [T, intermediate]
+  float* rope_cos = nullptr;  // [T, rotary_dim / 2], of the layer
   float* rope_sin = nullptr;
   float* logits = nullptr;  // [max_logit_rows, V]
+  float* scratch[kNumScratch] = {};
+
+  float* at(Scratch kind) const { return scratch[static_cast<size_t>(kind)]; }
 };
 
-// hidden += o(attention(rope(qkv(norm(hidden))))). `append` and `attention` are filled but for the buffers,
-// which come from the workspace.
-struct AttentionBlockParams {
+// How the result of a block enters the residual stream: hidden += norm(result). Norms of other places stand
+// in the block's own parameters.
+struct BlockEnd {
+  const NormParams* norm = nullptr;  // nullptr: none
+  float* residual = nullptr;         // [T, H]
+};
+
+// hidden += end(o(attention(rope(qkv(norm(hidden)))))).
+struct AttentionBlockParams : AttentionSpec {
   NormParams norm;              // weight, bias, kind, epsilon
-  const Weight* qkv = nullptr;  // three parts: q, k, v
+  const void* input = nullptr;  // rows that are normalised already, activation dtype; nullptr: norm(hidden)
+  const Weight* qkv = nullptr;  // nullptr: workspace.qkv is filled
   const Weight* output = nullptr;
-  HeadShape heads;
   const float* q_norm = nullptr;
   const float* k_norm = nullptr;
-  float qk_norm_epsilon = 1e-6f;
-  RopeStyle rope = RopeStyle::neox_halves;
-  int32_t rotary_dim = 0;
-  float scale = 0.0f;
-  float softcap = 0.0f;
-  int32_t sliding_window = 0;
+  const float* sinks = nullptr;
+  const uint32_t* selected = nullptr;
+  int32_t selected_words = 0;
+  const NormParams* sub_norm = nullptr;   // of the result of attention, or nullptr
   const NormParams* post_norm = nullptr;  // applied to the block's result before it is added, or nullptr
   BatchView batch;
   KvShape kv_shape;
@@ -215,14 +350,13 @@ struct AttentionBlockParams {
   const Weight* next = nullptr;  // the matrix that the following block reads first: a hint to prefetch
 };
 
-// hidden += down(act(gate(norm(hidden))) * up(norm(hidden))).
-struct MlpBlockParams {
+// hidden += end(down(act(gate(norm(hidden))) * up(norm(hidden)))).
+struct MlpBlockParams : MlpSpec {
   NormParams norm;
+  const void* input = nullptr;      // as of attention
   const Weight* gate_up = nullptr;  // two parts: gate, up; one part where ungated
   const Weight* down = nullptr;
-  Activation activation = Activation::silu;
-  bool gated = true;
-  int32_t intermediate = 0;
+  const NormParams* sub_norm = nullptr;  // of what down reads, or nullptr
   const NormParams* post_norm = nullptr;
   int32_t num_tokens = 0;
   Workspace workspace;

@@ -15,6 +15,23 @@ void require(bool holds) {
   if (!holds) std::abort();
 }
 
+void check_layer(const ModelConfig& config, const LayerSpec& layer) {
+  const AttentionPart& part = layer.attention();
+  const kernels::HeadShape& heads = part.heads;
+  require(heads.num_kv_heads >= 1 && heads.num_heads % heads.num_kv_heads == 0);
+  require(part.sliding_window >= 0 && part.chunk >= 0);
+  require(part.rotary_dim >= 0 && part.rotary_dim % 2 == 0 && part.rotary_dim <= heads.head_dim);
+  require(part.rope_idx < static_cast<int32_t>(config.spec.ropes.size()));
+  require((part.rope_idx >= 0) == (part.rotary_dim > 0));
+  require(part.kv_idx >= 0 && part.kv_idx < static_cast<int32_t>(config.spec.kvs.size()));
+  require(part.kv_source < config.num_layers);
+  require(layer.feed_forward.dense.has_value() || layer.feed_forward.experts.has_value());
+  if (!layer.feed_forward.experts) return;
+  const ExpertsPart& experts = *layer.feed_forward.experts;
+  require(experts.num_chosen >= 1 && experts.num_chosen <= experts.num_experts);
+  require(experts.num_experts % experts.num_groups == 0 && experts.chosen_groups <= experts.num_groups);
+}
+
 void run(std::string_view input) {
   const size_t cut = input.find('\0');
   const bool has_generation = cut != std::string_view::npos;
@@ -22,15 +39,17 @@ void run(std::string_view input) {
       parse_model_config(input.substr(0, cut), has_generation ? input.substr(cut + 1) : "");
   require(config.architecture != nullptr);
   require(config.num_layers >= 1 && config.num_layers <= 1024);
-  require(config.sliding_windows.size() == static_cast<size_t>(config.num_layers));
-  for (const int32_t window : config.sliding_windows) require(window >= 0);
-  require(config.heads.num_kv_heads >= 1 && config.heads.num_heads % config.heads.num_kv_heads == 0);
-  require(config.rotary_dim >= 2 && config.rotary_dim % 2 == 0 && config.rotary_dim <= config.heads.head_dim);
-  for (const float frequency : inverse_frequencies(config.rope, config.rotary_dim)) {
-    require(std::isfinite(frequency) && frequency > 0.0f);
+  require(config.spec.layers.size() == static_cast<size_t>(config.num_layers));
+  for (const LayerSpec& layer : config.spec.layers) check_layer(config, layer);
+  for (const RopeSpec& rope : config.spec.ropes) {
+    require(rope.rotary_dim >= 2 && rope.rotary_dim % 2 == 0);
+    for (const bool is_short : {false, true}) {
+      for (const float frequency : inverse_frequencies(rope.config, rope.rotary_dim, is_short))
+        require(std::isfinite(frequency) && frequency >= 0.0f);
+    }
   }
   for (const TokenId id : config.eos_ids) require(id >= 0 && id < config.vocab_size);
-  require(config.norm_epsilon > 0.0f);
+  require(config.spec.head.norm.epsilon > 0.0f);
 }
 
 }  // namespace

@@ -13,6 +13,18 @@ namespace {
 
 constexpr int32_t kBlockKeys = 16;
 
+inline int32_t value_dim_of(const HeadShape& heads) {
+  return heads.value_dim != 0 ? heads.value_dim : heads.head_dim;
+}
+
+// The first position that a token sees.
+inline int32_t first_visible(const AttentionSpec& spec, int32_t position) {
+  const int32_t window = spec.sliding_window;
+  const int32_t of_window = window > 0 && position >= window ? position - window + 1 : 0;
+  const int32_t of_chunk = spec.chunk > 0 ? position / spec.chunk * spec.chunk : 0;
+  return of_window > of_chunk ? of_window : of_chunk;
+}
+
 // What one row of a tile is, and the positions that it sees.
 struct QueryRow {
   int32_t token;
@@ -27,13 +39,18 @@ inline QueryRow query_row(const AttentionTile& tile, int32_t r) {
   const int32_t row = tile.first_row + r;
   const int32_t token = params.batch.sequence_starts[tile.sequence] + row / group;
   const int32_t position = params.batch.positions[token];
-  const int32_t window = params.sliding_window;
-  const int32_t first = window > 0 && position >= window ? position - window + 1 : 0;
-  return {token, tile.kv_head * group + row % group, first, position};
+  const int32_t in_group = row % group;
+  const int32_t head = params.heads_apart ? in_group * params.heads.num_kv_heads + tile.kv_head
+                                          : tile.kv_head * group + in_group;
+  return {token, head, first_visible(params, position), position};
 }
 
 inline int32_t padded_dim(const AttentionTile& tile) {
   return (tile.params->heads.head_dim + 15) / 16 * 16;
+}
+
+inline int32_t padded_value_dim(const AttentionTile& tile) {
+  return (value_dim_of(tile.params->heads) + 15) / 16 * 16;
 }
 
 void attention_begin(const AttentionTile& tile) {
@@ -41,7 +58,7 @@ void attention_begin(const AttentionTile& tile) {
   const HeadShape& heads = params.heads;
   const auto head_dim = static_cast<size_t>(heads.head_dim);
   const auto stride = static_cast<size_t>(padded_dim(tile));
-  const size_t row_floats = static_cast<size_t>(heads.num_heads + 2 * heads.num_kv_heads) * head_dim;
+  const size_t row_floats = row_columns(params);
   const bool transformed = is_quantized(params.kv_shape.key_format);
   for (int32_t r = 0; r < tile.rows; ++r) {
     const QueryRow row = query_row(tile, r);
@@ -63,10 +80,18 @@ struct CacheBlock {
   int32_t last;
 };
 
-inline CacheBlock find_block(const AttentionTile& tile, KvFormat format, void* codes, void* scales,
-                             int32_t position, int32_t first_position, int32_t last_position) {
+struct CacheSide {
+  KvShape shape;  // with the dimensions of the keys, or of the values
+  KvFormat format;
+  void* codes;
+  void* scales;
+};
+
+inline CacheBlock find_block(const AttentionTile& tile, const CacheSide& side, int32_t position,
+                             int32_t first_position, int32_t last_position) {
   const BatchView& batch = tile.params->batch;
-  const KvShape& shape = tile.params->kv_shape;
+  const KvShape& shape = side.shape;
+  const KvFormat format = side.format;
   const int32_t* pages =
       batch.page_table + static_cast<size_t>(tile.sequence) * static_cast<size_t>(batch.page_table_stride);
   CacheBlock block;
@@ -77,7 +102,7 @@ inline CacheBlock find_block(const AttentionTile& tile, KvFormat format, void* c
   int32_t page_idx = (position + block.first) / shape.page_tokens;
   int32_t slot = (position + block.first) % shape.page_tokens;
   for (int32_t j = block.first; j <= block.last; slot = 0, ++page_idx) {
-    CacheRow row = cache_row(shape, format, codes, scales, pages[page_idx], tile.kv_head, slot);
+    CacheRow row = cache_row(shape, format, side.codes, side.scales, pages[page_idx], tile.kv_head, slot);
     const int32_t left = shape.page_tokens - slot;
     const int32_t end = block.last - j < left ? block.last + 1 : j + left;
     for (; j < end; ++j) {  // rows of a page follow each other
@@ -292,20 +317,40 @@ inline F32 finish_scores(const AttentionParams& params, F32 products, int32_t fi
   return select(first_lanes(first), hidden, scores);
 }
 
+// Scores of positions that the row's token has not selected become -infinity.
+inline F32 hide_unselected(const AttentionTile& tile, int32_t r, int32_t position, F32 scores) {
+  const AttentionParams& params = *tile.params;
+  const size_t token = static_cast<size_t>(query_row(tile, r).token);
+  const uint32_t* words = params.selected + token * static_cast<size_t>(params.selected_words);
+  const uint32_t bits = words[position / 32] >> (position % 32);
+  float kept[16];
+  store(kept, scores);
+  for (int32_t i = 0; i < kBlockKeys; ++i)
+    if ((bits >> i & 1) == 0) kept[i] = -__builtin_inff();
+  return load(kept);
+}
+
 // Scores to weights exp(score - maximum); the maximum, the denominator and the factor for the sums so far.
-inline void soften(const AttentionTile& tile, const VisibleLanes& lanes, const AttentionState& state,
-                   float* corrections) {
+inline void soften(const AttentionTile& tile, int32_t position, const VisibleLanes& lanes,
+                   const AttentionState& state, float* corrections) {
   float maxima[kAttentionRows];
   store(maxima, load(state.maximum));
   for (int32_t r = 0; r < tile.rows; ++r) {
     if (lanes.first[r] > lanes.last[r]) continue;
     float* weights = tile.weights + static_cast<size_t>(r) * kBlockKeys;
-    const F32 scores = finish_scores(*tile.params, load(weights), lanes.first[r], lanes.last[r]);
+    F32 scores = finish_scores(*tile.params, load(weights), lanes.first[r], lanes.last[r]);
+    if (tile.params->selects_keys) scores = hide_unselected(tile, r, position, scores);
     const float block_max = max_lanes(scores);
+    if (tile.params->selects_keys && block_max == -__builtin_inff()) {
+      store(weights, splat(0.0f));
+      continue;
+    }
     if (!(maxima[r] > block_max)) maxima[r] = block_max;
     store(weights, exp_lanes(sub(scores, splat(maxima[r]))));
   }
-  store(corrections, exp_lanes(sub(load(state.maximum), load(maxima))));
+  // A row that has seen no key yet has -infinity twice, and nothing to correct.
+  const F32 steps = sub(load(state.maximum), load(maxima));
+  store(corrections, select(less(splat(-__builtin_inff()), load(maxima)), exp_lanes(steps), splat(1.0f)));
   for (int32_t r = 0; r < tile.rows; ++r) {
     if (lanes.first[r] > lanes.last[r]) continue;
     const float sum = sum_lanes(load(tile.weights + static_cast<size_t>(r) * kBlockKeys));
@@ -354,7 +399,12 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
   const AttentionParams& params = *tile.params;
   const KvShape& shape = params.kv_shape;
   const int32_t head_dim = params.heads.head_dim;
+  const int32_t value_dims = value_dim_of(params.heads);
   const int32_t stride = padded_dim(tile);
+  const int32_t value_stride = padded_value_dim(tile);
+  const CacheSide key_side = {shape, shape.key_format, params.kv.keys, params.kv.key_scales};
+  CacheSide value_side = {shape, shape.value_format, params.kv.values, params.kv.value_scales};
+  value_side.shape.head_dim = value_dims;
   QueryRow rows[kAttentionRows];
   int32_t first_position = INT32_MAX;
   int32_t last_position = 0;
@@ -363,11 +413,12 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
     if (rows[r].first_position < first_position) first_position = rows[r].first_position;
     if (rows[r].last_position > last_position) last_position = rows[r].last_position;
   }
-  const bool few = tile.rows <= kFewRows && head_dim % 16 == 0 && rows[0].token == rows[tile.rows - 1].token;
+  const bool few = tile.rows <= kFewRows && head_dim % 16 == 0 && value_dims % 16 == 0 &&
+                   rows[0].token == rows[tile.rows - 1].token;
   store(state.maximum, splat(-__builtin_inff()));
   store(state.denominator, splat(0.0f));
   __builtin_memset(state.sums, 0,
-                   static_cast<size_t>(tile.rows) * static_cast<size_t>(stride) * sizeof(float));
+                   static_cast<size_t>(tile.rows) * static_cast<size_t>(value_stride) * sizeof(float));
 
   const int32_t segment_first = segment * kSegmentKeys;
   const int32_t begin =
@@ -381,10 +432,8 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
       lanes.first[r] = rows[r].first_position > position ? rows[r].first_position - position : 0;
       lanes.last[r] = last < kBlockKeys - 1 ? last : kBlockKeys - 1;
     }
-    const CacheBlock keys = find_block(tile, shape.key_format, params.kv.keys, params.kv.key_scales, position,
-                                       first_position, last_position);
-    const CacheBlock values = find_block(tile, shape.value_format, params.kv.values, params.kv.value_scales,
-                                         position, first_position, last_position);
+    const CacheBlock keys = find_block(tile, key_side, position, first_position, last_position);
+    const CacheBlock values = find_block(tile, value_side, position, first_position, last_position);
     float corrections[kAttentionRows];
     if (few && is_quantized(shape.key_format)) {
       with_few_rows(shape.key_format, tile.rows, [&]<KvFormat kFormat, int kRows>() {
@@ -395,22 +444,23 @@ void attention_segment(const AttentionTile& tile, int32_t segment, const Attenti
                   [&]<KvFormat kFormat>() { load_keys<kFormat>(keys, head_dim, tile.keys); });
       score_block(tile, stride);
     }
-    soften(tile, lanes, state, corrections);
+    soften(tile, position, lanes, state, corrections);
     if (few && is_quantized(shape.value_format)) {
       with_few_rows(shape.value_format, tile.rows, [&]<KvFormat kFormat, int kRows>() {
-        add_values_to_few_rows<kFormat, kRows>(values, tile.weights, corrections, head_dim, state.sums);
+        add_values_to_few_rows<kFormat, kRows>(values, tile.weights, corrections, value_dims, state.sums);
       });
     } else {
-      with_format(shape.value_format,
-                  [&]<KvFormat kFormat>() { load_values<kFormat>(values, head_dim, stride, tile.values); });
-      value_block(tile, lanes, corrections, stride, state);
+      with_format(shape.value_format, [&]<KvFormat kFormat>() {
+        load_values<kFormat>(values, value_dims, value_stride, tile.values);
+      });
+      value_block(tile, lanes, corrections, value_stride, state);
     }
   }
 }
 
 void attention_merge(const AttentionTile& tile, int32_t segment, const AttentionState& part,
                      const AttentionState& total) {
-  const int32_t stride = padded_dim(tile);
+  const int32_t stride = padded_value_dim(tile);
   for (int32_t r = 0; r < tile.rows; ++r) {
     const QueryRow row = query_row(tile, r);
     const int32_t first_segment = row.first_position / kSegmentKeys;
@@ -418,6 +468,13 @@ void attention_merge(const AttentionTile& tile, int32_t segment, const Attention
     const float* from = part.sums + static_cast<size_t>(r) * static_cast<size_t>(stride);
     float* to = total.sums + static_cast<size_t>(r) * static_cast<size_t>(stride);
     if (segment == first_segment) {
+      __builtin_memcpy(to, from, static_cast<size_t>(stride) * sizeof(float));
+      total.maximum[r] = part.maximum[r];
+      total.denominator[r] = part.denominator[r];
+      continue;
+    }
+    if (part.maximum[r] == -__builtin_inff()) continue;  // no key of the segment is selected
+    if (total.maximum[r] == -__builtin_inff()) {
       __builtin_memcpy(to, from, static_cast<size_t>(stride) * sizeof(float));
       total.maximum[r] = part.maximum[r];
       total.denominator[r] = part.denominator[r];
@@ -438,15 +495,27 @@ void attention_merge(const AttentionTile& tile, int32_t segment, const Attention
   }
 }
 
+// One over the denominator once the logit of the head's sink has joined, in terms of the maximum so far.
+inline float factor_with_sink(float maximum, float denominator, float sink) {
+  const float highest = maximum > sink ? maximum : sink;
+  float lanes[16];
+  store(lanes, exp_lanes(splat(maximum - highest)));
+  const float scale = lanes[0];
+  store(lanes, exp_lanes(splat(sink - highest)));
+  return scale / (denominator * scale + lanes[0]);
+}
+
 void attention_finish(const AttentionTile& tile, const AttentionState& total) {
   const AttentionParams& params = *tile.params;
-  const int32_t head_dim = params.heads.head_dim;
-  const int32_t stride = padded_dim(tile);
+  const int32_t head_dim = value_dim_of(params.heads);
+  const int32_t stride = padded_value_dim(tile);
   const bool transformed = is_quantized(params.kv_shape.value_format);
   for (int32_t r = 0; r < tile.rows; ++r) {
     const QueryRow row = query_row(tile, r);
     float* sums = total.sums + static_cast<size_t>(r) * static_cast<size_t>(stride);
     float factor = 1.0f / total.denominator[r];
+    if (params.has_sinks)
+      factor = factor_with_sink(total.maximum[r], total.denominator[r], params.sinks[row.head]);
     if (transformed) {
       hadamard(sums, head_dim);
       factor *= 1.0f / 32.0f;

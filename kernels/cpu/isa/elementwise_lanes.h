@@ -44,16 +44,22 @@ inline float sum_of(const float* x, int32_t columns) {
   return sum_lanes(sum);
 }
 
+inline F32 weighted(const NormRow& norm, F32 y, int32_t c, int32_t n) {
+  if (norm.weight != nullptr) y = mul(y, load_partial(norm.weight + c, n));
+  if (norm.bias != nullptr) y = add(y, load_partial(norm.bias + c, n));
+  return y;
+}
+
 void norm_row(const NormRow& norm, const float* input, float* output) {
   const auto count = static_cast<float>(norm.columns);
+  const bool is_norm = norm.kind != NormKind::none;
   const float mean = norm.kind == NormKind::layer ? sum_of(input, norm.columns) / count : 0.0f;
-  const float variance = sum_of_squares(input, norm.columns, mean) / count;
-  const F32 factor = splat(1.0f / __builtin_sqrtf(variance + norm.epsilon));
+  const float variance = is_norm ? sum_of_squares(input, norm.columns, mean) / count : 0.0f;
+  const F32 factor = splat(is_norm ? 1.0f / __builtin_sqrtf(variance + norm.epsilon) : 1.0f);
   for (int32_t c = 0; c < norm.columns; c += 16) {
     const int32_t n = lanes_left(norm.columns, c);
     F32 y = mul(sub(load_partial(input + c, n), splat(mean)), factor);
-    y = mul(y, load_partial(norm.weight + c, n));
-    if (norm.bias != nullptr) y = add(y, load_partial(norm.bias + c, n));
+    y = weighted(norm, y, c, n);
     if (norm.accumulate) y = add(load_partial(output + c, n), y);
     store_partial(output + c, y, n);
   }
@@ -70,17 +76,60 @@ QUIRE_LANE_INLINE void map_row(const float* gate, const float* up, int32_t colum
   }
 }
 
-void activate(Activation kind, const float* gate, const float* up, int32_t columns, float* output) {
-  switch (kind) {
+// a x^2 + b x above 0; c (exp(min(x, e)) - 1 - x) + b x below.
+QUIRE_LANE_INLINE F32 xielu_lanes(const MlpSpec& spec, F32 x) {
+  const F32 linear = mul(x, splat(spec.b));
+  const F32 above = fma(mul(x, x), splat(spec.a), linear);
+  const F32 bent = sub(sub(exp_lanes(minimum(splat(spec.limit), x)), splat(1.0f)), x);
+  return select(less(splat(0.0f), x), above, fma(bent, splat(spec.c), linear));
+}
+
+// What the gate keeps beyond its mean and some standard deviations.
+inline float sparsity_cutoff(const MlpSpec& spec, const float* gate) {
+  const auto count = static_cast<float>(spec.intermediate);
+  const float mean = sum_of(gate, spec.intermediate) / count;
+  const float variance = sum_of_squares(gate, spec.intermediate, mean) / count;
+  return mean + spec.sparsity_deviations * __builtin_sqrtf(variance);
+}
+
+inline void clamped_swish(const MlpSpec& spec, const float* gate, const float* up, float* output) {
+  for (int32_t c = 0; c < spec.intermediate; c += 16) {
+    const int32_t n = lanes_left(spec.intermediate, c);
+    const F32 g = minimum(splat(spec.limit), load_partial(gate + c, n));
+    const F32 u = maximum(splat(-spec.limit), minimum(splat(spec.limit), load_partial(up + c, n)));
+    const F32 glu = div(g, add(splat(1.0f), exp_lanes(mul(g, splat(-spec.a)))));
+    store_partial(output + c, mul(add(u, splat(1.0f)), glu), n);
+  }
+}
+
+void activate(const MlpSpec& spec, const float* gate, const float* up, float* output) {
+  const int32_t columns = spec.intermediate;
+  const auto map = [&](auto function) {
+    if (!spec.is_sparse) return map_row(gate, up, columns, output, function);
+    const F32 cutoff = splat(sparsity_cutoff(spec, gate));
+    map_row(gate, up, columns, output, [&](F32 x) { return function(maximum(splat(0.0f), sub(x, cutoff))); });
+  };
+  switch (spec.activation) {
     case Activation::silu:
-      return map_row(gate, up, columns, output, [](F32 x) { return silu_lanes(x); });
+      return map([](F32 x) { return silu_lanes(x); });
     case Activation::gelu_tanh:
-      return map_row(gate, up, columns, output, [](F32 x) { return gelu_tanh_lanes(x); });
+      return map([](F32 x) { return gelu_tanh_lanes(x); });
     case Activation::gelu_erf:
-      return map_row(gate, up, columns, output, [](F32 x) { return gelu_erf_lanes(x); });
+      return map([](F32 x) { return gelu_erf_lanes(x); });
     case Activation::relu:
       // maximum() gives its second operand for NaN: a fault upstream stays visible.
-      return map_row(gate, up, columns, output, [](F32 x) { return maximum(splat(0.0f), x); });
+      return map([](F32 x) { return maximum(splat(0.0f), x); });
+    case Activation::relu_squared:
+      return map([](F32 x) {
+        const F32 kept = maximum(splat(0.0f), x);
+        return mul(kept, kept);
+      });
+    case Activation::gelu_quick:
+      return map([](F32 x) { return div(x, add(splat(1.0f), exp_lanes(mul(x, splat(-1.702f))))); });
+    case Activation::xielu:
+      return map([&](F32 x) { return xielu_lanes(spec, x); });
+    case Activation::clamped_swish:
+      return clamped_swish(spec, gate, up, output);
   }
 }
 

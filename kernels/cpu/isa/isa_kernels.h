@@ -18,7 +18,7 @@ inline constexpr int32_t kBlockRows = 32;      // rows of a quantized block
 inline constexpr int32_t kSpanBlocks = 4;      // blocks of activations that share a scale
 inline constexpr int32_t kAttentionRows = 16;  // query rows of a tile
 inline constexpr int32_t kSegmentKeys = 512;   // keys of a softmax segment, aligned to absolute positions
-inline constexpr int32_t kMaxHeadDim = 256;
+inline constexpr int32_t kMaxHeadDim = 512;
 
 // Where a panel's columns go: y = product * prescale + bias, stored or added.
 struct PanelOutput {
@@ -98,6 +98,7 @@ struct NormRow {
 struct AppendToken {
   const AppendKvParams* params = nullptr;
   int32_t token = 0;
+  float query_factor = 1.0f;  // of the position
 };
 
 // Up to 16 query rows (token, head) that share a sequence and a KV head.
@@ -134,7 +135,7 @@ struct IsaKernels {
                        const PanelOutput& output);
   void (*embed_row)(DType dtype, const void* row, int32_t columns, float scale, float* out);
   void (*norm_row)(const NormRow& norm, const float* input, float* output);
-  void (*activate)(Activation kind, const float* gate, const float* up, int32_t columns, float* output);
+  void (*activate)(const MlpSpec& spec, const float* gate, const float* up, float* output);
   void (*scale_logits)(float* logits, int64_t count, float scale, float softcap);
   void (*append_token)(const AppendToken& token);
   void (*attention_begin)(const AttentionTile& tile);  // fills tile.query

@@ -159,18 +159,27 @@ inline void rotate_pairs(float* x, const float* cosines, const float* sines, int
   }
 }
 
-// Norm and rotation of one head, in place.
-inline void turn_head(const AppendKvParams& params, const float* weight, int32_t token, float* head) {
-  if (weight != nullptr) {
-    NormRow norm;
-    norm.kind = NormKind::rms;
-    norm.weight = weight;
-    norm.bias = nullptr;
-    norm.epsilon = params.norm_epsilon;
-    norm.columns = params.heads.head_dim;
-    norm.accumulate = false;
-    norm_row(norm, head, head);
-  }
+// Floats of a token's row of q, k and v.
+inline size_t row_columns(const AttentionSpec& spec) {
+  const HeadShape& heads = spec.heads;
+  const int32_t values = heads.value_dim != 0 ? heads.value_dim : heads.head_dim;
+  int32_t columns = heads.num_heads * heads.head_dim;
+  if (!spec.reads_cache_only) columns += heads.num_kv_heads * heads.head_dim;
+  if (!spec.reads_cache_only && !spec.values_are_keys) columns += heads.num_kv_heads * values;
+  return static_cast<size_t>(columns);
+}
+
+inline void norm_in_place(const AttentionSpec& spec, NormKind kind, const float* weight, int32_t columns,
+                          float* x) {
+  NormRow norm;
+  norm.kind = kind;
+  norm.weight = weight;
+  norm.epsilon = spec.qk_norm_epsilon;
+  norm.columns = columns;
+  norm_row(norm, x, x);
+}
+
+inline void rotate_head(const AppendKvParams& params, int32_t token, float* head) {
   const int32_t half = params.rotary_dim / 2;
   if (params.rope == RopeStyle::none || half == 0) return;
   const size_t first = static_cast<size_t>(token) * static_cast<size_t>(half);
@@ -181,33 +190,90 @@ inline void turn_head(const AppendKvParams& params, const float* weight, int32_t
   }
 }
 
+// Norm and rotation of all heads of q, or of k, in place.
+inline void turn_heads(const AppendKvParams& params, const float* weight, int32_t token, float* heads,
+                       int32_t num_heads) {
+  const int32_t dim = params.heads.head_dim;
+  if (params.qk_norm == QkNorm::all_heads) {
+    norm_in_place(params, params.qk_norm_kind, weight, num_heads * dim, heads);
+  }
+  for (int32_t h = 0; h < num_heads; ++h) {
+    float* head = heads + static_cast<size_t>(h) * static_cast<size_t>(dim);
+    const float* own = params.qk_weight_per_head && weight != nullptr ? weight + h * dim : weight;
+    const bool normed = params.qk_norm == QkNorm::each_head;
+    if (normed && !params.norm_after_rope) norm_in_place(params, params.qk_norm_kind, own, dim, head);
+    rotate_head(params, token, head);
+    if (normed && params.norm_after_rope) norm_in_place(params, params.qk_norm_kind, own, dim, head);
+  }
+}
+
+inline void clip_row(float* row, size_t columns, float limit) {
+  for (size_t i = 0; i < columns; ++i) {
+    if (row[i] > limit) row[i] = limit;
+    if (row[i] < -limit) row[i] = -limit;
+  }
+}
+
+inline void scale_row(float* row, int32_t columns, float factor) {
+  for (int32_t i = 0; i < columns; ++i) row[i] *= factor;
+}
+
+// The place of a token in the pages.
+struct TokenPlace {
+  int32_t page;
+  int32_t slot;
+};
+
+inline TokenPlace place_of(const AppendKvParams& params, int32_t token) {
+  const BatchView& batch = params.batch;
+  const int32_t position = batch.positions[token];
+  const int32_t* pages = batch.page_table + static_cast<size_t>(batch.sequence_of_token[token]) *
+                                                static_cast<size_t>(batch.page_table_stride);
+  return {pages[position / params.kv_shape.page_tokens], position % params.kv_shape.page_tokens};
+}
+
+inline void append_values(const AppendKvParams& params, TokenPlace at, float* values) {
+  KvShape shape = params.kv_shape;
+  if (shape.value_dim != 0) shape.head_dim = shape.value_dim;
+  for (int32_t h = 0; h < params.heads.num_kv_heads; ++h) {
+    float* value = values + static_cast<size_t>(h) * static_cast<size_t>(shape.head_dim);
+    float normed[kMaxHeadDim];
+    if (params.value_norm) {
+      __builtin_memcpy(normed, value, static_cast<size_t>(shape.head_dim) * sizeof(float));
+      norm_in_place(params, NormKind::rms, nullptr, shape.head_dim, normed);
+      value = normed;
+    }
+    encode_row(
+        value, shape.value_format, shape.head_dim,
+        cache_row(shape, shape.value_format, params.kv.values, params.kv.value_scales, at.page, h, at.slot));
+  }
+}
+
 void append_token(const AppendToken& work) {
   const AppendKvParams& params = *work.params;
-  const BatchView& batch = params.batch;
   const KvShape& shape = params.kv_shape;
   const int32_t head_dim = params.heads.head_dim;
   const int32_t num_heads = params.heads.num_heads;
   const int32_t num_kv_heads = params.heads.num_kv_heads;
-  const size_t row_floats = static_cast<size_t>(num_heads + 2 * num_kv_heads) * static_cast<size_t>(head_dim);
-  float* row = static_cast<float*>(params.qkv) + static_cast<size_t>(work.token) * row_floats;
+  const size_t columns = row_columns(params);
+  float* row = static_cast<float*>(params.qkv) + static_cast<size_t>(work.token) * columns;
+  if (params.clip != 0.0f) clip_row(row, columns, params.clip);
   const auto head_at = [row, head_dim](int32_t h) {
     return row + static_cast<size_t>(h) * static_cast<size_t>(head_dim);
   };
-
-  const int32_t position = batch.positions[work.token];
-  const int32_t* pages = batch.page_table + static_cast<size_t>(batch.sequence_of_token[work.token]) *
-                                                static_cast<size_t>(batch.page_table_stride);
-  const int32_t page = pages[position / shape.page_tokens];
-  const int32_t slot = position % shape.page_tokens;
-
-  for (int32_t h = 0; h < num_heads; ++h) turn_head(params, params.q_norm, work.token, head_at(h));
+  // Values go first: where they are the keys, those are not yet turned.
+  float* keys = head_at(num_heads);
+  const TokenPlace at = params.reads_cache_only ? TokenPlace{} : place_of(params, work.token);
+  if (!params.reads_cache_only) {
+    append_values(params, at, params.values_are_keys ? keys : head_at(num_heads + num_kv_heads));
+  }
+  turn_heads(params, params.q_norm, work.token, row, num_heads);
+  if (work.query_factor != 1.0f) scale_row(row, num_heads * head_dim, work.query_factor);
+  if (params.reads_cache_only) return;
+  turn_heads(params, params.k_norm, work.token, keys, num_kv_heads);
   for (int32_t h = 0; h < num_kv_heads; ++h) {
-    float* key = head_at(num_heads + h);
-    turn_head(params, params.k_norm, work.token, key);
-    encode_row(key, shape.key_format, head_dim,
-               cache_row(shape, shape.key_format, params.kv.keys, params.kv.key_scales, page, h, slot));
-    encode_row(head_at(num_heads + num_kv_heads + h), shape.value_format, head_dim,
-               cache_row(shape, shape.value_format, params.kv.values, params.kv.value_scales, page, h, slot));
+    encode_row(head_at(num_heads + h), shape.key_format, head_dim,
+               cache_row(shape, shape.key_format, params.kv.keys, params.kv.key_scales, at.page, h, at.slot));
   }
 }
 

@@ -66,7 +66,7 @@ __device__ __forceinline__ void load_head(const AppendKvParams& p, int token, in
   const float* weight = head < p.heads.num_heads                          ? p.q_norm
                         : head < p.heads.num_heads + p.heads.num_kv_heads ? p.k_norm
                                                                           : nullptr;
-  if (weight != nullptr) normalise_head(row, weight, p.norm_epsilon, dim, lane);
+  if (weight != nullptr) normalise_head(row, weight, p.qk_norm_epsilon, dim, lane);
   if (turns) angles.rotate(p, row, lane);
 }
 

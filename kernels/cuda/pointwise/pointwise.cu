@@ -78,11 +78,11 @@ __global__ void activation_kernel(ActivationParams p) {
   release_successor();
   wait_for_predecessor();
   const size_t row = blockIdx.y;
-  const auto* in = static_cast<const __half*>(p.input) + row * p.columns * (p.gated ? 2 : 1);
-  auto* out = static_cast<__half*>(p.output) + row * p.columns;
-  for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < p.columns; c += gridDim.x * blockDim.x) {
-    float v = activate(static_cast<int32_t>(p.kind), __half2float(in[c]));
-    if (p.gated) v *= __half2float(in[p.columns + c]);
+  const auto* in = static_cast<const __half*>(p.input) + row * p.intermediate * (p.gated ? 2 : 1);
+  auto* out = static_cast<__half*>(p.output) + row * p.intermediate;
+  for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < p.intermediate; c += gridDim.x * blockDim.x) {
+    float v = activate(static_cast<int32_t>(p.activation), __half2float(in[c]));
+    if (p.gated) v *= __half2float(in[p.intermediate + c]);
     out[c] = __float2half_rn(v);
   }
 }
@@ -235,7 +235,7 @@ cudaError_t launch_rope_angles(const RopeAnglesParams& p, Launch l) {
 }
 
 cudaError_t launch_activation(const ActivationParams& p, Launch l) {
-  return launch_kernel(activation_kernel, row_grid(p.columns, p.rows), dim3(kThreads), 0, l.stream,
+  return launch_kernel(activation_kernel, row_grid(p.intermediate, p.rows), dim3(kThreads), 0, l.stream,
                        l.dependent, p);
 }
 

@@ -42,35 +42,43 @@ NormParams norm_of(const NormParams& norm, const float* input, int32_t rows) {
   return p;
 }
 
-// hidden += post_norm(input W), or hidden += input W.
+// residual += norm(input W), or residual += input W.
+Status end_block(Context& c, const LinearParams& product, bool in_row_order, const BlockEnd& end,
+                 float* projected) {
+  LinearParams p = product;
+  if (end.norm == nullptr) {
+    p.residual = end.residual;
+    return multiply(c, p, in_row_order, -1);
+  }
+  if (projected == nullptr)
+    return c.device->fail(Status::invalid_argument, "a norm after a block without a place for its result");
+  p.output_f32 = projected;
+  QUIRE_RETURN_IF_FAILED(multiply(c, p, in_row_order, -1));
+  NormParams n = norm_of(*end.norm, projected, p.rows);
+  n.residual = end.residual;
+  return c.device->check(launch_norm(n, nullptr, c.launch()), "normalising");
+}
+
 Status add_product(Context& c, const Weight& weight, const void* input, bool in_row_order, int32_t rows,
                    const NormParams* post_norm, const Workspace& space) {
   LinearParams p;
   p.weight = &weight;
   p.input = input;
   p.rows = rows;
-  if (post_norm == nullptr) {
-    p.residual = space.hidden;
-    return multiply(c, p, in_row_order, -1);
-  }
-  if (space.projected == nullptr)
-    return c.device->fail(Status::invalid_argument, "a norm after a block without a place for its result");
-  p.output_f32 = space.projected;
-  QUIRE_RETURN_IF_FAILED(multiply(c, p, in_row_order, -1));
-  NormParams n = norm_of(*post_norm, space.projected, rows);
-  n.residual = space.hidden;
-  return c.device->check(launch_norm(n, nullptr, c.launch()), "normalising");
+  return end_block(c, p, in_row_order, {post_norm, space.hidden}, space.at(Scratch::projected));
+}
+
+// What a model asks for beyond kMechanisms is refused when it is loaded; this is for callers of the table.
+Status refuse_mechanisms(Context& c) {
+  return c.device->fail(Status::unsupported, "a block with a mechanism that this backend lacks");
 }
 
 AppendKvParams append_params(const AttentionBlockParams& p) {
   AppendKvParams out;
-  out.heads = p.heads;
+  static_cast<AttentionSpec&>(out) = p;
   out.qkv = p.workspace.qkv;
   out.q_norm = p.q_norm;
   out.k_norm = p.k_norm;
-  out.norm_epsilon = p.qk_norm_epsilon;
-  out.rope = p.rope;
-  out.rotary_dim = p.rotary_dim;
   out.cos = p.workspace.rope_cos;
   out.sin = p.workspace.rope_sin;
   out.batch = p.batch;
@@ -81,11 +89,8 @@ AppendKvParams append_params(const AttentionBlockParams& p) {
 
 AttentionParams attention_params(const AttentionBlockParams& p) {
   AttentionParams out;
-  out.heads = p.heads;
+  static_cast<AttentionSpec&>(out) = p;
   out.qkv = p.workspace.qkv;
-  out.scale = p.scale;
-  out.softcap = p.softcap;
-  out.sliding_window = p.sliding_window;
   out.batch = p.batch;
   out.kv_shape = p.kv_shape;
   out.kv = p.kv;
@@ -100,6 +105,9 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
   const Workspace& space = params->workspace;
   const int32_t tokens = params->batch.num_tokens;
   if (tokens <= 0) return Status::ok;
+  const uint64_t mechanisms = mechanisms_of(params->norm) | mechanisms_of(*params);
+  if ((mechanisms & ~kMechanisms) != 0 || params->input != nullptr || params->sub_norm != nullptr)
+    return refuse_mechanisms(c);
   LinearParams qkv;
   qkv.weight = params->qkv;
   qkv.rows = tokens;
@@ -121,6 +129,9 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
   const Workspace& space = params->workspace;
   const int32_t tokens = params->num_tokens;
   if (tokens <= 0) return Status::ok;
+  if (((mechanisms_of(params->norm) | mechanisms_of(*params)) & ~kMechanisms) != 0 ||
+      params->input != nullptr || params->sub_norm != nullptr)
+    return refuse_mechanisms(c);
   LinearParams gate_up;
   gate_up.weight = params->gate_up;
   gate_up.rows = tokens;
@@ -136,11 +147,9 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
     gate_up.output = space.gate_up;
     QUIRE_RETURN_IF_FAILED(multiply_norm(c, norm, gate_up, space.normed, -1));
     ActivationParams act;
-    act.kind = params->activation;
-    act.gated = params->gated;
+    static_cast<MlpSpec&>(act) = *params;
     act.input = space.gate_up;
     act.rows = tokens;
-    act.columns = params->intermediate;
     act.output = space.activated;
     QUIRE_RETURN_IF_FAILED(activation(context, &act));
   }

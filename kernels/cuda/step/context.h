@@ -137,6 +137,10 @@ Status attend(Context& context, const AttentionParams& params, const AppendKvPar
               const int32_t* place);
 bool fuses_append(const Context& context, const AttentionParams& params);
 
+// What the operations obey; models that ask for more are refused when they are loaded.
+constexpr uint64_t kMechanisms =
+    kMechanismLayerNorm | kMechanismQkNorm | kMechanismPostNorm | kMechanismSoftcap;
+
 // Table entries (operations.cpp, blocks.cpp).
 Status embed(Context* context, const EmbedParams* params);
 Status norm(Context* context, const NormParams* params);

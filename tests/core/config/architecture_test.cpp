@@ -8,7 +8,8 @@ namespace quire {
 namespace {
 
 TEST(Architecture, RowsAreFoundByEitherName) {
-  for (const ArchitectureSpec& spec : supported_architectures()) {
+  for (const ArchitectureSpec* row : supported_architectures()) {
+    const ArchitectureSpec& spec = *row;
     EXPECT_EQ(find_architecture(spec.name), &spec);
     EXPECT_EQ(find_architecture_by_model_type(spec.model_type), &spec);
     EXPECT_NE(supported_architecture_names().find(spec.name), std::string::npos);
@@ -20,15 +21,16 @@ TEST(Architecture, RowsAreFoundByEitherName) {
 
 TEST(Architecture, RowsAreWhole) {
   std::set<std::string_view> names;
-  for (const ArchitectureSpec& spec : supported_architectures()) {
+  for (const ArchitectureSpec* row : supported_architectures()) {
+    const ArchitectureSpec& spec = *row;
     EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
     for (const std::string_view key :
-         {spec.keys.embedding, spec.keys.layers, spec.keys.attention_norm, spec.keys.query, spec.keys.key,
-          spec.keys.value, spec.keys.attention_output, spec.keys.mlp_norm, spec.keys.up, spec.keys.down,
-          spec.keys.final_norm, spec.keys.head}) {
+         {spec.keys.embedding, spec.keys.layers, spec.keys.attention_norm, spec.keys.attention_output,
+          spec.keys.mlp_norm, spec.keys.down, spec.keys.final_norm, spec.keys.head}) {
       EXPECT_FALSE(key.empty()) << spec.name;
     }
-    EXPECT_EQ(spec.keys.gate.empty(), !spec.gated_mlp) << spec.name;
+    EXPECT_FALSE(spec.keys.qkv.empty() && spec.keys.query.empty()) << spec.name;
+    EXPECT_FALSE(spec.model_type.empty()) << spec.name;
     EXPECT_TRUE(spec.keys.layers.ends_with('.')) << spec.name;
     EXPECT_GT(spec.default_norm_epsilon, 0.0) << spec.name;
     EXPECT_GT(spec.default_max_positions, 0) << spec.name;

@@ -12,9 +12,12 @@
 namespace quire {
 namespace {
 
+using testing::attention_of;
 using testing::expect_error;
 using testing::Json;
+using testing::rope_of;
 using testing::small_config;
+using testing::windows_of;
 
 struct IntRange {
   const char* field;
@@ -109,7 +112,7 @@ const Bend kBends[] = {
     {"theta_zero", "rope_theta must be", [](Json& j) { j["rope_theta"] = 0; }},
     {"theta_negative", "rope_theta must be", [](Json& j) { j["rope_theta"] = -10000.0; }},
     {"theta_huge", "rope_theta must be", [](Json& j) { j["rope_theta"] = 1e300; }},
-    {"activation_unknown", "hidden_act: \"xielu\"", [](Json& j) { j["hidden_act"] = "xielu"; },
+    {"activation_unknown", "hidden_act: \"mish\"", [](Json& j) { j["hidden_act"] = "mish"; },
      ErrorCode::unsupported},
     {"activation_number", "hidden_act must be a string", [](Json& j) { j["hidden_act"] = 1; }},
     {"tied_string", "tie_word_embeddings must be true or false",
@@ -180,9 +183,9 @@ TEST(ConfigText, AnyByteMayHoldAnything) {
       try {
         const ModelConfig config = parse_model_config(changed);
         ++sound;
-        ASSERT_EQ(config.sliding_windows.size(), static_cast<size_t>(config.num_layers));
+        ASSERT_EQ(windows_of(config).size(), static_cast<size_t>(config.num_layers));
         ASSERT_EQ(config.heads.num_heads % config.heads.num_kv_heads, 0);
-        for (const float frequency : inverse_frequencies(config.rope, config.rotary_dim)) {
+        for (const float frequency : inverse_frequencies(rope_of(config), attention_of(config).rotary_dim)) {
           ASSERT_TRUE(std::isfinite(frequency) && frequency > 0.0f);
         }
       } catch (const Error& error) {

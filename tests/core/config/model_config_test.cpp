@@ -11,10 +11,17 @@
 namespace quire {
 namespace {
 
+using testing::attention_of;
 using testing::expect_error;
+using testing::has_mlp_bias;
+using testing::has_output_bias;
+using testing::has_qkv_bias;
 using testing::Json;
 using testing::MemoryFileSystem;
+using testing::mlp_of;
+using testing::rope_of;
 using testing::small_config;
+using testing::windows_of;
 
 ModelConfig parse(const Json& config) {
   return parse_model_config(config.dump());
@@ -25,19 +32,20 @@ TEST(ModelConfig, FillsInTheDefaultsOfLlama) {
   EXPECT_EQ(config.architecture->name, "LlamaForCausalLM");
   EXPECT_EQ(config.num_layers, 2);
   EXPECT_EQ(config.hidden_size, 64);
-  EXPECT_EQ(config.intermediate_size, 96);
+  EXPECT_EQ(mlp_of(config).intermediate, 96);
   EXPECT_EQ(config.vocab_size, 160);
   EXPECT_EQ(config.max_positions, 2048);
   EXPECT_EQ(config.heads.num_heads, 4);
   EXPECT_EQ(config.heads.num_kv_heads, 4);
   EXPECT_EQ(config.heads.head_dim, 16);
-  EXPECT_FLOAT_EQ(config.attention_scale, 0.25f);
-  EXPECT_FLOAT_EQ(config.norm_epsilon, 1e-6f);
-  EXPECT_EQ(config.activation, kernels::Activation::silu);
-  EXPECT_FALSE(config.qkv_bias || config.attention_output_bias || config.mlp_bias || config.tied_embeddings);
-  EXPECT_EQ(config.rope, RopeConfig());
-  EXPECT_EQ(config.rotary_dim, 16);
-  EXPECT_EQ(config.sliding_windows, (std::vector<int32_t>{0, 0}));
+  EXPECT_FLOAT_EQ(attention_of(config).scale, 0.25f);
+  EXPECT_FLOAT_EQ(config.spec.head.norm.epsilon, 1e-6f);
+  EXPECT_EQ(mlp_of(config).activation, kernels::Activation::silu);
+  EXPECT_FALSE(has_qkv_bias(config) || has_output_bias(config) || has_mlp_bias(config) ||
+               config.spec.head.tied);
+  EXPECT_EQ(rope_of(config), RopeConfig());
+  EXPECT_EQ(attention_of(config).rotary_dim, 16);
+  EXPECT_EQ(windows_of(config), (std::vector<int32_t>{0, 0}));
   EXPECT_TRUE(config.eos_ids.empty());
   EXPECT_FALSE(config.bos_id || config.pad_id);
   EXPECT_EQ(config.quantization.method, QuantizationConfig::Method::none);
@@ -67,12 +75,13 @@ TEST(ModelConfig, ReadsWhatIsThere) {
   const ModelConfig config = parse(json);
   EXPECT_EQ(config.heads.num_kv_heads, 2);
   EXPECT_EQ(config.heads.head_dim, 32);
-  EXPECT_EQ(config.rotary_dim, 32);
-  EXPECT_FLOAT_EQ(config.attention_scale, 1.0f / std::sqrt(32.0f));
-  EXPECT_FLOAT_EQ(config.norm_epsilon, 1e-5f);
-  EXPECT_TRUE(config.qkv_bias && config.attention_output_bias && config.mlp_bias && config.tied_embeddings);
+  EXPECT_EQ(attention_of(config).rotary_dim, 32);
+  EXPECT_FLOAT_EQ(attention_of(config).scale, 1.0f / std::sqrt(32.0f));
+  EXPECT_FLOAT_EQ(config.spec.head.norm.epsilon, 1e-5f);
+  EXPECT_TRUE(has_qkv_bias(config) && has_output_bias(config) && has_mlp_bias(config) &&
+              config.spec.head.tied);
   EXPECT_EQ(config.max_positions, 131072);
-  EXPECT_EQ(config.activation, kernels::Activation::gelu_tanh);
+  EXPECT_EQ(mlp_of(config).activation, kernels::Activation::gelu_tanh);
 }
 
 TEST(ModelConfig, ReadsFieldsUnderOtherNamesAndUnderTextConfig) {
@@ -89,44 +98,44 @@ TEST(ModelConfig, ReadsFieldsUnderOtherNamesAndUnderTextConfig) {
 
 TEST(ModelConfig, Qwen2HasBiasOnQueryKeyAndValueOnly) {
   const ModelConfig config = parse(small_config("Qwen2ForCausalLM"));
-  EXPECT_TRUE(config.qkv_bias);
-  EXPECT_FALSE(config.attention_output_bias || config.mlp_bias);
+  EXPECT_TRUE(has_qkv_bias(config));
+  EXPECT_FALSE(has_output_bias(config) || has_mlp_bias(config));
 }
 
 TEST(ModelConfig, MistralIgnoresBiasFlags) {
   Json json = small_config("MistralForCausalLM");
   json["attention_bias"] = true;
-  EXPECT_FALSE(parse(json).qkv_bias);
+  EXPECT_FALSE(has_qkv_bias(parse(json)));
 }
 
 TEST(ModelConfig, MistralAppliesItsWindowToEveryLayer) {
   Json json = small_config("MistralForCausalLM");
-  EXPECT_EQ(parse(json).sliding_windows, (std::vector<int32_t>{4096, 4096}));
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{4096, 4096}));
   json["sliding_window"] = 16;
-  EXPECT_EQ(parse(json).sliding_windows, (std::vector<int32_t>{16, 16}));
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{16, 16}));
   json["sliding_window"] = nullptr;
-  EXPECT_EQ(parse(json).sliding_windows, (std::vector<int32_t>{0, 0}));
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0}));
 }
 
 TEST(ModelConfig, LlamaHasNoWindow) {
   Json json = small_config();
   json["sliding_window"] = 16;
-  EXPECT_EQ(parse(json).sliding_windows, (std::vector<int32_t>{0, 0}));
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0}));
 }
 
 TEST(ModelConfig, Qwen2AppliesItsWindowOnlyWhenSwitchedOn) {
   Json json = small_config("Qwen2ForCausalLM");
   json["num_hidden_layers"] = 3;
   json["sliding_window"] = 16;
-  EXPECT_EQ(parse(json).sliding_windows, (std::vector<int32_t>{0, 0, 0}));
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0, 0}));
   json["use_sliding_window"] = true;
-  EXPECT_EQ(parse(json).sliding_windows, (std::vector<int32_t>{0, 0, 0}));  // from layer 28 on
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0, 0}));  // from layer 28 on
   json["max_window_layers"] = 1;
-  EXPECT_EQ(parse(json).sliding_windows, (std::vector<int32_t>{0, 16, 16}));
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 16, 16}));
   json["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention"};
-  EXPECT_EQ(parse(json).sliding_windows, (std::vector<int32_t>{16, 0, 16}));
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{16, 0, 16}));
   json["sliding_window"] = nullptr;
-  EXPECT_EQ(parse(json).sliding_windows, (std::vector<int32_t>{0, 0, 0}));
+  EXPECT_EQ(windows_of(parse(json)), (std::vector<int32_t>{0, 0, 0}));
 }
 
 TEST(ModelConfig, TakesTokenIdsFromGenerationConfigFirst) {
@@ -167,14 +176,39 @@ TEST(ModelConfig, ReadsTheFilesOfADirectory) {
 TEST(ModelConfig, NeverLoadsAnUnknownFamilyAsAnother) {
   for (const char* name : {"FrobnicateForCausalLM", "llama", "", "LlamaForCausalLM ", "LlamaModel"}) {
     expect_error(ErrorCode::unsupported,
-                 {"config.json", "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM"},
+                 {"config.json", "nearest", "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM"},
                  [&] { parse(small_config(name)); });
   }
   Json json = small_config();
   json.erase("architectures");
   expect_error(ErrorCode::format, {"config.json.architectures is missing"}, [&] { parse(json); });
+  expect_error(ErrorCode::unsupported, {"\"LlamaForCausalLm\"", "the nearest by name is LlamaForCausalLM;"},
+               [&] { parse(small_config("LlamaForCausalLm")); });
+  expect_error(ErrorCode::unsupported, {"\"Lfm2ForCausalLM\"", "recurrent state"},
+               [&] { parse(small_config("Lfm2ForCausalLM")); });
   json["model_type"] = "t5";
   expect_error(ErrorCode::unsupported, {"\"t5\""}, [&] { parse(json); });
+}
+
+TEST(ModelConfig, ReadsTheTextPartOfACheckpointOfSeveralKinds) {
+  Json text = small_config();
+  text.erase("architectures");
+  text["model_type"] = "gemma3_text";
+  text["layer_types"] = {"sliding_attention", "full_attention"};
+  const ModelConfig config =
+      parse({{"architectures", {"Gemma3ForConditionalGeneration"}}, {"text_config", text}});
+  EXPECT_EQ(config.architecture->name, "Gemma3ForCausalLM");
+  EXPECT_EQ(windows_of(config), (std::vector<int32_t>{4096, 0}));
+  EXPECT_EQ(config.spec.ropes.size(), 2U);
+}
+
+TEST(ModelConfig, LayersOfOneKindShareTheirKindOfPages) {
+  Json json = small_config("Gemma2ForCausalLM");
+  json["num_hidden_layers"] = 4;
+  const ModelConfig config = parse(json);
+  EXPECT_EQ(config.spec.kvs.size(), 2U);
+  EXPECT_EQ(attention_of(config, 0).kv_idx, attention_of(config, 2).kv_idx);
+  EXPECT_NE(attention_of(config, 0).kv_idx, attention_of(config, 1).kv_idx);
 }
 
 }  // namespace

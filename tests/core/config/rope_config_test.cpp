@@ -17,7 +17,7 @@ using testing::Json;
 
 RopeConfig read(const Json& json, double default_theta = 10000.0) {
   const JsonValue value = testing::parsed(json);
-  return read_rope_config(ConfigFields(JsonView(value, "c")), default_theta);
+  return read_rope_config(ConfigFields(JsonView(value, "c")), {default_theta, 1.0, 0, 0});
 }
 
 const Json kLlama3 = {{"rope_type", "llama3"},
@@ -54,18 +54,28 @@ TEST(RopeConfig, ReadsPlainAndLinear) {
 }
 
 TEST(RopeConfig, NamesTheKindsThatAreNotSupported) {
-  for (const char* name : {"yarn", "longrope", "su", "dynamic", "mrope", "", "Linear"}) {
+  for (const char* name : {"xpos", "", "Linear"}) {
     for (const char* key : {"type", "rope_type"}) {
-      expect_error(ErrorCode::unsupported,
-                   {"c.rope_scaling", std::string("\"") + name + "\"", "default, linear and llama3"}, [&] {
-                     read({{"rope_scaling", {{key, name}, {"factor", 2.0}}}});
-                   });
+      expect_error(
+          ErrorCode::unsupported,
+          {"c.rope_scaling", std::string("\"") + name + "\"", "default, mrope, linear, llama3, yarn"}, [&] {
+            read({{"rope_scaling", {{key, name}, {"factor", 2.0}}}});
+          });
     }
   }
-  expect_error(ErrorCode::unsupported, {"c.rope_parameters.full_attention"}, [] {
-    read({{"rope_parameters",
-           {{"full_attention", {{"rope_type", "default"}}}, {"sliding_attention", Json::object()}}}});
-  });
+}
+
+TEST(RopeConfig, ReadsSettingsOfAKindOfLayers) {
+  const Json json = {{"rope_parameters",
+                      {{"full_attention", {{"rope_type", "linear"}, {"factor", 8}, {"rope_theta", 1e6}}},
+                       {"sliding_attention", {{"rope_theta", 500.0}}}}}};
+  const JsonValue value = testing::parsed(json);
+  const ConfigFields fields{JsonView(value, "c")};
+  EXPECT_TRUE(has_rope_by_layer_type(fields));
+  EXPECT_EQ(read_rope_config(fields, {}, "full_attention").factor, 8.0);
+  EXPECT_EQ(read_rope_config(fields, {}, "sliding_attention").theta, 500.0);
+  expect_error(ErrorCode::format, {"c.rope_parameters.chunked_attention is missing"},
+               [&] { read_rope_config(fields, {}, "chunked_attention"); });
 }
 
 TEST(RopeConfig, RefusesSettingsThatDisagreeOrLack) {

@@ -18,10 +18,13 @@ TransformerShape small_shape() {
   TransformerShape shape;
   shape.num_layers = 3;
   shape.hidden_size = 64;
-  shape.heads = {4, 2, 16};
-  shape.intermediate_size = 96;
-  shape.rotary_dim = 16;
+  shape.rotary_dims = {16};
   shape.vocab_size = 160;
+  shape.columns.qkv = 8 * 16;
+  shape.columns.attention = 4 * 16;
+  shape.columns.gate_up = 2 * 96;
+  shape.columns.activated = 96;
+  shape.caches.assign(3, {2, 16, 16, 0, -1});
   return shape;
 }
 
@@ -56,6 +59,16 @@ TEST(TransformerMemoryPlan, CountsActivationsByTheirType) {
   const TransformerMemoryPlan plan = plan_transformer_memory(table_of(kernels::DType::f16), small_shape(),
                                                              small_pages(kernels::KvFormat::f16), {8, 5});
   EXPECT_EQ(plan.activation_bytes, hidden + rope + logits + elements * 2);
+}
+
+TEST(TransformerMemoryPlan, CountsEachLayerByItsOwnKindOfPages) {
+  TransformerShape shape = small_shape();
+  shape.caches[1] = {1, 32, 16, 8, -1};  // one head, wider keys, keys of a selection
+  shape.caches[2] = {2, 16, 16, 0, 0};   // another layer's pages
+  const uint64_t tokens = 10 * 4;
+  const TransformerMemoryPlan plan = plan_transformer_memory(table_of(kernels::DType::f32), shape,
+                                                             small_pages(kernels::KvFormat::f16), {8, 8});
+  EXPECT_EQ(plan.kv_bytes, tokens * 2 * (2 * 16 + 2 * 16) + tokens * 2 * (32 + 16 + 8));
 }
 
 TEST(TransformerMemoryPlan, CountsWholePagesOfEachPiece) {

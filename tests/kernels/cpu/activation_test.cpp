@@ -33,11 +33,11 @@ std::vector<float> run(CpuDevice& device, Activation kind, const std::vector<flo
   const size_t columns = input.size() / static_cast<size_t>(rows) / (gated ? 2 : 1);
   std::vector<float> output(static_cast<size_t>(rows) * columns);
   kernels::ActivationParams params;
-  params.kind = kind;
+  params.activation = kind;
   params.gated = gated;
   params.input = input.data();
   params.rows = rows;
-  params.columns = static_cast<int32_t>(columns);
+  params.intermediate = static_cast<int32_t>(columns);
   params.output = output.data();
   EXPECT_EQ(device.table().activation(device.context(), &params), Status::ok);
   return output;

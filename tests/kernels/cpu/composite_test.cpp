@@ -41,7 +41,7 @@ struct Space {
     Workspace space;
     space.hidden = hidden.data();
     space.normed = normed.data();
-    space.projected = projected.data();
+    space.scratch[size_t(kernels::Scratch::projected)] = projected.data();
     space.qkv = qkv.data();
     space.attention = attention.data();
     space.gate_up = gate_up.data();
@@ -102,7 +102,7 @@ TEST_P(CompositeTest, MlpBlock) {
   kernels::ActivationParams activation;
   activation.input = gate_up.data();
   activation.rows = kTokens;
-  activation.columns = kIntermediate;
+  activation.intermediate = kIntermediate;
   activation.output = activated.data();
   ASSERT_EQ(device_.table().activation(device_.context(), &activation), Status::ok);
   const auto product = run_linear(device_, down_weight.get(), activated, kTokens, kHidden);

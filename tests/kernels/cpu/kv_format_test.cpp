@@ -180,6 +180,7 @@ TEST_P(KvFormatTest, NormsAndRotatesBeforeItWrites) {
         AppendKvParams params;
         params.heads = heads;
         params.qkv = qkv.data();
+        params.qk_norm = with_norm ? kernels::QkNorm::each_head : kernels::QkNorm::none;
         params.q_norm = with_norm ? q_norm.data() : nullptr;
         params.k_norm = with_norm ? k_norm.data() : nullptr;
         params.rope = rope;

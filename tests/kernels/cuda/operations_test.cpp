@@ -78,10 +78,10 @@ TEST_F(OperationsTest, ActivationsMatch) {
   for (const Activation kind :
        {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf, Activation::relu}) {
     ActivationParams p;
-    p.kind = kind;
+    p.activation = kind;
     p.input = to_device(input);
     p.rows = 2;
-    p.columns = 51;
+    p.intermediate = 51;
     auto* out = poisoned<uint16_t>(2 * 51);
     p.output = out;
     ASSERT_EQ(table_->activation(context_, &p), Status::ok) << failure();

@@ -1,0 +1,174 @@
+#include "core/config/families/deepseek.h"
+
+#include <cmath>
+
+#include "core/config/families/experts.h"
+
+namespace quire::families {
+namespace {
+
+// Of each head [rest | rotary], to [rotary | rest].
+ColumnOrder rotary_first(int32_t heads, int32_t rest, int32_t rotary) {
+  auto order = std::make_shared<std::vector<int32_t>>();
+  for (int32_t h = 0; h < heads; ++h) {
+    const int32_t first = h * (rest + rotary);
+    for (int32_t i = 0; i < rotary; ++i) order->push_back(first + rest + i);
+    for (int32_t i = 0; i < rest; ++i) order->push_back(first + i);
+  }
+  return order;
+}
+
+struct LatentSizes {
+  int32_t query_rank;  // 0: queries are one product
+  int32_t rank;
+  int32_t rest;
+  int32_t rotary;
+  int32_t value;
+};
+
+LatentSizes read_sizes(const ModelReader& reader) {
+  LatentSizes sizes = {};
+  sizes.query_rank = reader.int_or("q_lora_rank", 0, 1, 65536);
+  sizes.rank = reader.require("kv_lora_rank", 1, 65536);
+  sizes.rest = reader.require("qk_nope_head_dim", 1, 1024);
+  sizes.rotary = reader.require("qk_rope_head_dim", 2, 1024);
+  sizes.value = reader.require("v_head_dim", 1, 1024);
+  return sizes;
+}
+
+NormPart latent_norm(const ModelReader& reader, int32_t layer, std::string_view part, int32_t columns) {
+  NormPart norm = reader.norm(reader.key(layer, part), columns);
+  norm.epsilon = 1e-6f;  // whatever the other norms have
+  return norm;
+}
+
+LatentPart latent_part(const ModelReader& reader, const LatentSizes& sizes, int32_t layer,
+                       const ColumnOrder& order) {
+  LatentPart part;
+  const int32_t heads = reader.heads().num_heads;
+  const BiasRule bias = reader.flag("attention_bias") ? BiasRule::required : BiasRule::none;
+  const int32_t query_columns = heads * (sizes.rest + sizes.rotary);
+  if (sizes.query_rank > 0) {
+    part.query_down =
+        reader.layer_matrix(layer, "self_attn.q_a_proj", reader.hidden(), sizes.query_rank, bias);
+    part.query_norm = latent_norm(reader, layer, "self_attn.q_a_layernorm", sizes.query_rank);
+    part.query = reader.layer_matrix(layer, "self_attn.q_b_proj", sizes.query_rank, query_columns);
+  } else {
+    part.query = reader.layer_matrix(layer, "self_attn.q_proj", reader.hidden(), query_columns);
+  }
+  part.query.order = order;
+  part.latent = reader.layer_matrix(layer, "self_attn.kv_a_proj_with_mqa", reader.hidden(),
+                                    sizes.rank + sizes.rotary, bias);
+  part.latent_norm = latent_norm(reader, layer, "self_attn.kv_a_layernorm", sizes.rank);
+  part.expand =
+      reader.layer_matrix(layer, "self_attn.kv_b_proj", sizes.rank, heads * (sizes.rest + sizes.value));
+  return part;
+}
+
+void add_experts(ModelReader& reader) {
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (is_sparse_layer(reader, i)) ModelReader::set_experts(layer, deepseek_experts(reader, i));
+  });
+}
+
+// The second version weighs by softmax, and a group counts as its best expert.
+void deepseek_v2(ModelReader& reader) {
+  make_latent(reader);
+  const std::string method = reader.fields().string_or({"topk_method"}, "greedy");
+  if (method != "greedy" && method != "group_limited_greedy") {
+    throw Error(ErrorCode::unsupported,
+                "{}.topk_method: \"{}\" is not supported; supported are greedy and group_limited_greedy",
+                reader.fields().where(), printable(method, 32));
+  }
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (!is_sparse_layer(reader, i)) return;
+    ExpertsPart experts = deepseek_experts(reader, i);
+    experts.score = kernels::RouterScore::softmax;
+    experts.choice_bias = {};
+    experts.group_by_two = false;
+    experts.normalised = false;
+    if (method == "greedy") experts.num_groups = experts.chosen_groups = 1;
+    ModelReader::set_experts(layer, std::move(experts));
+  });
+}
+
+void deepseek_v3(ModelReader& reader) {
+  make_latent(reader);
+  add_experts(reader);
+}
+
+void deepseek_v32(ModelReader& reader) {
+  deepseek_v3(reader);
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    layer.attention().selects_keys = true;
+    add_indexer(reader, layer, i, kernels::RopeStyle::neox_halves);
+  });
+}
+
+constexpr ArchitectureSpec kDeepseekRow = {.name = "DeepseekV3ForCausalLM",
+                                           .model_type = "deepseek_v3",
+                                           .rope_style = kernels::RopeStyle::gptj_pairs,
+                                           .default_max_positions = 4096,
+                                           .refine = deepseek_v3};
+
+constexpr ArchitectureSpec refined(std::string_view name, std::string_view type,
+                                   void (*refine)(ModelReader&)) {
+  ArchitectureSpec row = renamed(kDeepseekRow, name, type);
+  row.refine = refine;
+  return row;
+}
+
+}  // namespace
+
+void make_latent(ModelReader& reader) {
+  const LatentSizes sizes = read_sizes(reader);
+  const int32_t heads = reader.heads().num_heads;
+  const ColumnOrder order = rotary_first(heads, sizes.rest, sizes.rotary);
+  reader.model().ropes.clear();
+  RopeSpec rope;
+  rope.config = read_rope_config(reader.fields(), {10000.0, 1.0, reader.max_positions(), 0});
+  rope.rotary_dim = sizes.rotary;
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    AttentionPart& part = layer.attention();
+    reader.set_heads(layer, i, {heads, heads, sizes.rest + sizes.rotary, sizes.value});
+    part.qkv.clear();
+    part.scale *= static_cast<float>(yarn_attention_factor(rope.config));
+    part.latent = latent_part(reader, sizes, i, order);
+    if (reader.flag("attention_bias")) part.output.bias = BiasRule::required;
+    reader.set_rope(layer, rope);
+  });
+}
+
+ExpertsPart deepseek_experts(ModelReader& reader, int32_t layer) {
+  ExpertsPart experts = routed(reader, layer, {"mlp.gate", "mlp.experts.{}."});
+  route_by_sigmoid(reader, experts, reader.key(layer, "mlp.gate.e_score_correction_bias"));
+  const int32_t shared = reader.int_or("n_shared_experts", 0, 0, 1024);
+  add_shared(reader, layer, "mlp.shared_experts.", shared * expert_width(reader), experts);
+  return experts;
+}
+
+void add_indexer(ModelReader& reader, LayerSpec& layer, int32_t index, kernels::RopeStyle rope) {
+  IndexerPart part;
+  part.num_heads = reader.require("index_n_heads", 1, 1024);
+  part.head_dim = reader.require("index_head_dim", 2, 1024);
+  part.num_selected = reader.require("index_topk", 1, 1 << 30);
+  part.rotary_dim = layer.attention().rotary_dim;
+  part.rope = rope;
+  part.scale = 1.0f / std::sqrt(static_cast<float>(part.head_dim));
+  const int32_t rank = reader.require("q_lora_rank", 1, 65536);
+  part.query = reader.layer_matrix(index, "self_attn.indexer.wq_b", rank, part.num_heads * part.head_dim);
+  part.key = reader.layer_matrix(index, "self_attn.indexer.wk", reader.hidden(), part.head_dim);
+  part.key_norm = ModelReader::bare_norm(kernels::NormKind::layer, 1e-6f, part.head_dim);
+  part.key_norm.weight = {reader.key(index, "self_attn.indexer.k_norm.weight"), part.head_dim};
+  part.key_norm.bias = {reader.key(index, "self_attn.indexer.k_norm.bias"), part.head_dim};
+  part.weights =
+      reader.layer_matrix(index, "self_attn.indexer.weights_proj", reader.hidden(), part.num_heads);
+  part.weights.prescale = 1.0f / std::sqrt(static_cast<float>(part.num_heads));
+  layer.attention().indexer = std::move(part);
+}
+
+const ArchitectureSpec kDeepseekV2 = refined("DeepseekV2ForCausalLM", "deepseek_v2", deepseek_v2);
+const ArchitectureSpec kDeepseekV3 = kDeepseekRow;
+const ArchitectureSpec kDeepseekV32 = refined("DeepseekV32ForCausalLM", "deepseek_v32", deepseek_v32);
+
+}  // namespace quire::families

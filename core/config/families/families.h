@@ -1,0 +1,39 @@
+// The rows of all families. To add one: its file, its name here, and its place in architecture.cpp.
+#pragma once
+
+#include "core/base/error.h"
+#include "core/config/architecture.h"
+#include "core/config/model_reader.h"
+
+namespace quire::families {
+
+inline constexpr BiasSwitch kAlways = {BiasSwitch::Kind::always, "", false};
+inline constexpr BiasSwitch kNever = {};
+constexpr BiasSwitch by_flag(std::string_view flag, bool fallback = false) {
+  return {BiasSwitch::Kind::flag, flag, fallback};
+}
+
+// A row like another, under other names.
+constexpr ArchitectureSpec renamed(ArchitectureSpec row, std::string_view name, std::string_view model_type) {
+  row.name = name;
+  row.model_type = model_type;
+  return row;
+}
+
+extern const ArchitectureSpec kLlama, kYi, kIndex, kCwm, kHelium, kArcee, kSeedOss, kSmolLm3;
+extern const ArchitectureSpec kMistral, kMinistral, kMinistral3, kMixtral;
+extern const ArchitectureSpec kQwen2, kQwen3, kQwen2Moe, kQwen3Moe;
+extern const ArchitectureSpec kGemma, kGemma2, kGemma3, kVaultGemma, kGemmoe, kGemma3n, kGemma4;
+extern const ArchitectureSpec kPhi, kPhi3, kPhiMoe;
+extern const ArchitectureSpec kOlmo, kOlmo2, kOlmo3, kOlmoe, kFlexOlmo;
+extern const ArchitectureSpec kCohere, kCohere2;
+extern const ArchitectureSpec kGlm, kGlm4, kGlm4Moe, kGlm4MoeLite, kGlmMoeDsa;
+extern const ArchitectureSpec kGranite, kGraniteMoe;
+extern const ArchitectureSpec kGpt2, kGptBigCode, kGptNeoX, kGptOss, kStarcoder2;
+extern const ArchitectureSpec kStableLm, kNemotron, kOrion, kInternLm2, kMiniCpm;
+extern const ArchitectureSpec kErnie45, kErnie45Moe, kHunYuanDense, kHunYuanMoe, kExaone4, kExaoneMoe;
+extern const ArchitectureSpec kApertus, kBitNet, kNanoChat, kDiffLlama, kJetMoe, kDbrx;
+extern const ArchitectureSpec kDeepseekV2, kDeepseekV3, kDeepseekV32;
+extern const ArchitectureSpec kDots1, kSolarOpen, kMiMoV2Flash, kMiniMaxM2, kLlama4;
+
+}  // namespace quire::families

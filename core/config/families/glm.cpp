@@ -1,0 +1,106 @@
+// GLM's line.
+#include "core/config/families/deepseek.h"
+#include "core/config/families/experts.h"
+#include "core/config/families/families.h"
+
+namespace quire::families {
+namespace {
+
+constexpr TensorKeys glm_keys() {
+  TensorKeys keys;
+  keys.gate_up = "mlp.gate_up_proj";
+  return keys;
+}
+
+void glm4(ModelReader& reader) {
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    layer.attention_post_norm = reader.layer_norm(i, "post_self_attn_layernorm");
+    layer.feed_forward_post_norm = reader.layer_norm(i, "post_mlp_layernorm");
+  });
+}
+
+void add_experts(ModelReader& reader) {
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (is_sparse_layer(reader, i)) ModelReader::set_experts(layer, deepseek_experts(reader, i));
+  });
+}
+
+void glm4_moe(ModelReader& reader) {
+  if (reader.flag("use_qk_norm")) {
+    reader.each_layer(
+        [&](LayerSpec& layer, int32_t i) { reader.norm_heads(layer, i, kernels::QkNorm::each_head); });
+  }
+  add_experts(reader);
+}
+
+void glm4_moe_lite(ModelReader& reader) {
+  make_latent(reader);
+  add_experts(reader);
+}
+
+// Layers of type "shared" take the keys that the last "full" one chose.
+void glm_moe_dsa(ModelReader& reader) {
+  make_latent(reader);
+  const std::vector<std::string> types = reader.layer_words("indexer_types");
+  int32_t last = -1;
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    const bool is_shared = !types.empty() && types[static_cast<size_t>(i)] == "shared";
+    if (is_shared && last < 0) {
+      throw Error(ErrorCode::format, "{}.indexer_types[0] must be \"full\"", reader.fields().where());
+    }
+    layer.attention().selects_keys = true;
+    if (is_shared) {
+      layer.attention().selection_source = last;
+    } else {
+      add_indexer(reader, layer, i, kernels::RopeStyle::gptj_pairs);
+      last = i;
+    }
+  });
+  add_experts(reader);
+}
+
+constexpr ArchitectureSpec kGlmRow = {.name = "GlmForCausalLM",
+                                      .model_type = "glm",
+                                      .keys = glm_keys(),
+                                      .rope_style = kernels::RopeStyle::gptj_pairs,
+                                      .qkv_bias = by_flag("attention_bias"),
+                                      .default_norm_epsilon = 1.5625e-07,
+                                      .default_partial_rotary = 0.5,
+                                      .default_max_positions = 131072,
+                                      .default_head_dim = 128};
+
+constexpr ArchitectureSpec glm4_row() {
+  ArchitectureSpec row = renamed(kGlmRow, "Glm4ForCausalLM", "glm4");
+  row.refine = glm4;
+  return row;
+}
+
+}  // namespace
+
+const ArchitectureSpec kGlm = kGlmRow;
+const ArchitectureSpec kGlm4 = glm4_row();
+
+const ArchitectureSpec kGlm4Moe = {.name = "Glm4MoeForCausalLM",
+                                   .model_type = "glm4_moe",
+                                   .qkv_bias = by_flag("attention_bias"),
+                                   .default_norm_epsilon = 1e-5,
+                                   .default_partial_rotary = 0.5,
+                                   .default_max_positions = 131072,
+                                   .default_head_dim = 128,
+                                   .refine = glm4_moe};
+
+const ArchitectureSpec kGlm4MoeLite = {.name = "Glm4MoeLiteForCausalLM",
+                                       .model_type = "glm4_moe_lite",
+                                       .rope_style = kernels::RopeStyle::gptj_pairs,
+                                       .default_norm_epsilon = 1e-5,
+                                       .default_max_positions = 202752,
+                                       .refine = glm4_moe_lite};
+
+const ArchitectureSpec kGlmMoeDsa = {.name = "GlmMoeDsaForCausalLM",
+                                     .model_type = "glm_moe_dsa",
+                                     .rope_style = kernels::RopeStyle::gptj_pairs,
+                                     .default_norm_epsilon = 1e-5,
+                                     .default_max_positions = 202752,
+                                     .refine = glm_moe_dsa};
+
+}  // namespace quire::families

@@ -1,0 +1,190 @@
+// GPT-2 and those that came of it.
+#include "core/config/families/experts.h"
+#include "core/config/families/families.h"
+
+namespace quire::families {
+namespace {
+
+constexpr TensorKeys gpt2_keys() {
+  TensorKeys keys;
+  keys.embedding = "transformer.wte";
+  keys.layers = "transformer.h.";
+  keys.attention_norm = "ln_1";
+  keys.qkv = "attn.c_attn";
+  keys.attention_output = "attn.c_proj";
+  keys.mlp_norm = "ln_2";
+  keys.up = "mlp.c_fc";
+  keys.down = "mlp.c_proj";
+  keys.final_norm = "transformer.ln_f";
+  return keys;
+}
+
+// No rotary embedding: a vector of its own for each position.
+void learned_positions(ModelReader& reader) {
+  reader.model().embedding.positions_key = "transformer.wpe";
+  reader.model().embedding.num_positions = reader.max_positions();
+  reader.model().ropes.clear();
+  reader.each_layer([](LayerSpec& layer, int32_t) {
+    layer.attention().rope = kernels::RopeStyle::none;
+    layer.attention().rope_idx = -1;
+    layer.attention().rotary_dim = 0;
+  });
+}
+
+// Its matrices are stored the other way round.
+void gpt2(ModelReader& reader) {
+  learned_positions(reader);
+  const bool by_layer = reader.flag("scale_attn_by_inverse_layer_idx");
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (by_layer) layer.attention().scale /= static_cast<float>(i + 1);
+    if (!reader.flag("scale_attn_weights", true)) layer.attention().scale = 1.0f;
+    layer.attention().qkv.front().transposed = true;
+    layer.attention().output.transposed = true;
+    layer.feed_forward.dense->gate_up.front().transposed = true;
+    layer.feed_forward.dense->down.transposed = true;
+  });
+}
+
+// One head of keys and values, or as many as of queries, and then side by side head by head.
+void gpt_bigcode(ModelReader& reader) {
+  learned_positions(reader);
+  const bool is_shared = reader.flag("multi_query", true);
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    kernels::HeadShape heads = reader.heads();
+    heads.num_kv_heads = is_shared ? 1 : heads.num_heads;
+    reader.set_heads(layer, i, heads);
+    const int32_t dim = heads.head_dim;
+    if (!is_shared) layer.attention().qkv.front().order = order_of_blocks(heads.num_heads, {dim, dim, dim});
+  });
+}
+
+constexpr TensorKeys neox_keys() {
+  TensorKeys keys;
+  keys.embedding = "gpt_neox.embed_in";
+  keys.layers = "gpt_neox.layers.";
+  keys.qkv = "attention.query_key_value";
+  keys.attention_output = "attention.dense";
+  keys.up = "mlp.dense_h_to_4h";
+  keys.down = "mlp.dense_4h_to_h";
+  keys.final_norm = "gpt_neox.final_layer_norm";
+  keys.head = "embed_out";
+  return keys;
+}
+
+// q, k and v head by head; both blocks read what came in, each through its own norm.
+void gpt_neox(ModelReader& reader) {
+  const int32_t dim = reader.heads().head_dim;
+  const ColumnOrder order = order_of_blocks(reader.heads().num_heads, {dim, dim, dim});
+  const bool parallel = reader.flag("use_parallel_residual", true);
+  reader.each_layer([&](LayerSpec& layer, int32_t) {
+    layer.parallel = parallel;
+    layer.attention().qkv.front().order = order;
+  });
+}
+
+constexpr TensorKeys starcoder2_keys() {
+  TensorKeys keys;
+  keys.up = "mlp.c_fc";
+  keys.down = "mlp.c_proj";
+  return keys;
+}
+
+// Gate and up lie side by side column by column.
+void gpt_oss(ModelReader& reader) {
+  const int32_t width = reader.intermediate();
+  const ColumnOrder order = order_of_blocks(width, {1, 1});
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    AttentionPart& attention = layer.attention();
+    attention.has_sinks = true;
+    attention.sinks = {reader.key(i, "self_attn.sinks"), attention.heads.num_heads};
+    ExpertsPart experts = routed(reader, i, {"mlp.router", "mlp.experts."});
+    experts.router.bias = BiasRule::required;
+    experts.score = kernels::RouterScore::softmax_of_chosen;
+    MlpPart& expert = experts.expert;
+    expert = stacked_expert(reader, i, {"mlp.experts.gate_up_proj", "mlp.experts.down_proj", true},
+                            experts.num_experts, width);
+    for (MatrixPart* matrix : {&expert.gate_up.front(), &expert.down}) {
+      matrix->bias = BiasRule::required;
+    }
+    expert.gate_up.front().order = order;
+    expert.activation = kernels::Activation::clamped_swish;
+    expert.a = reader.number_or("swiglu_alpha", 1.702, 0.0, 1e3);
+    expert.limit = reader.number_or("swiglu_limit", 7.0, 0.0, 1e6);
+    ModelReader::set_experts(layer, std::move(experts));
+  });
+}
+
+}  // namespace
+
+const ArchitectureSpec kGpt2 = {.name = "GPT2LMHeadModel",
+                                .model_type = "gpt2",
+                                .keys = gpt2_keys(),
+                                .norm = kernels::NormKind::layer,
+                                .gated_mlp = false,
+                                .default_intermediate_ratio = 4,
+                                .qkv_bias = kAlways,
+                                .attention_output_bias = kAlways,
+                                .mlp_bias = kAlways,
+                                .tied_by_default = true,
+                                .default_activation = "gelu_new",
+                                .default_norm_epsilon = 1e-5,
+                                .default_max_positions = 1024,
+                                .default_special_token = 50256,
+                                .refine = gpt2};
+
+const ArchitectureSpec kGptBigCode = {.name = "GPTBigCodeForCausalLM",
+                                      .model_type = "gpt_bigcode",
+                                      .keys = gpt2_keys(),
+                                      .norm = kernels::NormKind::layer,
+                                      .gated_mlp = false,
+                                      .default_intermediate_ratio = 4,
+                                      .qkv_bias = kAlways,
+                                      .attention_output_bias = kAlways,
+                                      .mlp_bias = kAlways,
+                                      .tied_by_default = true,
+                                      .default_activation = "gelu_pytorch_tanh",
+                                      .default_norm_epsilon = 1e-5,
+                                      .default_max_positions = 1024,
+                                      .default_special_token = 50256,
+                                      .refine = gpt_bigcode};
+
+const ArchitectureSpec kGptNeoX = {.name = "GPTNeoXForCausalLM",
+                                   .model_type = "gpt_neox",
+                                   .keys = neox_keys(),
+                                   .norm = kernels::NormKind::layer,
+                                   .gated_mlp = false,
+                                   .qkv_bias = by_flag("attention_bias", true),
+                                   .attention_output_bias = by_flag("attention_bias", true),
+                                   .mlp_bias = kAlways,
+                                   .default_activation = "gelu",
+                                   .default_norm_epsilon = 1e-5,
+                                   .default_partial_rotary = 0.25,
+                                   .refine = gpt_neox};
+
+const ArchitectureSpec kStarcoder2 = {.name = "Starcoder2ForCausalLM",
+                                      .model_type = "starcoder2",
+                                      .keys = starcoder2_keys(),
+                                      .norm = kernels::NormKind::layer,
+                                      .gated_mlp = false,
+                                      .qkv_bias = by_flag("use_bias", true),
+                                      .attention_output_bias = by_flag("use_bias", true),
+                                      .mlp_bias = by_flag("use_bias", true),
+                                      .window = WindowRule::every_layer,
+                                      .tied_by_default = true,
+                                      .default_activation = "gelu_pytorch_tanh",
+                                      .default_norm_epsilon = 1e-5,
+                                      .default_max_positions = 4096};
+
+const ArchitectureSpec kGptOss = {.name = "GptOssForCausalLM",
+                                  .model_type = "gpt_oss",
+                                  .qkv_bias = by_flag("attention_bias", true),
+                                  .attention_output_bias = by_flag("attention_bias", true),
+                                  .window = WindowRule::by_layer_type,
+                                  .default_norm_epsilon = 1e-5,
+                                  .default_rope_theta = 150000.0,
+                                  .default_max_positions = 131072,
+                                  .default_sliding_window = 128,
+                                  .default_head_dim = 64,
+                                  .refine = gpt_oss};
+
+}  // namespace quire::families

@@ -1,0 +1,70 @@
+// Mistral's line.
+#include "core/config/families/experts.h"
+#include "core/config/families/families.h"
+
+namespace quire::families {
+namespace {
+
+constexpr ArchitectureSpec kMistralRow = {.name = "MistralForCausalLM",
+                                          .model_type = "mistral",
+                                          .window = WindowRule::every_layer,
+                                          .default_max_positions = 131072,
+                                          .default_sliding_window = 4096};
+
+constexpr ArchitectureSpec ministral_row() {
+  ArchitectureSpec row = renamed(kMistralRow, "MinistralForCausalLM", "ministral");
+  row.window = WindowRule::by_layer_type;
+  row.window_pattern = 1024;
+  return row;
+}
+
+// Queries grow with the logarithm of their position, counted in original contexts.
+void scale_queries(ModelReader& reader) {
+  const auto settings = reader.fields().find("rope_parameters");
+  if (!settings || !settings->is_object()) return;
+  const auto beta = settings->find("llama_4_scaling_beta");
+  if (!beta) return;
+  const auto strength = static_cast<float>(beta->as_number(0.0, 1e3));
+  const auto context = settings->at("original_max_position_embeddings").as_int(1, 1 << 30);
+  reader.each_layer([&](LayerSpec& layer, int32_t) {
+    layer.attention().temperature_beta = strength;
+    layer.attention().temperature_floor = static_cast<float>(context);
+  });
+}
+
+constexpr ArchitectureSpec ministral3_row() {
+  ArchitectureSpec row = renamed(kMistralRow, "Ministral3ForCausalLM", "ministral3");
+  row.default_sliding_window = 0;
+  row.default_norm_epsilon = 1e-5;
+  row.default_head_dim = 128;
+  row.default_rope_theta = 1000000.0;
+  row.refine = scale_queries;
+  return row;
+}
+
+void mixtral_experts(ModelReader& reader) {
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    ExpertsPart experts = routed(reader, i, {"block_sparse_moe.gate", "block_sparse_moe.experts.{}.", true});
+    experts.score = kernels::RouterScore::softmax;
+    experts.normalised = true;
+    ModelReader::set_experts(layer, std::move(experts));
+  });
+}
+
+constexpr ArchitectureSpec mixtral_row() {
+  ArchitectureSpec row = renamed(kMistralRow, "MixtralForCausalLM", "mixtral");
+  row.default_norm_epsilon = 1e-5;
+  row.default_sliding_window = 0;
+  row.default_rope_theta = 1000000.0;
+  row.refine = mixtral_experts;
+  return row;
+}
+
+}  // namespace
+
+const ArchitectureSpec kMistral = kMistralRow;
+const ArchitectureSpec kMinistral = ministral_row();
+const ArchitectureSpec kMinistral3 = ministral3_row();
+const ArchitectureSpec kMixtral = mixtral_row();
+
+}  // namespace quire::families

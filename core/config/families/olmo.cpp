@@ -1,0 +1,102 @@
+// OLMo's line: norms without weights, then norms after the blocks.
+#include "core/config/families/experts.h"
+#include "core/config/families/families.h"
+
+namespace quire::families {
+namespace {
+
+void clip(ModelReader& reader) {
+  const float limit = reader.number_or("clip_qkv", 0.0, 0.0, 1e6);
+  reader.each_layer([&](LayerSpec& layer, int32_t) { layer.attention().clip = limit; });
+}
+
+void norm_after(ModelReader& reader) {
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    layer.attention_norm = ModelReader::bare_norm(kernels::NormKind::none, 1e-5f, reader.hidden());
+    layer.feed_forward_norm = layer.attention_norm;
+    layer.attention_post_norm = reader.layer_norm(i, "post_attention_layernorm");
+    layer.feed_forward_post_norm = reader.layer_norm(i, "post_feedforward_layernorm");
+    reader.norm_heads(layer, i, kernels::QkNorm::all_heads);
+  });
+}
+
+// YaRN stretches the layers that see everything; windowed ones turn as they were trained.
+void olmo3(ModelReader& reader) {
+  norm_after(reader);
+  if (has_rope_by_layer_type(reader.fields())) return;
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (reader.layer_type(i) != LayerType::sliding) return;
+    RopeSpec plain;
+    const auto rope_idx = static_cast<size_t>(layer.attention().rope_idx);
+    plain.config.theta = reader.model().ropes[rope_idx].config.theta;
+    reader.set_rope(layer, plain);
+  });
+}
+
+void add_experts(ModelReader& reader) {
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    ExpertsPart experts = routed(reader, i, {"mlp.gate", "mlp.experts.{}."});
+    experts.normalised = reader.flag("norm_topk_prob");
+    ModelReader::set_experts(layer, std::move(experts));
+  });
+}
+
+void olmoe(ModelReader& reader) {
+  clip(reader);
+  reader.each_layer(
+      [&](LayerSpec& layer, int32_t i) { reader.norm_heads(layer, i, kernels::QkNorm::all_heads); });
+  add_experts(reader);
+}
+
+void flex_olmo(ModelReader& reader) {
+  norm_after(reader);
+  add_experts(reader);
+}
+
+constexpr ArchitectureSpec kOlmo2Row = {.name = "Olmo2ForCausalLM",
+                                        .model_type = "olmo2",
+                                        .qkv_bias = by_flag("attention_bias"),
+                                        .attention_output_bias = by_flag("attention_bias"),
+                                        .default_norm_epsilon = 1e-5,
+                                        .refine = norm_after};
+
+constexpr ArchitectureSpec olmo3_row() {
+  ArchitectureSpec row = renamed(kOlmo2Row, "Olmo3ForCausalLM", "olmo3");
+  row.window = WindowRule::by_layer_type;
+  row.window_pattern = 4;
+  row.default_sliding_window = 4096;
+  row.refine = olmo3;
+  return row;
+}
+
+constexpr ArchitectureSpec olmoe_row() {
+  ArchitectureSpec row = renamed(kOlmo2Row, "OlmoeForCausalLM", "olmoe");
+  row.default_max_positions = 4096;
+  row.refine = olmoe;
+  return row;
+}
+
+constexpr ArchitectureSpec flex_olmo_row() {
+  ArchitectureSpec row = renamed(kOlmo2Row, "FlexOlmoForCausalLM", "flex_olmo");
+  row.default_norm_epsilon = 1e-6;
+  row.default_rope_theta = 500000.0;
+  row.refine = flex_olmo;
+  return row;
+}
+
+}  // namespace
+
+const ArchitectureSpec kOlmo = {.name = "OlmoForCausalLM",
+                                .model_type = "olmo",
+                                .norm = kernels::NormKind::layer,
+                                .norm_has_weight = false,
+                                .qkv_bias = by_flag("attention_bias"),
+                                .attention_output_bias = by_flag("attention_bias"),
+                                .default_norm_epsilon = 1e-5,
+                                .refine = clip};
+const ArchitectureSpec kOlmo2 = kOlmo2Row;
+const ArchitectureSpec kOlmo3 = olmo3_row();
+const ArchitectureSpec kOlmoe = olmoe_row();
+const ArchitectureSpec kFlexOlmo = flex_olmo_row();
+
+}  // namespace quire::families

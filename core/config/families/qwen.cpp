@@ -1,0 +1,76 @@
+// Qwen's line.
+#include "core/config/families/experts.h"
+#include "core/config/families/families.h"
+
+namespace quire::families {
+namespace {
+
+constexpr ArchitectureSpec kQwen2Row = {.name = "Qwen2ForCausalLM",
+                                        .model_type = "qwen2",
+                                        .qkv_bias = kAlways,
+                                        .window = WindowRule::by_layer_switch,
+                                        .default_max_positions = 32768,
+                                        .default_sliding_window = 4096};
+
+void norm_heads(ModelReader& reader) {
+  reader.each_layer(
+      [&](LayerSpec& layer, int32_t i) { reader.norm_heads(layer, i, kernels::QkNorm::each_head); });
+}
+
+// Every decoder_sparse_step-th layer has experts, but for those that mlp_only_layers lists.
+bool has_experts(const ModelReader& reader, int32_t layer) {
+  if (const auto dense = reader.fields().find("mlp_only_layers")) {
+    for (const JsonView& entry : dense->items())
+      if (entry.as_int(0, 1 << 20) == layer) return false;
+  }
+  return (layer + 1) % reader.int_or("decoder_sparse_step", 1, 1, 1024) == 0;
+}
+
+void add_experts(ModelReader& reader) {
+  reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (!has_experts(reader, i)) return;
+    ExpertsPart experts = routed(reader, i, {"mlp.gate", "mlp.experts.{}."});
+    experts.normalised = reader.flag("norm_topk_prob");
+    const int32_t shared = reader.int_or("shared_expert_intermediate_size", 0, 0, 1 << 20);
+    add_shared(reader, i, "mlp.shared_expert.", shared, experts);
+    if (shared > 0)
+      experts.shared_gate = reader.layer_matrix(i, "mlp.shared_expert_gate", reader.hidden(), 1);
+    ModelReader::set_experts(layer, std::move(experts));
+  });
+}
+
+void qwen3_moe(ModelReader& reader) {
+  norm_heads(reader);
+  add_experts(reader);
+}
+
+constexpr ArchitectureSpec qwen3_row() {
+  ArchitectureSpec row = renamed(kQwen2Row, "Qwen3ForCausalLM", "qwen3");
+  row.qkv_bias = row.attention_output_bias = by_flag("attention_bias");
+  row.default_head_dim = 128;
+  row.refine = norm_heads;
+  return row;
+}
+
+constexpr ArchitectureSpec qwen2_moe_row() {
+  ArchitectureSpec row = renamed(kQwen2Row, "Qwen2MoeForCausalLM", "qwen2_moe");
+  row.qkv_bias = by_flag("qkv_bias", true);
+  row.refine = add_experts;
+  return row;
+}
+
+constexpr ArchitectureSpec qwen3_moe_row() {
+  ArchitectureSpec row = renamed(qwen3_row(), "Qwen3MoeForCausalLM", "qwen3_moe");
+  row.default_head_dim = 0;
+  row.refine = qwen3_moe;
+  return row;
+}
+
+}  // namespace
+
+const ArchitectureSpec kQwen2 = kQwen2Row;
+const ArchitectureSpec kQwen3 = qwen3_row();
+const ArchitectureSpec kQwen2Moe = qwen2_moe_row();
+const ArchitectureSpec kQwen3Moe = qwen3_moe_row();
+
+}  // namespace quire::families

@@ -1,0 +1,102 @@
+#include "core/layers/experts.h"
+
+#include "core/layers/rows.h"
+
+namespace quire {
+
+using kernels::Scratch;
+
+void ExpertMatrices::collect() {
+  handles.clear();
+  for (const PreparedWeight& matrix : matrices) handles.push_back(matrix.get());
+}
+
+void multiply_experts(const ForwardPass& pass, const ExpertMatrices& experts, const ExpertRows& rows,
+                      void* output) {
+  kernels::ExpertLinearParams params;
+  params.experts = experts.handles.data();
+  params.num_experts = gsl::narrow<int32_t>(experts.handles.size());
+  params.expert_of_row = reinterpret_cast<const int32_t*>(pass.workspace.at(Scratch::chosen));
+  params.input = rows.input;
+  params.rows_per_input = rows.rows_per_input;
+  params.input_scale = rows.input_scale;
+  params.rows = rows.rows;
+  params.output = output;
+  pass.context.check(pass.context.table().expert_linear(pass.context.handle(), &params), "experts");
+}
+
+void RouterLayer::forward(const ForwardPass& pass, const void* input) const {
+  const kernels::Workspace& space = pass.workspace;
+  float* logits = space.at(Scratch::router);
+  multiply_rows(pass, matrix, input, logits, pass.num_tokens());
+  kernels::RouteParams params;
+  static_cast<kernels::RouterSpec&>(params) = *this;
+  params.logits = logits;
+  params.choice_bias = choice_bias.as<float>();
+  params.expert_scale = expert_scale.as<float>();
+  params.rows = pass.num_tokens();
+  params.experts = reinterpret_cast<int32_t*>(space.at(Scratch::chosen));
+  params.weights = space.at(Scratch::weights);
+  pass.context.check(pass.context.table().route(pass.context.handle(), &params), "choosing experts");
+}
+
+namespace {
+
+void add_shared(const ForwardPass& pass, const ExpertsLayer& layer, const void* input, float* target,
+                int32_t hidden) {
+  if (layer.shared_gate.get() == nullptr) return layer.shared->add_to(pass, input, target);
+  float* given = pass.workspace.at(Scratch::other);
+  layer.shared->write_to(pass, input, given);
+  float* gate = pass.workspace.at(Scratch::router);
+  multiply_rows(pass, layer.shared_gate, input, gate, pass.num_tokens());
+  kernels::RowOpParams params;
+  params.op = kernels::RowOp::gate;
+  params.target = target;
+  params.a = given;
+  params.b = gate;
+  params.columns = hidden;
+  run_row_op(pass, params);
+}
+
+}  // namespace
+
+void ExpertsLayer::forward(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const {
+  const kernels::Workspace& space = pass.workspace;
+  const void* routed = input;
+  if (router_norm) {
+    norm_rows(pass, *router_norm, space.hidden, space.at(Scratch::row), pass.num_tokens());
+    routed = space.at(Scratch::row);
+  }
+  router.forward(pass, routed);
+  const int32_t rows = pass.num_tokens() * router.num_chosen;
+  const float* weights = space.at(Scratch::weights);
+  const float* input_scale = router.scales_input ? weights : nullptr;
+  multiply_experts(pass, gate_up, {input, router.num_chosen, input_scale, rows},
+                   space.at(Scratch::expert_in));
+  kernels::ActivationParams activation;
+  static_cast<kernels::MlpSpec&>(activation) = expert;
+  activation.input = space.at(Scratch::expert_in);
+  activation.rows = rows;
+  activation.output = space.at(Scratch::expert_mid);
+  pass.context.check(pass.context.table().activation(pass.context.handle(), &activation), "experts");
+  multiply_experts(pass, down, {space.at(Scratch::expert_mid), 1, nullptr, rows},
+                   space.at(Scratch::expert_out));
+  kernels::CombineParams sum;
+  sum.input = space.at(Scratch::expert_out);
+  sum.weights = router.scales_input ? nullptr : weights;
+  sum.num_chosen = router.num_chosen;
+  sum.tokens = pass.num_tokens();
+  sum.columns = hidden;
+  sum.target = target;
+  pass.context.check(pass.context.table().combine(pass.context.handle(), &sum), "experts");
+  if (shared) add_shared(pass, *this, input, target, hidden);
+  if (output_bias.bytes() == 0) return;
+  kernels::RowOpParams bias;
+  bias.op = kernels::RowOp::add_columns;
+  bias.target = target;
+  bias.a = output_bias.as<float>();
+  bias.columns = hidden;
+  run_row_op(pass, bias);
+}
+
+}  // namespace quire

@@ -1,0 +1,83 @@
+// Routed experts: each token goes to a few of many feed-forward parts.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/layers/forward_pass.h"
+#include "core/layers/mlp.h"
+#include "core/layers/norm.h"
+
+namespace quire {
+
+// Matrices of experts, as one operation takes them.
+struct ExpertMatrices {
+  std::vector<PreparedWeight> matrices;
+  std::vector<const kernels::Weight*> handles;  // of the matrices, once prepared
+
+  void collect();
+  // A visit with the share of the matrices that a token reads.
+  template <typename Visit>
+  void each_matrix(double share, Visit visit) const {
+    for (const PreparedWeight& matrix : matrices) visit(matrix, share);
+  }
+};
+
+// Which rows a product of experts takes.
+struct ExpertRows {
+  const void* input = nullptr;
+  int32_t rows_per_input = 1;
+  const float* input_scale = nullptr;
+  int32_t rows = 0;
+};
+
+void multiply_experts(const ForwardPass& pass, const ExpertMatrices& experts, const ExpertRows& rows,
+                      void* output);
+
+// The choice of experts; leaves experts and weights in Scratch::chosen and Scratch::weights.
+struct RouterLayer : kernels::RouterSpec {
+  PreparedWeight matrix;
+  DeviceBuffer choice_bias;
+  DeviceBuffer expert_scale;
+
+  void forward(const ForwardPass& pass, const void* input) const;
+  double share() const { return double(num_chosen) / num_experts; }
+
+  template <typename Visit>
+  void each_buffer(Visit visit) const {
+    visit(choice_bias);
+    visit(expert_scale);
+  }
+};
+
+struct ExpertsLayer {
+  RouterLayer router;
+  std::optional<NormLayer> router_norm;  // of the residual stream
+  kernels::MlpSpec expert;
+  ExpertMatrices gate_up;
+  ExpertMatrices down;
+  std::optional<MlpLayer> shared;
+  PreparedWeight shared_gate;  // empty: none
+  DeviceBuffer output_bias;
+
+  // What they give for `input`, rows that are normalised, in `target`, [tokens, hidden].
+  void forward(const ForwardPass& pass, const void* input, float* target, int32_t hidden) const;
+
+  template <typename Visit>
+  void each_matrix(Visit visit) const {
+    visit(router.matrix, 1.0);
+    gate_up.each_matrix(router.share(), visit);
+    down.each_matrix(router.share(), visit);
+    if (shared) shared->each_matrix(visit);
+    visit(shared_gate, 1.0);
+  }
+  template <typename Visit>
+  void each_buffer(Visit visit) const {
+    router.each_buffer(visit);
+    if (router_norm) router_norm->each_buffer(visit);
+    if (shared) shared->each_buffer(visit);
+    visit(output_bias);
+  }
+};
+
+}  // namespace quire

@@ -1,0 +1,55 @@
+#include "core/layers/feed_forward.h"
+
+#include "core/layers/rows.h"
+
+namespace quire {
+
+using kernels::Scratch;
+
+void FeedForwardLayer::forward(const ForwardPass& pass, const void* input,
+                               const kernels::Weight* next) const {
+  if (experts) {
+    forward_experts(pass, input);
+  } else {
+    forward_dense(pass, input, next);
+  }
+}
+
+void FeedForwardLayer::forward_dense(const ForwardPass& pass, const void* input,
+                                     const kernels::Weight* next) const {
+  kernels::MlpBlockParams params;
+  static_cast<kernels::MlpSpec&>(params) = *dense;
+  const kernels::NormParams of_result = post_norm ? post_norm->params() : kernels::NormParams();
+  const kernels::NormParams within = dense->sub_norm ? dense->sub_norm->params() : kernels::NormParams();
+  params.norm = norm.params();
+  params.input = input;
+  params.gate_up = dense->gate_up.get();
+  params.down = dense->down.get();
+  if (post_norm) params.post_norm = &of_result;
+  if (dense->sub_norm) params.sub_norm = &within;
+  params.num_tokens = pass.num_tokens();
+  params.workspace = pass.workspace;
+  params.next = next;
+  pass.context.check(pass.context.table().mlp_block(pass.context.handle(), &params), "feed-forward");
+}
+
+void FeedForwardLayer::forward_experts(const ForwardPass& pass, const void* input) const {
+  const kernels::Workspace& space = pass.workspace;
+  const int32_t tokens = pass.num_tokens();
+  const int32_t hidden = norm.columns;
+  float* given = space.at(Scratch::projected);
+  if (dense) norm_rows(pass, experts_norm, space.hidden, space.normed, tokens);
+  if (!dense && input == nullptr) norm_rows(pass, norm, space.hidden, space.normed, tokens);
+  experts->forward(pass, input != nullptr && !dense ? input : space.normed, given, hidden);
+  if (dense) {
+    norm_rows(pass, experts_post_norm, given, given, tokens);
+    norm_rows(pass, norm, space.hidden, space.normed, tokens);
+    float* of_dense = space.at(Scratch::other);
+    dense->write_to(pass, space.normed, of_dense);
+    norm_rows_onto(pass, dense_post_norm, of_dense, given, tokens);
+  }
+  if (post_norm) return norm_rows_onto(pass, *post_norm, given, space.hidden, tokens);
+  add_rows(pass, space.hidden, given, hidden);
+}
+
+}  // namespace quire

@@ -1,0 +1,93 @@
+#include "core/layers/rows.h"
+
+namespace quire {
+namespace {
+
+kernels::LinearParams product_of(const PreparedWeight& weight, const void* input, int32_t rows) {
+  kernels::LinearParams params;
+  params.weight = weight.get();
+  params.input = input;
+  params.rows = rows;
+  return params;
+}
+
+void run_linear(const ForwardPass& pass, const kernels::LinearParams& params) {
+  pass.context.check(pass.context.table().linear(pass.context.handle(), &params), "a product");
+}
+
+void run_norm(const ForwardPass& pass, const kernels::NormParams& params) {
+  pass.context.check(pass.context.table().norm(pass.context.handle(), &params), "a norm");
+}
+
+}  // namespace
+
+void multiply_rows(const ForwardPass& pass, const PreparedWeight& weight, const void* input, float* target,
+                   int32_t rows) {
+  kernels::LinearParams params = product_of(weight, input, rows);
+  params.output_f32 = target;
+  run_linear(pass, params);
+}
+
+void multiply_rows_onto(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
+                        float* target, int32_t rows) {
+  kernels::LinearParams params = product_of(weight, input, rows);
+  params.residual = target;
+  run_linear(pass, params);
+}
+
+void norm_rows(const ForwardPass& pass, const NormLayer& norm, const float* input, void* output,
+               int32_t rows) {
+  kernels::NormParams params = norm.params();
+  params.input = input;
+  params.rows = rows;
+  params.output = output;
+  run_norm(pass, params);
+}
+
+void norm_rows_onto(const ForwardPass& pass, const NormLayer& norm, const float* input, float* target,
+                    int32_t rows) {
+  kernels::NormParams params = norm.params();
+  params.input = input;
+  params.rows = rows;
+  params.residual = target;
+  run_norm(pass, params);
+}
+
+void run_row_op(const ForwardPass& pass, const kernels::RowOpParams& params) {
+  kernels::RowOpParams all = params;
+  if (all.rows == 0) all.rows = pass.num_tokens();
+  pass.context.check(pass.context.table().row_op(pass.context.handle(), &all), "an operation on rows");
+}
+
+void scale_rows(const ForwardPass& pass, float* target, int32_t columns, float factor) {
+  kernels::RowOpParams params;
+  params.op = kernels::RowOp::scale;
+  params.target = target;
+  params.columns = columns;
+  params.factor = factor;
+  run_row_op(pass, params);
+}
+
+void add_rows(const ForwardPass& pass, float* target, const float* a, int32_t columns, float factor) {
+  kernels::RowOpParams params;
+  params.op = kernels::RowOp::add;
+  params.target = target;
+  params.a = a;
+  params.columns = columns;
+  params.factor = factor;
+  run_row_op(pass, params);
+}
+
+void copy_rows(const ForwardPass& pass, float* target, int32_t target_stride, const float* a,
+               int32_t a_stride, int32_t columns) {
+  kernels::RowOpParams params;
+  params.op = kernels::RowOp::copy;
+  params.target = target;
+  params.target_stride = target_stride;
+  params.a = a;
+  params.a_stride = a_stride;
+  params.columns = columns;
+  run_row_op(pass, params);
+}
+
+}  // namespace quire

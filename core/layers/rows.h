@@ -1,0 +1,30 @@
+// Short words for operations on rows of f32, for the layers that are composed of them.
+#pragma once
+
+#include "core/layers/forward_pass.h"
+#include "core/layers/norm.h"
+
+namespace quire {
+
+// target = input W, or target += input W.
+void multiply_rows(const ForwardPass& pass, const PreparedWeight& weight, const void* input, float* target,
+                   int32_t rows);
+void multiply_rows_onto(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
+                        float* target, int32_t rows);
+
+// output = norm(input); or target += norm(input).
+void norm_rows(const ForwardPass& pass, const NormLayer& norm, const float* input, void* output,
+               int32_t rows);
+void norm_rows_onto(const ForwardPass& pass, const NormLayer& norm, const float* input, float* target,
+                    int32_t rows);
+
+void run_row_op(const ForwardPass& pass, const kernels::RowOpParams& params);
+// target = target * factor.
+void scale_rows(const ForwardPass& pass, float* target, int32_t columns, float factor);
+// target += a * factor.
+void add_rows(const ForwardPass& pass, float* target, const float* a, int32_t columns, float factor = 1.0f);
+// target = a * factor; strides from row to row.
+void copy_rows(const ForwardPass& pass, float* target, int32_t target_stride, const float* a,
+               int32_t a_stride, int32_t columns);
+
+}  // namespace quire

@@ -1,0 +1,213 @@
+// What few families have: low-rank queries and keys, the selection of keys, residual streams, and small
+// operations on rows. Plain loops: the products beside them take the time.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cpu/device.h"
+#include "kernels/cpu/table_entries.h"
+#include "kernels/interface/half.h"
+
+namespace quire::kernels::cpu_entries {
+namespace {
+
+size_t size(int32_t count) {
+  return static_cast<size_t>(count);
+}
+
+float sigmoid(float x) {
+  return 1.0f / (1.0f + std::exp(-x));
+}
+
+float root_mean_square(const float* x, size_t count) {
+  double sum = 0.0;
+  for (size_t c = 0; c < count; ++c) sum += double{x[c]} * double{x[c]};
+  return static_cast<float>(std::sqrt(sum / static_cast<double>(count)));
+}
+
+void match_size(const float* a, float* target, size_t columns, float least) {
+  const float size_of_target = std::max(root_mean_square(target, columns), least);
+  const float factor = root_mean_square(a, columns) / size_of_target;
+  for (size_t c = 0; c < columns; ++c) target[c] *= factor;
+}
+
+template <typename Function>
+void each(float* target, size_t columns, Function function) {
+  for (size_t c = 0; c < columns; ++c) target[c] = function(c, target[c]);
+}
+
+void run_row(const RowOpParams& p, size_t row, float* target, const float* a) {
+  const size_t columns = size(p.columns);
+  const float factor = p.factor;
+  const float b = p.b != nullptr ? p.b[row * size(p.b_stride != 0 ? p.b_stride : 1)] : 0.0f;
+  switch (p.op) {
+    case RowOp::scale:
+      return each(target, columns, [&](size_t, float x) { return x * factor; });
+    case RowOp::add:
+      return each(target, columns, [&](size_t c, float x) { return x + a[c] * factor; });
+    case RowOp::multiply:
+      return each(target, columns, [&](size_t c, float x) { return x * a[c]; });
+    case RowOp::gate:
+      return each(target, columns, [&](size_t c, float x) { return x + a[c] * sigmoid(b); });
+    case RowOp::add_by_row:
+      return each(target, columns, [&](size_t c, float x) { return x + a[c] * b; });
+    case RowOp::add_columns:
+      return each(target, columns, [&](size_t c, float x) { return x + p.a[c]; });
+    case RowOp::sigmoid_multiply:
+      return each(target, columns, [&](size_t c, float x) { return x * sigmoid(a[c]); });
+    case RowOp::scale_columns:
+      return each(target, columns, [&](size_t c, float x) { return x * p.a[c]; });
+    case RowOp::match_size:
+      return match_size(a, target, columns, factor);
+    case RowOp::tanh_rows:
+      return each(target, columns, [&](size_t, float x) { return std::tanh(x * factor); });
+    case RowOp::differ:
+      return each(target, columns, [&](size_t c, float) { return a[c] - factor * a[columns + c]; });
+    case RowOp::copy:
+      return each(target, columns, [&](size_t c, float) { return a[c] * factor; });
+  }
+}
+
+void rotate(float* x, const SelectKeysParams& p, size_t token) {
+  const int32_t half = p.rotary_dim / 2;
+  const float* cosines = p.cos + token * size(half);
+  const float* sines = p.sin + token * size(half);
+  const bool pairs = p.rope == RopeStyle::gptj_pairs;
+  for (int32_t i = 0; i < half; ++i) {
+    float& first = x[pairs ? 2 * i : i];
+    float& second = x[pairs ? 2 * i + 1 : half + i];
+    const float a = first;
+    const float b = second;
+    first = a * cosines[i] - b * sines[i];
+    second = b * cosines[i] + a * sines[i];
+  }
+}
+
+// Where the key of a position lies.
+uint16_t* index_key(const SelectKeysParams& p, int32_t sequence, int32_t position) {
+  const int32_t* pages = p.batch.page_table + size(sequence) * size(p.batch.page_table_stride);
+  const int32_t page_tokens = p.kv_shape.page_tokens;
+  const size_t row = size(pages[position / page_tokens]) * size(page_tokens) + size(position % page_tokens);
+  return static_cast<uint16_t*>(p.kv.index_keys) + row * size(p.head_dim);
+}
+
+void keep_index_key(const SelectKeysParams& p, size_t token) {
+  float* key = p.key + token * size(p.head_dim);
+  rotate(key, p, token);
+  uint16_t* kept = index_key(p, p.batch.sequence_of_token[token], p.batch.positions[token]);
+  for (int32_t d = 0; d < p.head_dim; ++d) kept[d] = float_to_half(key[d]);
+}
+
+float index_score(const SelectKeysParams& p, size_t token, const uint16_t* stored) {
+  float score = 0.0f;
+  for (int32_t h = 0; h < p.num_heads; ++h) {
+    const float* query = p.query + (token * size(p.num_heads) + size(h)) * size(p.head_dim);
+    float product = 0.0f;
+    for (int32_t d = 0; d < p.head_dim; ++d) product += query[d] * half_to_float(stored[d]);
+    score += p.weights[token * size(p.num_heads) + size(h)] * std::max(product * p.scale, 0.0f);
+  }
+  return score;
+}
+
+// Of equal scores the earlier position is better.
+void select_for(const SelectKeysParams& p, size_t token, std::vector<float>& scores,
+                std::vector<int32_t>& order) {
+  uint32_t* selected = p.selected + token * size(p.selected_words);
+  std::fill_n(selected, p.selected_words, 0U);
+  const int32_t count = p.batch.positions[token] + 1;
+  const int32_t sequence = p.batch.sequence_of_token[token];
+  for (int32_t position = 0; position < count; ++position) {
+    scores[size(position)] = index_score(p, token, index_key(p, sequence, position));
+    order[size(position)] = position;
+  }
+  const int32_t kept = std::min(count, p.num_selected);
+  std::partial_sort(order.begin(), order.begin() + kept, order.begin() + count, [&](int32_t a, int32_t b) {
+    return scores[size(a)] != scores[size(b)] ? scores[size(a)] > scores[size(b)] : a < b;
+  });
+  for (int32_t i = 0; i < kept; ++i) selected[order[size(i)] / 32] |= 1U << (order[size(i)] % 32);
+}
+
+}  // namespace
+
+Status row_op(Context* context, const RowOpParams* params) {
+  const RowOpParams& p = *params;
+  const size_t target_stride = size(p.target_stride != 0 ? p.target_stride : p.columns);
+  const size_t a_stride = size(p.a_stride != 0 ? p.a_stride : p.columns);
+  share_work(context->device, p.rows, 8 * int64_t{p.columns}, [&](int32_t, int64_t first, int64_t last) {
+    for (auto row = static_cast<size_t>(first); row < static_cast<size_t>(last); ++row) {
+      run_row(p, row, p.target + row * target_stride, p.a != nullptr ? p.a + row * a_stride : nullptr);
+    }
+  });
+  return Status::ok;
+}
+
+Status expand_latent(Context* context, const ExpandLatentParams* params) {
+  const ExpandLatentParams& p = *params;
+  const size_t heads = size(p.heads.num_heads);
+  const size_t dim = size(p.heads.head_dim);
+  const size_t values = size(value_dim(p.heads));
+  const size_t rotary = size(p.rotary_dim);
+  const size_t rest = dim - rotary;
+  const size_t latent_stride = size(p.latent_columns) + rotary;
+  share_work(context->device, p.num_tokens, 2 * int64_t{qkv_columns(p)},
+             [&](int32_t, int64_t first, int64_t last) {
+               for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
+                 float* row = static_cast<float*>(p.qkv) + t * size(qkv_columns(p));
+                 const float* expanded = static_cast<const float*>(p.expanded) + t * heads * (rest + values);
+                 const float* turned = p.latent + t * latent_stride + size(p.latent_columns);
+                 std::copy_n(static_cast<const float*>(p.query) + t * heads * dim, heads * dim, row);
+                 float* keys = row + heads * dim;
+                 float* value = keys + heads * dim;
+                 for (size_t h = 0; h < heads; ++h) {
+                   const float* of_head = expanded + h * (rest + values);
+                   std::copy_n(turned, rotary, keys + h * dim);
+                   std::copy_n(of_head, rest, keys + h * dim + rotary);
+                   std::copy_n(of_head + rest, values, value + h * values);
+                 }
+               }
+             });
+  return Status::ok;
+}
+
+Status select_keys(Context* context, const SelectKeysParams* params) {
+  const SelectKeysParams& p = *params;
+  for (int32_t t = 0; t < p.batch.num_tokens; ++t) keep_index_key(p, size(t));
+  const int64_t work = int64_t{p.batch.max_kv_tokens} * p.num_heads * p.head_dim;
+  return guarded(context->device, "select_keys", [&] {
+    share_work(context->device, p.batch.num_tokens, work, [&](int32_t, int64_t first, int64_t last) {
+      std::vector<float> scores(size(p.batch.max_kv_tokens));
+      std::vector<int32_t> order(size(p.batch.max_kv_tokens));
+      for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
+        for (int32_t h = 0; h < p.num_heads; ++h)
+          rotate(p.query + (t * size(p.num_heads) + size(h)) * size(p.head_dim), p, t);
+        select_for(p, t, scores, order);
+      }
+    });
+    return Status::ok;
+  });
+}
+
+Status mix_streams(Context* context, const MixStreamsParams* params) {
+  const MixStreamsParams& p = *params;
+  const size_t num = size(p.num_streams);
+  const size_t columns = size(p.columns);
+  share_work(context->device, p.tokens, int64_t{2} * p.columns * p.num_streams * p.num_streams,
+             [&](int32_t, int64_t first, int64_t last) {
+               for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
+                 const float* coefficients = p.coefficients + t * num * num;
+                 for (size_t i = 0; i < num; ++i) {
+                   float* target = p.targets[i] + t * columns;
+                   for (size_t c = 0; c < columns; ++c) {
+                     float sum = p.streams[i][t * columns + c];
+                     for (size_t j = 0; j < num; ++j)
+                       sum += coefficients[i * num + j] * p.streams[j][t * columns + c];
+                     target[c] = sum;
+                   }
+                 }
+               }
+             });
+  return Status::ok;
+}
+
+}  // namespace quire::kernels::cpu_entries

@@ -1,0 +1,169 @@
+// A tiny model of every family against transformers' own fp32 outputs: whole, in chunks, beside others, and
+// on small pages. The models lie in the shared folder, a few of them in the project.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/transformer_runner.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr int32_t kPromptTokens = 24;
+
+struct Family {
+  const char* name;
+  // The tokens that a sequence may have where greedy tokens are compared: long rope follows it.
+  int32_t greedy_context = 512;
+};
+
+const Family kFamilies[] = {
+    {"apertus"},
+    {"arcee"},
+    {"bitnet"},
+    {"cohere"},
+    {"cohere2"},
+    {"cwm"},
+    {"dbrx"},
+    {"deepseek_v2"},
+    {"deepseek_v3"},
+    {"deepseek_v32"},
+    {"diffllama"},
+    {"dots1"},
+    {"ernie4_5"},
+    {"ernie4_5_moe"},
+    {"exaone4"},
+    {"exaone_moe"},
+    {"flex_olmo"},
+    {"gemma"},
+    {"gemma2"},
+    {"gemma3"},
+    {"gemma3_sliding_last"},
+    {"gemma3n"},
+    {"gemma4_e"},
+    {"gemma4_moe"},
+    {"glm"},
+    {"glm4"},
+    {"glm4_moe"},
+    {"glm4_moe_lite"},
+    {"glm_moe_dsa"},
+    {"gpt2"},
+    {"gpt_bigcode"},
+    {"gpt_neox"},
+    {"gpt_oss"},
+    {"granite"},
+    {"granitemoe"},
+    {"helium"},
+    {"hunyuan_dense"},
+    {"hunyuan_v1_moe"},
+    {"jetmoe"},
+    {"llama3"},
+    {"llama4"},
+    {"llama_bias_linear_rope"},
+    {"llama_tied"},
+    {"mimo_v2_flash"},
+    {"minimax_m2"},
+    {"ministral"},
+    {"ministral3"},
+    {"mistral"},
+    {"mistral_swa"},
+    {"mixtral"},
+    {"nanochat"},
+    {"nemotron"},
+    {"olmo"},
+    {"olmo2"},
+    {"olmo3"},
+    {"olmoe"},
+    {"phi"},
+    {"phi3"},
+    {"phi3_longrope", 64},
+    {"phimoe"},
+    {"qwen2"},
+    {"qwen2_moe"},
+    {"qwen2_yarn"},
+    {"qwen3"},
+    {"qwen3_moe"},
+    {"seed_oss"},
+    {"smollm3"},
+    {"solar_open"},
+    {"stablelm"},
+    {"starcoder2"},
+    {"vaultgemma"},
+};
+
+class FamilyTest : public ::testing::TestWithParam<Family> {
+ protected:
+  void SetUp() override {
+    for (const std::string& root : {std::string(QUIRE_TEST_DATA) + "/architectures/",
+                                    std::string(QUIRE_SHARED_DIR) + "/golden/architectures/"}) {
+      directory_ = root + GetParam().name;
+      if (std::filesystem::is_directory(directory_)) return;
+    }
+    GTEST_SKIP() << directory_ << " is absent";
+  }
+
+  std::string golden() const { return directory_ + "/golden.safetensors"; }
+  std::string directory_;
+};
+
+double bound() {
+  return tolerance(2e-3, 1e-2);
+}
+
+TEST_P(FamilyTest, LogitsAgree) {
+  const auto model = load_model(directory_);
+  TransformerRunner whole(model, {});
+  const TokenIds ids = read_ids(golden(), "input_ids");
+  const std::vector<float> expected = read_floats(golden(), "logits");
+  const std::vector<float> logits = whole.logits(ids, 512);
+  const double error = relative_rms(logits, expected);
+  RecordProperty("relative_rms", std::to_string(error));
+  EXPECT_LE(error, bound());
+}
+
+// To the last bit on the CPU: what a token gives depends on its own sequence alone.
+TEST_P(FamilyTest, ChunksAndPagesAndCompanyChangeNothing) {
+  const auto model = load_model(directory_);
+  const TokenIds ids = read_ids(golden(), "input_ids");
+  const std::vector<float> whole = TransformerRunner(model, {}).logits(ids, 512);
+  RunnerOptions options;
+  options.page_tokens = 4;
+  options.num_pages = 8 * 128;
+  TransformerRunner runner(model, options);
+  EXPECT_EQ(runner.logits(ids, 7, 3), whole);
+
+  TokenIds others(ids.rbegin(), ids.rend());
+  others.resize(41);
+  const std::vector<float> alone = runner.logits(others, 41, 5);
+  const std::vector<float> together = runner.step({{1, 0, others}, {2, 0, ids}});
+  const auto middle = together.begin() + static_cast<ptrdiff_t>(alone.size());
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin()));
+  EXPECT_TRUE(std::equal(whole.begin(), whole.end(), middle));
+}
+
+TEST_P(FamilyTest, GreedyContinuationAgreesUpToTheFirstNearTie) {
+  TokenIds ids = read_ids(golden(), "input_ids");
+  ids.resize(kPromptTokens);
+  const TokenIds expected = read_ids(golden(), "greedy24");
+  const std::vector<float> gap = read_floats(golden(), "greedy24_gap");
+  RunnerOptions options;
+  options.page_tokens = 16;
+  options.num_pages = options.max_sequences * GetParam().greedy_context / options.page_tokens;
+  TransformerRunner runner(load_model(directory_), options);
+  const int32_t vocab = runner.vocab_size();
+  std::vector<float> rows = runner.logits(ids, 512);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const TokenId token = arg_max(rows.data() + rows.size() - static_cast<size_t>(vocab), vocab);
+    if (gap[i] < tolerance(0.01, 0.05) && token != expected[i]) return;
+    ASSERT_EQ(token, expected[i]) << "token " << i << ", gap " << gap[i];
+    rows = runner.step({{0, kPromptTokens + static_cast<int32_t>(i), {token}}});
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, FamilyTest, ::testing::ValuesIn(kFamilies),
+                         [](const auto& family) { return std::string(family.param.name); });
+
+}  // namespace
+}  // namespace quire::testing
