@@ -33,8 +33,8 @@ void jetmoe(ModelReader& reader) {
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     ExpertsPart experts = routed(reader, i, {"mlp.router.layer", "mlp."});
     experts.score = kernels::RouterScore::softmax_of_chosen;
-    experts.expert = stacked_expert(reader, i, {"mlp.input_linear", "mlp.output_linear"},
-                                    experts.num_experts, reader.intermediate());
+    experts.expert = stacked_expert(reader, i, {"mlp.input_linear", "mlp.output_linear"}, experts.num_experts,
+                                    reader.intermediate());
     experts.output_bias = {reader.key(i, "mlp.bias"), reader.hidden()};
     AttentionPart& part = layer.attention();
     reader.set_heads(layer, i, {experts.num_chosen * kv_heads, kv_heads, dim, 0});
