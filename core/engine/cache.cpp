@@ -24,15 +24,17 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   auto record = std::make_unique<JobRecord>(std::move(request), std::move(sampler), std::move(text));
   JobRequest& own = record->request;
   const bool generates = own.kind == JobKind::generate;
-  record->num_prompt_tokens = static_cast<int32_t>(own.prompt.size());
-  record->result.prompt_tokens = record->num_prompt_tokens;
-  const int64_t wanted = int64_t{record->num_prompt_tokens} + (generates ? own.max_new_tokens : 0);
+  Lane& lane = record->lane;
+  lane.num_prompt_tokens = static_cast<int32_t>(own.prompt.size());
+  record->result.prompt_tokens = lane.num_prompt_tokens;
+  const int64_t wanted = int64_t{lane.num_prompt_tokens} + (generates ? own.max_new_tokens : 0);
   record->max_tokens = static_cast<int32_t>(std::min<int64_t>(wanted, core.max_seq_len()));
-  record->tokens = std::move(own.prompt);
-  record->tokens.reserve(static_cast<size_t>(record->max_tokens) + 1);
+  lane.tokens = std::move(own.prompt);
+  lane.tokens.reserve(static_cast<size_t>(record->max_tokens) + 1);
   if (generates) {
     record->sampler.reserve(static_cast<size_t>(record->max_tokens) + 1);
-    record->sampler.append(record->tokens);
+    record->sampler.append(lane.tokens);
+    if (own.constraint != nullptr) record->matcher = own.constraint->start();
   }
   record->stop_tokens = own.stop_tokens;
   if (!own.ignore_end_tokens) {
@@ -40,16 +42,18 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   }
   if (own.kind == JobKind::score) {
     own.reuse_prefix = false;  // the logits behind every token are wanted
-    record->output.scores.resize(record->tokens.size() - 1);
+    record->output.scores.resize(lane.tokens.size() - 1);
     if (own.want_raw_logits) {
-      record->output.raw_logits.resize(record->tokens.size() * static_cast<size_t>(parts.num_tokens));
+      record->output.raw_logits.resize(lane.tokens.size() * static_cast<size_t>(parts.num_tokens));
     }
   }
   if (own.kind == JobKind::embed) {
     // Keys and values can be found in the cache, states cannot.
     if (own.pooling == Pooling::mean) own.reuse_prefix = false;
-    record->pooled.resize(static_cast<size_t>(core.limits().hidden_size));
-    record->output.embedding.resize(record->pooled.size());
+    const auto columns = static_cast<size_t>(core.limits().hidden_size);
+    record->pool.sum.resize(columns);
+    record->step.pool.sum.resize(columns);
+    record->step.embedding.resize(columns);
   }
   EventStreamOptions stream;
   stream.clock = &core.runtime().clock();
@@ -62,7 +66,7 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   record->id = record->channel->id;
   record->submitted = core.runtime().clock().now();
   record->channel->progress.submitted = record->submitted;
-  record->channel->progress.prompt_tokens = record->num_prompt_tokens;
+  record->channel->progress.prompt_tokens = lane.num_prompt_tokens;
   const auto deadline = [&](Duration timeout) {
     return timeout == Duration{0} ? TimePoint::max() : deadline_after(record->submitted, timeout);
   };
@@ -73,8 +77,8 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
 }
 
 RequestLimits request_limits(const EngineCore& core) {
-  return {core.limits(),  core.parts().num_tokens,          core.max_seq_len(),
-          core.options(), !core.parts().end_tokens.empty(), core.fastest_steps()};
+  return {core.limits(),  core.parts().num_tokens, core.max_seq_len(),
+          core.options(), core.parts().end_tokens, core.fastest_steps()};
 }
 
 }  // namespace
@@ -139,24 +143,24 @@ std::vector<std::shared_ptr<Job>> Cache::submit_many(const JobRequest& request, 
 
 int32_t Cache::query_prefix(const TokenIds& prompt, const std::string& name_space, const Wait& wait) {
   return core_->call<int32_t>(
-      [prompt, name_space](StepLoop& loop) { return loop.query_prefix(prompt, name_space); }, wait);
+      [prompt, name_space](LiveJobs& jobs) { return jobs.query_prefix(prompt, name_space); }, wait);
 }
 
 PinId Cache::pin_prefix(const TokenIds& prompt, const std::string& name_space, Duration time_to_live,
                         const Wait& wait) {
   return core_->call<PinId>([prompt, name_space, time_to_live](
-                                StepLoop& loop) { return loop.pin(prompt, name_space, time_to_live); },
+                                LiveJobs& jobs) { return jobs.pin(prompt, name_space, time_to_live); },
                             wait);
 }
 
 void Cache::unpin(PinId pin) {
-  core_->post([pin](StepLoop& loop) { loop.unpin(pin); });
+  core_->post([pin](LiveJobs& jobs) { jobs.unpin(pin); });
 }
 
 void Cache::change_quota(const std::string* name, const std::function<void(NamespaceQuota&)>& change) {
   NamespaceQuotas& quotas = *core_->options().quotas;
   name == nullptr ? quotas.change_default(change) : quotas.change(*name, change);
-  core_->post([](StepLoop& loop) { loop.take_new_quotas(); });
+  core_->post([](LiveJobs& jobs) { jobs.take_new_quotas(); });
 }
 
 CacheStats Cache::stats() const {

@@ -8,6 +8,7 @@
 #include "core/engine/events/event_queue.h"
 #include "core/engine/jobs/explain.h"
 #include "core/engine/jobs/job_channel.h"
+#include "core/engine/jobs/request_check.h"
 #include "core/engine/loop/engine_core.h"
 
 namespace quire {
@@ -53,32 +54,30 @@ void Job::cancel() noexcept {
 template <typename Change>
 void Job::change(Change change) {
   if (channel_->over()) return;
-  cache_->core().post([id = channel_->id, change](StepLoop& loop) {
-    if (JobRecord* job = loop.find(id)) change(loop, *job);
+  cache_->core().post([id = channel_->id, change](LiveJobs& jobs) {
+    if (JobRecord* job = jobs.find(id)) change(jobs, *job);
   });
 }
 
 void Job::pause() {
-  change([](StepLoop&, JobRecord& job) {
+  change([](LiveJobs&, JobRecord& job) {
     job.paused = true;
     job.channel->state = JobState::paused;
   });
 }
 
 void Job::resume() {
-  change([](StepLoop&, JobRecord& job) {
+  change([](LiveJobs&, JobRecord& job) {
     job.paused = false;
-    job.channel->state = !job.sequence     ? JobState::queued
-                         : job.first_token ? JobState::generating
-                                           : JobState::prefill;
+    job.channel->state = !job.holds_pages() ? JobState::queued
+                         : job.first_token  ? JobState::generating
+                                            : JobState::prefill;
   });
 }
 
 void Job::set_priority(int32_t priority) {
-  if (priority < -1000 || priority > 1000) {
-    throw Error(ErrorCode::invalid_argument, "priority is {}, must be -1000 to 1000", priority);
-  }
-  change([priority](StepLoop&, JobRecord& job) {
+  check_priority(priority);
+  change([priority](LiveJobs&, JobRecord& job) {
     job.request.priority = priority;
     job.admitted_priority = priority;
   });
@@ -86,7 +85,7 @@ void Job::set_priority(int32_t priority) {
 
 void Job::rewind(int32_t num_new_tokens) {
   if (num_new_tokens < 0) throw Error(ErrorCode::invalid_argument, "num_new_tokens is {}", num_new_tokens);
-  change([num_new_tokens](StepLoop& loop, JobRecord& job) { loop.rewind(job, num_new_tokens); });
+  change([num_new_tokens](LiveJobs& jobs, JobRecord& job) { jobs.rewind(job, num_new_tokens); });
 }
 
 std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
@@ -115,7 +114,8 @@ std::shared_ptr<Job> Job::fork(const ForkOptions& options) {
 
 JobState Job::state() const {
   const JobState state = channel_->state;
-  const bool runs = state == JobState::prefill || state == JobState::generating;
+  const bool gave_room = state == JobState::queued && channel_->progress.gave_room;
+  const bool runs = state == JobState::prefill || state == JobState::generating || gave_room;
   return runs && channel_->stream->holds_back() ? JobState::paused : state;
 }
 
@@ -129,6 +129,7 @@ std::string Job::explain() const {
   view.result = result();
   view.computed_tokens = channel_->progress.computed_tokens;
   view.company = channel_->progress.company;
+  view.gave_room = channel_->progress.gave_room;
   view.reader_behind = channel_->stream->holds_back();
   view.wait = channel_->wait_reason();
   if (view.wait.in_front.value != 0) {

@@ -24,7 +24,6 @@ KvCache::KvCache(const KvCacheOptions& options)
     : pool_(options.pool), max_pages_per_sequence_(static_cast<size_t>(options.max_pages_per_sequence)) {
   const auto max_sequences = static_cast<size_t>(options.max_sequences);
   changes_.reserve(max_sequences);
-  reserved_.reserve(max_sequences);
   copies_.reserve(max_sequences * 2);
   undo_.reserve(max_sequences * 4);
 }

@@ -27,18 +27,6 @@ struct SequenceOptions {
   bool publish = true;  // others may start from its pages
 };
 
-// One planned sequence with its pages.
-struct ReservedSequence {
-  SequenceId sequence;
-  int32_t start = 0;       // tokens in the cache before the step, found ones included
-  int32_t num_tokens = 0;  // to compute; 1 or more
-  int32_t num_logit_rows = 0;
-  int32_t num_found_tokens = 0;   // by prefix reuse, in this step
-  gsl::span<const PageId> pages;  // valid until commit; the rest until the next reserve
-
-  int32_t end() const { return start + num_tokens; }  // tokens in the cache behind the step
-};
-
 struct KvCacheOptions {
   PagePoolOptions pool;
   int32_t max_pages_per_sequence = 0;
@@ -75,9 +63,12 @@ class KvCache {
   // The same of a sequence yet to be created.
   PageDemand demand(const PrefixDomain& domain, gsl::span<const TokenId> tokens) const;
 
-  // Finds prefixes and takes pages for all sequences of a plan. Throws ErrorCode::capacity where they do not
-  // suffice. One reservation at a time.
-  Reservation reserve(const StepPlan& plan);
+  // Finds prefixes and takes pages for all lanes of a plan, and fills in what it found. Throws
+  // ErrorCode::capacity where pages do not suffice. One reservation at a time; the plan outlives it.
+  Reservation reserve(StepPlan& plan);
+  // Takes pages for a length before the step that needs them; within an open reservation they go with it
+  // where that comes to nothing. False where there are none; what was taken stays.
+  bool hold_pages(SequenceId sequence, int32_t num_tokens);
 
   // Keeps the whole cached pages of a prefix, max_pages of those that no pin keeps at most; the pages, or an
   // empty list where none is cached.
@@ -112,9 +103,9 @@ class KvCache {
   struct Change {
     Sequence* sequence = nullptr;
     int32_t old_length = 0;
-    int32_t own_start = 0;  // behind adopted pages: from here on it writes pages of its own
+    int32_t own_start = 0;  // after adopted pages: from here on it writes pages of its own
     ContentId old_tail;
-    gsl::span<const TokenId> tokens;
+    PlannedLane* lane = nullptr;
   };
 
   Sequence& get(SequenceId id);
@@ -127,9 +118,9 @@ class KvCache {
 
   void place(size_t change_idx, size_t page_idx, PageId page);
   void adopt(size_t change_idx);
-  void extend(size_t change_idx, const PlannedSequence& planned);
+  void extend(size_t change_idx);
   void copy_tail(size_t change_idx);
-  void commit(const Accepted& accepted) noexcept;
+  void commit() noexcept;
   void keep(const Change& change, int32_t num_tokens) noexcept;
   void keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
                  gsl::span<const TokenId> tokens) noexcept;
@@ -150,7 +141,6 @@ class KvCache {
   std::vector<Change> changes_;
   std::vector<Undo> undo_;
   std::vector<PageCopy> copies_;
-  std::vector<ReservedSequence> reserved_;
 };
 
 // The pages of one step. Gives everything back on destruction unless committed.
@@ -161,11 +151,10 @@ class Reservation {
   Reservation& operator=(Reservation&&) = delete;
   ~Reservation();
 
-  gsl::span<const ReservedSequence> sequences() const { return cache_->reserved_; }
   gsl::span<const PageCopy> copies() const { return cache_->copies_; }
 
   // What was accepted becomes part of the sequences; whole pages become findable.
-  void commit(const Accepted& accepted) noexcept;
+  void commit() noexcept;
 
  private:
   friend class KvCache;

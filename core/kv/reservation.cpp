@@ -8,19 +8,35 @@ namespace quire {
 
 // Prefixes are found for all sequences before the first page is taken, so that no eviction takes away what
 // another sequence of the same step was going to use.
-Reservation KvCache::reserve(const StepPlan& plan) {
+Reservation KvCache::reserve(StepPlan& plan) {
   Expects(!reserving_);
   reserving_ = true;
-  reserved_.clear();
   Reservation reservation(*this);  // from here on, an exception rolls back
-  for (const PlannedSequence& planned : plan.sequences) {
-    Sequence& sequence = get(planned.sequence);
-    changes_.push_back({&sequence, sequence.length, sequence.length, sequence.tail, planned.tokens});
+  for (PlannedLane& lane : plan.lanes) {
+    Sequence& sequence = get(*lane.lane->sequence);
+    changes_.push_back({&sequence, sequence.length, sequence.length, sequence.tail, &lane});
     adopt(changes_.size() - 1);
   }
-  for (size_t i = 0; i < plan.sequences.size(); ++i) extend(i, plan.sequences[i]);
-  for (size_t i = 0; i < plan.sequences.size(); ++i) reserved_[i].pages = changes_[i].sequence->pages;
+  for (size_t i = 0; i < changes_.size(); ++i) extend(i);
+  for (const Change& change : changes_) change.lane->pages = change.sequence->pages;
   return reservation;
+}
+
+bool KvCache::hold_pages(SequenceId id, int32_t num_tokens) {
+  Sequence& sequence = get(id);
+  const auto wanted = static_cast<size_t>(pages_for(num_tokens, pool_.page_tokens()));
+  const auto open = std::find_if(changes_.begin(), changes_.end(),
+                                 [&](const Change& change) { return change.sequence == &sequence; });
+  while (sequence.pages.size() < wanted) {
+    if (pool_.num_available() == 0 || sequence.pages.size() >= max_pages_per_sequence_) return false;
+    if (open == changes_.end()) {
+      sequence.pages.push_back(pool_.allocate());  // within the capacity taken at creation
+    } else {
+      place(static_cast<size_t>(open - changes_.begin()), sequence.pages.size(), pool_.allocate());
+    }
+  }
+  if (open != changes_.end()) open->lane->pages = sequence.pages;
+  return true;
 }
 
 // Puts `page`, which carries a reference for this sequence, into its table.
@@ -46,7 +62,7 @@ void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
 // Moves a sequence that stands at the start of a page over all whole pages that others have computed.
 void KvCache::adopt(size_t change_idx) {
   Sequence& sequence = *changes_[change_idx].sequence;
-  const auto tokens = changes_[change_idx].tokens;
+  const gsl::span<const TokenId> tokens = changes_[change_idx].lane->lane->tokens;
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
   if (!sequence.reuse || sequence.tail.value == 0 || sequence.length % pool_.page_tokens() != 0) return;
   while (static_cast<size_t>(sequence.length) + page_tokens < tokens.size()) {
@@ -60,7 +76,9 @@ void KvCache::adopt(size_t change_idx) {
   }
 }
 
-void KvCache::extend(size_t change_idx, const PlannedSequence& planned) {
+void KvCache::extend(size_t change_idx) {
+  PlannedLane& lane = *changes_[change_idx].lane;
+  const gsl::span<const TokenId> tokens = lane.lane->tokens;
   Sequence& sequence = *changes_[change_idx].sequence;
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
   changes_[change_idx].own_start = sequence.length;
@@ -73,17 +91,17 @@ void KvCache::extend(size_t change_idx, const PlannedSequence& planned) {
   }
 
   const auto start = static_cast<size_t>(sequence.length);
-  const size_t rest = std::min(page_tokens, planned.tokens.size() - start - 1);
+  const size_t rest = std::min(page_tokens, tokens.size() - start - 1);
   PagePool::PartialMatch partial;
   if (sequence.reuse && sequence.tail.value != 0 && start % page_tokens == 0 && rest > 0) {
-    partial = pool_.find_longest(sequence.tail, planned.tokens.subspan(start, rest));
+    partial = pool_.find_longest(sequence.tail, tokens.subspan(start, rest));
     if (partial.num_tokens > 0) pool_.touch(partial.page);
   }
   const int32_t found = partial.num_tokens;
-  const auto left = static_cast<int32_t>(planned.tokens.size()) - sequence.length - found;
-  const int32_t num_tokens = std::min(left, planned.max_tokens);
+  const auto left = static_cast<int32_t>(tokens.size()) - sequence.length - found;
+  const int32_t num_tokens = std::min(left, lane.max_tokens);
   const auto target =
-      static_cast<size_t>(std::max(sequence.length + found + num_tokens, planned.reserve_tokens));
+      static_cast<size_t>(std::max(sequence.length + found + num_tokens, lane.reserve_tokens));
   while (sequence.pages.size() * page_tokens < target)
     place(change_idx, sequence.pages.size(), pool_.allocate());
   if (found > 0) {
@@ -92,12 +110,10 @@ void KvCache::extend(size_t change_idx, const PlannedSequence& planned) {
     if (target_page != partial.page) copies_.push_back({partial.page, target_page, found});
     sequence.length += found;
   }
-  reserved_.push_back({planned.sequence,
-                       sequence.length,
-                       num_tokens,
-                       std::min(num_tokens, planned.num_logit_rows),
-                       sequence.length - changes_[change_idx].old_length,
-                       {}});
+  lane.start = sequence.length;
+  lane.num_tokens = num_tokens;
+  lane.num_rows = std::min(num_tokens, lane.num_rows);
+  lane.num_found_tokens = sequence.length - changes_[change_idx].old_length;
 }
 
 // The page that the sequence would write on belongs to others as well; they keep it, it gets its own.
@@ -110,15 +126,14 @@ void KvCache::copy_tail(size_t change_idx) {
   copies_.push_back({shared, own, sequence.length % pool_.page_tokens()});
 }
 
-void KvCache::commit(const Accepted& accepted) noexcept {
+void KvCache::commit() noexcept {
   for (const Undo& undo : undo_) {
     if (undo.before.value >= 0) pool_.release(undo.before);
   }
-  for (size_t i = 0; i < changes_.size(); ++i) {
-    const AcceptedSequence& outcome = accepted.sequences[i];
+  for (const Change& change : changes_) {
     // A page of its own that was filled by a copy, but not accepted, is left unseen; the sequence is about to
     // be destroyed.
-    if (!outcome.faulted) keep(changes_[i], outcome.num_tokens);
+    if (!change.lane->faulted) keep(change, change.lane->num_accepted);
   }
   end_step();
 }
@@ -126,6 +141,7 @@ void KvCache::commit(const Accepted& accepted) noexcept {
 // Records what stands: tokens copied from another page, then the computed ones. Adopted pages are on record.
 void KvCache::keep(const Change& change, int32_t num_tokens) noexcept {
   Sequence& sequence = *change.sequence;
+  const gsl::span<const TokenId> tokens = change.lane->lane->tokens;
   const int32_t page_tokens = pool_.page_tokens();
   const int32_t end = sequence.length + num_tokens;
   int32_t position = change.own_start / page_tokens * page_tokens;
@@ -136,7 +152,7 @@ void KvCache::keep(const Change& change, int32_t num_tokens) noexcept {
     const auto recorded = static_cast<int32_t>(pool_.tokens(sequence.pages[page_idx]).size());
     const int32_t first = position + std::min(recorded, std::max(0, change.own_start - position));
     keep_page(sequence, page_idx, first - position,
-              change.tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(page_end - first)));
+              tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(page_end - first)));
     position = page_end;
   }
   sequence.length = end;
@@ -186,10 +202,10 @@ void KvCache::end_step() noexcept {
   reserving_ = false;
 }
 
-void Reservation::commit(const Accepted& accepted) noexcept {
+void Reservation::commit() noexcept {
   Expects(open_);
   open_ = false;
-  cache_->commit(accepted);
+  cache_->commit();
 }
 
 Reservation::~Reservation() {

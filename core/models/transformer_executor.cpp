@@ -63,8 +63,8 @@ void copy_pages(const StageSpace& stage, const Batch& batch) {
   }
 }
 
-// Logits are wanted of the last stage alone. `follows`: its tokens are those of the draws in front.
-kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_last, bool follows) {
+// Logits are wanted of the last stage alone.
+kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_last) {
   kernels::BatchView host;
   host.num_tokens = batch.num_tokens();
   host.num_sequences = batch.num_sequences();
@@ -76,7 +76,8 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_las
     host.max_kv_tokens = std::max(host.max_kv_tokens, batch.kv_lengths[index]);
   }
   host.page_table_stride = batch.page_table_stride;
-  host.token_ids = follows ? nullptr : batch.token_ids.data();
+  host.token_ids = batch.token_ids.data();
+  host.drawn_rows = batch.drawn_rows.empty() ? nullptr : batch.drawn_rows.data();
   host.positions = batch.positions.data();
   host.sequence_of_token = batch.sequence_of_token.data();
   host.sequence_starts = batch.sequence_starts.data();
@@ -104,49 +105,22 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
                   : size_t{0}),
       host_logits_(std::make_unique_for_overwrite<float[]>(
           product(options.max_logit_rows, shape.vocab_size, "logits"))) {
-  for (Drawn* drawn : {&drawn_[0], &drawn_[1], &part_})
-    drawn->outcomes.resize(static_cast<size_t>(options.max_logit_rows));
+  for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(options.max_logit_rows));
 }
 
-void TransformerExecutor::forward(const Batch& batch) {
-  const bool is_done = adopt(batch);
-  num_rows_ = batch.num_logit_rows();
-  is_known_ = false;
-  if (is_done) return;
-  current_ ^= 1;
-  for (size_t i = 0; i < stages_.size(); ++i) run_stage(i, batch, false);
-  draw(batch.draws, drawn_[current_]);
-  read_other_rows(batch.draws);
+Ticket TransformerExecutor::forward(const Batch& batch) {
+  for (size_t i = 0; i < stages_.size(); ++i) run_stage(i, batch);
   if (batch.wants_hidden) norm_all_rows(batch.num_tokens());
+  last_ = Ticket{last_.value + 1};
+  pass_of(last_).num_rows = static_cast<size_t>(batch.num_logit_rows());
+  return last_;
 }
 
-// Whether the step behind the last forward is what is asked for now. It has taken its turn either way.
-bool TransformerExecutor::adopt(const Batch& batch) {
-  is_part_ = false;
-  if (!following_.is_held()) return false;
-  const bool covers = is_known_ && following_.covers(batch, drawn_[current_].rows());
-  is_part_ = covers && !following_.is_whole();
-  following_.drop();
-  current_ ^= 1;
-  return covers;
-}
-
-// What goes wrong here shows when the step is asked for again.
-bool TransformerExecutor::forward_next(const Batch& next) {
-  const size_t num_drawn = drawn_[current_].num_rows;
-  const bool all_drawn = num_drawn == static_cast<size_t>(num_rows_) && num_drawn == next.draws.rows.size();
-  if (is_part_ || !all_drawn) return false;
-  run_stage(0, next, true);
-  draw(next.draws, drawn_[current_ ^ 1]);
-  following_.hold(next);
-  return true;
-}
-
-void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch, bool follows) {
+void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch) {
   const StageSpace& stage = stages_[stage_idx];
   const DeviceContext& context = stage.context;
   copy_pages(stage, batch);
-  const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx), follows);
+  const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx));
   if (stage_idx > 0) hand_over(stages_[stage_idx - 1], stage, batch.num_tokens());
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
@@ -178,8 +152,16 @@ void TransformerExecutor::hand_over(const StageSpace& from, const StageSpace& to
       "writing the residual stream");
 }
 
-void TransformerExecutor::draw(const DeviceDraws& draws, Drawn& drawn) {
-  drawn.num_rows = draws.rows.size();
+// Rows for the host go first, so that whoever waits for the draws has them too.
+void TransformerExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
+  Expects(ticket == last_);
+  Pass& pass = pass_of(ticket);
+  read_other_rows(draws, pass.num_rows);
+  sample(draws, pass);
+}
+
+void TransformerExecutor::sample(const DeviceDraws& draws, Pass& pass) {
+  pass.num_drawn = draws.rows.size();
   if (draws.rows.empty()) return;
   const StageSpace& last = stages_.back();
   kernels::SampleParams params;
@@ -190,12 +172,12 @@ void TransformerExecutor::draw(const DeviceDraws& draws, Drawn& drawn) {
   params.num_rows = gsl::narrow<int32_t>(draws.rows.size());
   params.edits = draws.edits.data();
   params.num_edits = gsl::narrow<int32_t>(draws.edits.size());
-  params.outcomes = drawn.outcomes.data();
+  params.outcomes = pass.outcomes.data();
   last.context.check(last.context.table().sample(last.context.handle(), &params), "drawing tokens");
 }
 
 // The runs of rows between those that were drawn from.
-void TransformerExecutor::read_other_rows(const DeviceDraws& draws) {
+void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_rows) {
   const StageSpace& last = stages_.back();
   const auto read = [&](int32_t begin, int32_t end) {
     if (begin == end) return;
@@ -210,7 +192,7 @@ void TransformerExecutor::read_other_rows(const DeviceDraws& draws) {
     read(next, drawn.logit_row);
     next = drawn.logit_row + 1;
   }
-  read(next, num_rows_);
+  read(next, static_cast<int32_t>(num_rows));
 }
 
 // The head has taken the rows it needed: its input is free for all of them.
@@ -241,23 +223,17 @@ void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
   std::transform(halves.begin(), halves.end(), out.begin(), kernels::half_to_float);
 }
 
-Logits TransformerExecutor::logits() {
+// With a pass issued after it, the draws alone.
+Drawn TransformerExecutor::wait(Ticket ticket) {
   const DeviceContext& last = stages_.back().context;
-  Drawn& drawn = drawn_[current_];
-  last.check(following_.is_held() ? last.table().wait_for_draws(last.handle(), drawn.outcomes.data())
-                                  : last.table().synchronize(last.handle()),
+  const Pass& pass = pass_of(ticket);
+  const bool is_followed = ticket != last_ && pass.num_drawn > 0;
+  last.check(is_followed ? last.table().wait_for_draws(last.handle(), pass.outcomes.data())
+                         : last.table().synchronize(last.handle()),
              "waiting for a step");
-  is_known_ = true;
-  if (is_part_) take_part(drawn);
-  const size_t count = static_cast<size_t>(num_rows_) * static_cast<size_t>(shape_.vocab_size);
+  const size_t count = pass.num_rows * static_cast<size_t>(shape_.vocab_size);
   return {gsl::span<const float>(host_logits_.get(), count), shape_.vocab_size,
-          (is_part_ ? part_ : drawn).rows()};
-}
-
-void TransformerExecutor::take_part(const Drawn& whole) {
-  part_.num_rows = 0;
-  for (const int32_t row : following_.rows())
-    part_.outcomes[part_.num_rows++] = whole.outcomes[static_cast<size_t>(row)];
+          gsl::span<const kernels::SampleOutcome>(pass.outcomes).first(pass.num_drawn)};
 }
 
 }  // namespace quire

@@ -8,7 +8,6 @@
 #include "core/models/transformer.h"
 #include "core/models/transformer_memory.h"
 #include "core/step/executor.h"
-#include "core/step/following_step.h"
 
 namespace quire {
 
@@ -34,28 +33,25 @@ class TransformerExecutor final : public Executor {
                       const TransformerExecutorOptions& options);
 
   const ExecutorLimits& limits() const override { return limits_; }
-  // Enqueues the page copies, the whole step and its draws. Waits only where rows go between backends.
-  void forward(const Batch& batch) override;
-  bool forward_next(const Batch& next) override;
-  Logits logits() override;
+  // Waits only where rows go between backends.
+  Ticket forward(const Batch& batch) override;
+  void draw(Ticket ticket, const DeviceDraws& draws) override;
+  Drawn wait(Ticket ticket) override;
   void read_hidden(int32_t first_row, gsl::span<float> out) override;
 
  private:
-  // What comes of the draws of a step.
-  struct Drawn {
-    std::vector<kernels::SampleOutcome> outcomes;  // [max_logit_rows]: the device keeps its address
+  struct Pass {
     size_t num_rows = 0;
-
-    gsl::span<const kernels::SampleOutcome> rows() const { return {outcomes.data(), num_rows}; }
+    size_t num_drawn = 0;
+    std::vector<kernels::SampleOutcome> outcomes;  // [max_logit_rows]: the device keeps its address
   };
 
-  bool adopt(const Batch& batch);
-  void run_stage(size_t stage_idx, const Batch& batch, bool follows);
+  void run_stage(size_t stage_idx, const Batch& batch);
   void hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens);
   void norm_all_rows(int32_t num_tokens);
-  void draw(const DeviceDraws& draws, Drawn& drawn);
-  void take_part(const Drawn& whole);
-  void read_other_rows(const DeviceDraws& draws);
+  Pass& pass_of(Ticket ticket) { return passes_[ticket.value % passes_.size()]; }
+  void sample(const DeviceDraws& draws, Pass& pass);
+  void read_other_rows(const DeviceDraws& draws, size_t num_rows);
 
   std::shared_ptr<const Transformer> transformer_;
   TransformerShape shape_;
@@ -64,14 +60,8 @@ class TransformerExecutor final : public Executor {
   std::vector<StageSpace> stages_;        // as the transformer's
   std::vector<float> handed_;             // [max_tokens, hidden] between backends; empty where all are of one
   std::unique_ptr<float[]> host_logits_;  // [max_logit_rows, vocab]; untouched where rows are drawn from
-  int32_t num_rows_ = 0;
-  std::array<Drawn, 2> drawn_;  // of the last forward and of the step behind it, in turn
-  size_t current_ = 0;          // the last forward's
-  bool is_known_ = false;       // logits() has waited for it
-  FollowingStep following_;
-  bool is_part_ =
-      false;  // the last forward is a part of a step that was issued ahead; `part_` then has its draws
-  Drawn part_;
+  Ticket last_;
+  std::array<Pass, 2> passes_;  // the last one and the one before it
 };
 
 }  // namespace quire

@@ -40,12 +40,11 @@ void add_edits(const SampleRequest& request, SampleRow& row, std::vector<LogitEd
 
 bool add_device_draw(const SampleRequest& request, int32_t logit_row, int32_t max_edits, DeviceDraws& draws) {
   const TokenHistory& history = request.state->history();
-  if (request.num_top_log_probs > 0 || !request.mask.allows_all() || history.fades()) return false;
+  if (request.num_top_log_probs > 0 || history.fades()) return false;
   if (draws.edits.size() + count_edits(request) > static_cast<size_t>(max_edits)) return false;
   if (!counts_are_exact(history.counts())) return false;
   const SamplingSettings& settings = request.state->settings();
   if (!settings.is_plain() || settings.has_dry()) return false;
-  if (request.num_pending > 0 && settings.has_penalties()) return false;
   SampleRow row;
   row.logit_row = logit_row;
   row.temperature = settings.temperature;
@@ -55,8 +54,9 @@ bool add_device_draw(const SampleRequest& request, int32_t logit_row, int32_t ma
   row.repetition_penalty = settings.repetition_penalty;
   row.frequency_penalty = settings.frequency_penalty;
   row.presence_penalty = settings.presence_penalty;
-  row.random_bits = request.state->next_bits(static_cast<uint64_t>(request.num_pending));
+  row.random_bits = request.state->next_bits();
   row.wants_log_prob = request.want_log_prob ? 1 : 0;
+  row.mask = request.mask.allows_all() ? nullptr : request.mask.words.data();
   add_edits(request, row, draws.edits);
   draws.rows.push_back(row);
   return true;

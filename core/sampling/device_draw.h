@@ -9,8 +9,8 @@ namespace quire {
 
 // Appends to `draws` what draws as `request` asks, whose logits are the batch's logit row `logit_row` and
 // need not be there yet. False, with nothing appended, where only the sampler can: settings that are not
-// plain, DRY, the most likely tokens, a mask, penalties that fade or that pending tokens would change, or
-// more than max_edits edits in all.
+// plain, DRY, the most likely tokens, penalties that fade, or more than max_edits edits in all. The mask of
+// `request` is borrowed.
 bool add_device_draw(const SampleRequest& request, int32_t logit_row, int32_t max_edits, DeviceDraws& draws);
 
 // What the sampler would have given; `probability` is 0.

@@ -32,11 +32,7 @@ class SamplerState {
   // Tokens appended and not taken back, prompt included. The draw of the next token uses the random bits of
   // this position, so a text sent again as the prompt of a new job is continued by the same draws.
   uint64_t num_tokens() const { return num_tokens_; }
-  // Those bits; with num_pending, of the draw behind so many tokens that are yet to be appended.
-  uint64_t next_bits(uint64_t num_pending = 0) const {
-    return random_bits(settings_.seed, num_tokens_ + num_pending);
-  }
-
+  uint64_t next_bits() const { return random_bits(settings_.seed, num_tokens_); }
   // The bits by which the exclusion of top choices is decided for the next token.
   uint64_t next_exclude_bits() const {
     return random_bits(settings_.seed, num_tokens_, RandomPurpose::exclude);
@@ -92,7 +88,6 @@ struct SampleRequest {
   gsl::span<const TokenId> banned{};  // for this step only; ids in the vocabulary
   bool want_log_prob = false;         // costs one more pass over the row
   int32_t num_top_log_probs = 0;      // the most likely tokens of the unchanged row; implies the above
-  int32_t num_pending = 0;            // tokens in front that `state` has yet to see; device draws alone
 };
 
 struct SampledToken {

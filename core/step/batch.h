@@ -23,7 +23,7 @@ struct PageCopy {
 
 // What is drawn where the logits lie, so that they need not be copied.
 struct DeviceDraws {
-  std::vector<kernels::SampleRow> rows;  // logit_row counts the batch's logit rows; ascending, each once
+  std::vector<kernels::SampleRow> rows;  // logit_row counts the rows of the pass; ascending, each once
   std::vector<kernels::LogitEdit> edits;
   int32_t vocab_size = 0;  // logits of a row that count
 
@@ -37,7 +37,10 @@ struct DeviceDraws {
 // tokens of its kv_lengths[s] tokens.
 struct Batch {
   std::vector<PageCopy> copies;
-  std::vector<TokenId> token_ids;          // [T]
+  std::vector<TokenId> token_ids;  // [T]
+  // [T] or empty, where all tokens are known: the draw of the pass before that gives a token, by its place in
+  // DeviceDraws::rows; -1: token_ids has it.
+  std::vector<int32_t> drawn_rows;
   std::vector<int32_t> positions;          // [T]
   std::vector<int32_t> sequence_of_token;  // [T]
   std::vector<int32_t> sequence_starts;    // [S + 1]
@@ -45,20 +48,19 @@ struct Batch {
   std::vector<int32_t> page_table;         // [S, page_table_stride]
   int32_t page_table_stride = 0;
   std::vector<int32_t> logit_rows;  // [L] rows of T whose logits are wanted, ascending
-  DeviceDraws draws;                // empty where the executor makes none
-  bool wants_hidden = false;        // the states of all T rows behind the last norm are wanted too
+  bool wants_hidden = false;        // the states of all T rows after the last norm are wanted too
 
   int32_t num_tokens() const { return gsl::narrow_cast<int32_t>(token_ids.size()); }
   int32_t num_sequences() const { return gsl::narrow_cast<int32_t>(kv_lengths.size()); }
   int32_t num_logit_rows() const { return gsl::narrow_cast<int32_t>(logit_rows.size()); }
 };
 
-// What was asked for, borrowed from the executor until its next forward. A row that was drawn from has no
+// What came of a pass, borrowed from the executor until its next draw. A row that was drawn from has no
 // values.
-struct Logits {
+struct Drawn {
   gsl::span<const float> values;  // [L, vocab_size]
   int32_t vocab_size = 0;
-  gsl::span<const kernels::SampleOutcome> outcomes{};  // as Batch::draws.rows
+  gsl::span<const kernels::SampleOutcome> outcomes{};  // as DeviceDraws::rows
 
   gsl::span<const float> row(int32_t index) const {
     return values.subspan(static_cast<size_t>(index) * static_cast<size_t>(vocab_size),

@@ -1,5 +1,4 @@
-// The seam to whatever computes a forward pass: a model on a device, or the tiny exact model of the
-// simulator.
+// The seam to whatever computes a step: a model on a device, or the tiny exact model of the simulator.
 #pragma once
 
 #include <cstdint>
@@ -21,28 +20,32 @@ struct ExecutorLimits {
   int32_t page_tokens = 0;
   int32_t vocab_size = 0;      // columns of the logits
   int32_t hidden_size = 0;     // columns of the states; 0 where they cannot be had
-  bool makes_draws = false;    // Batch::draws may be used
-  bool follows = false;        // forward_next may be used
+  bool makes_draws = false;    // draw takes rows
+  bool follows = false;        // a forward pass may be issued between draw and wait of the one before
   int32_t max_draw_edits = 0;  // of all draws of a step
 };
 
-// One thread at a time. All memory is taken at construction.
+// One forward pass and the draws from it.
+using Ticket = StrongId<struct TicketTag, uint64_t>;
+
+// One thread at a time; all memory is taken at construction. Order of the calls: forward, draw, wait; with
+// `follows` the forward pass after this one may come before wait. Any call throws an Error with
+// ErrorCode::device_lost where the device is gone. Any other Error leaves the executor usable: the next call
+// is forward, or, where a pass failed that was issued ahead, the wait that was due.
 class Executor {
  public:
   virtual ~Executor() = default;
   virtual const ExecutorLimits& limits() const = 0;
-  // Enqueues the whole step and returns without waiting where the device allows it. Throws an Error with
-  // ErrorCode::device_lost where the device is gone; any other Error leaves the executor usable.
-  virtual void forward(const Batch& batch) = 0;
-  // Enqueues the step that continues the last forward (see continue_batch and FollowingStep) before its draws
-  // are waited for. logits() is still that of the last forward. A later forward of the same step, or of what
-  // is left of it, finds it done; any other has it done for nothing. False where it cannot be had: not all
-  // rows were drawn from, or the last forward was itself a part of a step that had been issued ahead.
-  virtual bool forward_next(const Batch& /*next*/) { return false; }
-  // Waits for the last forward and gives its logits.
-  virtual Logits logits() = 0;
-  // The states behind the last norm of rows first_row, first_row + 1, ... of the last batch, which wanted
-  // them: [n, hidden_size] in `out`. Behind logits().
+  // Enqueues the page copies and the forward pass, and returns without waiting where the device allows it.
+  // The one before has been drawn from.
+  virtual Ticket forward(const Batch& batch) = 0;
+  // Enqueues the draws from the last forward pass, and the way of its other rows to the host. `draws` and
+  // what it points to may change once this returns.
+  virtual void draw(Ticket ticket, const DeviceDraws& draws) = 0;
+  // Waits for what draw has enqueued. Valid until the draw after it.
+  virtual Drawn wait(Ticket ticket) = 0;
+  // The states after the last norm of rows first_row, first_row + 1, ... of the last batch, which wanted
+  // them: [n, hidden_size] in `out`. After wait.
   virtual void read_hidden(int32_t /*first_row*/, gsl::span<float> /*out*/) {
     throw Error(ErrorCode::unsupported, "this executor gives no states");
   }

@@ -121,9 +121,9 @@ struct KernelTable {
   // end_step answers `run` where the operations are to be issued once more, begin_step first: they were to be
   // recorded, and there is no memory for that. Else it answers `replayed`.
   // bind_batch places the arrays of `host` where the device can read them and returns their view.
-  // With kCapabilityFollowingSteps a step may be issued behind the draws of another before these are waited
-  // for: token_ids of `host` are nullptr then, and token i is what row i of the last call to sample drew (any
-  // token where that is none).
+  // With kCapabilityFollowingSteps a step may be issued after the draws of another before these are waited
+  // for: token i is then what row drawn_rows[i] of the last call to sample drew (any token where that is
+  // none), and token_ids[i] where that row is -1.
   Status (*bind_batch)(Context* context, const BatchView* host, BatchView* device) = nullptr;
   Status (*begin_step)(Context* context, const BatchView* batch, StepAction* action) = nullptr;
   Status (*end_step)(Context* context, StepAction* action) = nullptr;
@@ -161,7 +161,8 @@ struct KernelTable {
   Status (*copy_page)(Context* context, const CopyPageParams* params) = nullptr;
   Status (*sample)(Context* context, const SampleParams* params) = nullptr;
   // Waits for the call to sample that was given `outcomes`, the last or the one before, and for no step
-  // issued behind it. Needs kCapabilityFollowingSteps.
+  // issued after it; with it come the rows that read_rows was asked for before it. Needs
+  // kCapabilityFollowingSteps.
   Status (*wait_for_draws)(Context* context, const SampleOutcome* outcomes) = nullptr;
 
   // Composites.

@@ -23,6 +23,7 @@ struct BatchView {
   int32_t max_kv_tokens = 0;                   // of any sequence, after this step
   int32_t page_table_stride = 0;               // entries per sequence
   const int32_t* token_ids = nullptr;          // [T]
+  const int32_t* drawn_rows = nullptr;         // [T] host memory, of bind_batch alone; nullptr: see there
   const int32_t* positions = nullptr;          // [T]
   const int32_t* sequence_of_token = nullptr;  // [T] index into the S sequences
   const int32_t* sequence_starts = nullptr;    // [S + 1]
@@ -401,7 +402,8 @@ struct SampleRow {
   int32_t num_biased = 0;
   int32_t num_excluded = 0;
   int32_t wants_log_prob = 0;
-  const uint32_t* mask = nullptr;  // device memory, bit t of word t/32 set: allowed; nullptr: all
+  // Host memory, read before the call returns; bit t of word t/32 set: allowed; nullptr: all.
+  const uint32_t* mask = nullptr;
 
   bool operator==(const SampleRow&) const = default;
 };

@@ -33,7 +33,7 @@ class NullExecutor final : public Executor {
 
   const ExecutorLimits& limits() const override { return limits_; }
 
-  void forward(const Batch& batch) override {
+  Ticket forward(const Batch& batch) override {
     num_rows_ = batch.num_logit_rows();
     for (int32_t row = 0; row < num_rows_; ++row) {
       const size_t start = static_cast<size_t>(row) * static_cast<size_t>(limits_.vocab_size);
@@ -42,9 +42,12 @@ class NullExecutor final : public Executor {
       likeliest = ++num_drawn_ * 7919 % static_cast<size_t>(limits_.vocab_size);
       logits_[start + likeliest] = 1.0F;
     }
+    return Ticket{++num_steps_};
   }
 
-  Logits logits() override {
+  void draw(Ticket, const DeviceDraws&) override {}
+
+  Drawn wait(Ticket) override {
     const size_t size = static_cast<size_t>(num_rows_) * static_cast<size_t>(limits_.vocab_size);
     return {gsl::span<const float>(logits_).first(size), limits_.vocab_size};
   }
@@ -54,6 +57,7 @@ class NullExecutor final : public Executor {
   std::vector<float> logits_;
   std::vector<size_t> likeliest_;  // of each row in the last step
   size_t num_drawn_ = 0;
+  uint64_t num_steps_ = 0;
   int32_t num_rows_ = 0;
 };
 

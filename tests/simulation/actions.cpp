@@ -217,7 +217,7 @@ void Simulation::fork_from(SimulatedJob& parent) {
 void Simulation::rewind() {
   SimulatedJob* const model = any_job();
   if (model == nullptr || model->ended || model->cancelled) return;
-  const JobRecord* const record = loop().find(model->id);
+  const JobRecord* const record = loop().jobs().find(model->id);
   if (record == nullptr || record->num_new_tokens() == 0) return;
   const auto num_new = static_cast<size_t>(record->num_new_tokens());
   const size_t num_emitted = num_new - record->text.num_pending_tokens();
@@ -336,7 +336,7 @@ void Simulation::pin() {
   const std::string name_space = chance(2) ? kOtherSpace : "";
   const Duration time_to_live = millis_below(50);
   PinId pin;
-  if (attempt([&] { pin = loop().pin(prompt, name_space, time_to_live); }) == ErrorCode::ok)
+  if (attempt([&] { pin = loop().jobs().pin(prompt, name_space, time_to_live); }) == ErrorCode::ok)
     pins_.push_back(pin);
 }
 
@@ -344,7 +344,7 @@ void Simulation::query() {
   const TokenIds prompt = random_prompt();
   int32_t found = 0;
   const std::string name_space = chance(2) ? kOtherSpace : "";
-  attempt([&] { found = loop().query_prefix(prompt, name_space); });
+  attempt([&] { found = loop().jobs().query_prefix(prompt, name_space); });
   if (found < 0 || found >= static_cast<int32_t>(prompt.size())) violation("query_prefix is out of range");
 }
 

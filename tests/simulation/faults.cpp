@@ -38,9 +38,23 @@ void FaultInjector::fail_step(ErrorCode code) {
 
 // A step of one job is that job's fault; of several it is nobody's until they are run alone.
 void FaultInjector::note_culprit(const Batch& batch, ErrorCode code) {
-  if (batch.num_sequences() != 1) return;
-  record_.culprit = owner_of_(batch, 0);
+  uint64_t culprit = 0;
+  for (int32_t sequence = 0; sequence < batch.num_sequences(); ++sequence) {
+    const uint64_t owner = owner_of_(batch, sequence);
+    if (owner != 0 && culprit != 0) return;
+    culprit = std::max(culprit, owner);
+  }
+  record_.culprit = culprit;
   record_.code = code;
+}
+
+// What the engine asks for no more of a step that was issued ahead harms nobody.
+bool FaultInjector::is_cursed(const Batch& batch) const {
+  for (size_t t = 0; t < batch.token_ids.size(); ++t) {
+    if (batch.token_ids[t] == special_.curse && owner_of_(batch, batch.sequence_of_token[t]) != 0)
+      return true;
+  }
+  return false;
 }
 
 void FaultInjector::before_step(const Batch& batch) {
@@ -50,9 +64,7 @@ void FaultInjector::before_step(const Batch& batch) {
     // A device that is lost stays so, also where the step ended for another reason before it showed.
     const bool lost_unseen = fails_logits_ == ErrorCode::device_lost;
     fails_logits_.reset();
-    const bool cursed =
-        std::find(batch.token_ids.begin(), batch.token_ids.end(), special_.curse) != batch.token_ids.end();
-    if (cursed) code = special_.curse_code;
+    if (is_cursed(batch)) code = special_.curse_code;
     if (step_fault_in_ > 0 && --step_fault_in_ == 0) {
       code = random_() % 2 == 0 ? ErrorCode::out_of_memory : ErrorCode::internal;
       ++num_struck_;
@@ -65,7 +77,7 @@ void FaultInjector::before_step(const Batch& batch) {
   fails_logits_ = code;
 }
 
-void FaultInjector::before_logits() {
+void FaultInjector::before_wait() {
   if (fails_logits_) fail_step(*std::exchange(fails_logits_, std::nullopt));
 }
 

@@ -23,7 +23,7 @@ class FaultInjector {
 
   // For the hooks of the executor.
   void before_step(const Batch& batch);
-  void before_logits();
+  void before_wait();
   void change_logits(const Batch& batch, gsl::span<float> logits);
 
   // The whole step in so many steps fails, in forward or when its logits are fetched.
@@ -48,6 +48,7 @@ class FaultInjector {
 
  private:
   [[noreturn]] void fail_step(ErrorCode code);
+  bool is_cursed(const Batch& batch) const;
   void note_culprit(const Batch& batch, ErrorCode code);
 
   SpecialTokens special_;

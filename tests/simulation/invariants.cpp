@@ -211,9 +211,9 @@ void Simulation::check_quotas() {
     if (space.quota.max_pages == 0) continue;
     int32_t held_pages = 0;
     const auto add = [&](JobId id) {
-      const JobRecord* const record = loop().find(id);
-      if (record == nullptr || !record->sequence || record->request.name_space != space.name) return;
-      held_pages += loop().kv().num_pages(*record->sequence);
+      const JobRecord* const record = loop().jobs().find(id);
+      if (record == nullptr || !record->lane.sequence || record->request.name_space != space.name) return;
+      held_pages += loop().kv().num_pages(*record->lane.sequence);
     };
     for (const auto& [tag, model] : jobs_) add(model.id);
     for (const JobId id : dropped_) add(id);
@@ -227,17 +227,17 @@ void Simulation::check_quotas() {
 // What a running job has in the cache is its own tokens, and the rules of the queue were kept.
 void Simulation::check_running(SimulatedJob& model) {
   if (model.ended) return;
-  const JobRecord* const record = loop().find(model.id);
+  const JobRecord* const record = loop().jobs().find(model.id);
   if (record == nullptr) return;
   if (record->overtaken > cache_options_.max_overtakes)
     violation("I11: overtaken too often: " + describe(model));
   if (!model.forked && !model.request.reuse_prefix && record->result.cached_tokens != 0) {
     violation("I9: found what it must not look for: " + describe(model));
   }
-  if (!record->sequence) return;
-  const auto length = static_cast<size_t>(loop().kv().length(*record->sequence));
-  const auto tokens = gsl::span<const TokenId>(record->tokens).first(length);
-  if (!engine_->executor->holds_sequence(loop().kv().pages(*record->sequence), tokens)) {
+  if (!record->lane.sequence) return;
+  const auto length = static_cast<size_t>(loop().kv().length(*record->lane.sequence));
+  const auto tokens = gsl::span<const TokenId>(record->lane.tokens).first(length);
+  if (!engine_->executor->holds_sequence(loop().kv().pages(*record->lane.sequence), tokens)) {
     violation(fmt::format("I9: the pages do not hold its {} tokens: {}", length, describe(model)));
   }
 }
@@ -259,27 +259,38 @@ void Simulation::check_progress(StepOutcome outcome) {
   // Where there was no memory for a plan the engine looks again by itself.
   if (failed_allocations_ > 0 && loop().next_event() != TimePoint::max()) return;
   for (const auto& [tag, model] : jobs_) {
-    const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
+    const JobRecord* const record = model.ended ? nullptr : loop().jobs().find(model.id);
     if (record == nullptr || !record->runnable()) continue;
     violation("I11: nothing runs, but could: " + describe(model));
   }
 }
 
-// The pages that a sequence writes on are its own, so the last one tells whose it is.
+// The lane whose row is the last one of a sequence; 0 where the engine asks for it no more.
 uint64_t Simulation::owner_of(const Batch& batch, int32_t sequence) {
-  const int32_t end = batch.kv_lengths[static_cast<size_t>(sequence)];
-  const int32_t page_idx = (end - 1) / limits_.page_tokens;
+  const int32_t end = batch.sequence_starts[static_cast<size_t>(sequence) + 1];
+  const auto row = std::lower_bound(batch.logit_rows.begin(), batch.logit_rows.end(), end) - 1;
+  for (const PlannedLane& planned : loop().plan().lanes) {
+    if (planned.last_row() != row - batch.logit_rows.begin()) continue;
+    const JobId id = planned.lane->job->id;
+    const auto entry =
+        std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& job) { return job.second.id == id; });
+    return entry == jobs_.end() ? 0 : entry->first;
+  }
+  return 0;
+}
+
+// The pages that a sequence writes on are its own.
+void Simulation::check_owner(const Batch& batch, int32_t sequence, const SimulatedJob& model) {
+  const int32_t page_idx = (batch.kv_lengths[static_cast<size_t>(sequence)] - 1) / limits_.page_tokens;
   const int32_t page =
       batch.page_table[static_cast<size_t>(sequence) * static_cast<size_t>(batch.page_table_stride) +
                        static_cast<size_t>(page_idx)];
-  for (const auto& [tag, model] : jobs_) {
-    const JobRecord* const record = model.ended ? nullptr : loop().find(model.id);
-    if (record == nullptr || !record->sequence) continue;
-    const auto pages = loop().kv().pages(*record->sequence);
-    if (static_cast<size_t>(page_idx) < pages.size() && pages[static_cast<size_t>(page_idx)].value == page)
-      return tag;
-  }
-  return 0;
+  const JobRecord* const record = model.ended ? nullptr : loop().jobs().find(model.id);
+  if (record == nullptr || !record->lane.sequence)
+    return violation("a job that is over takes part in a step");
+  const auto pages = loop().kv().pages(*record->lane.sequence);
+  if (static_cast<size_t>(page_idx) >= pages.size() || pages[static_cast<size_t>(page_idx)].value != page)
+    violation("a job writes on a page that is not its own");
 }
 
 void Simulation::before_step(const Batch& batch) {
@@ -291,10 +302,11 @@ void Simulation::before_step(const Batch& batch) {
   for (int32_t sequence = 0; sequence < batch.num_sequences(); ++sequence) {
     const auto entry = jobs_.find(owner_of(batch, sequence));
     if (entry == jobs_.end()) {
-      violation("somebody unknown takes part in a step");
+      if (!engine_->executor->runs_ahead()) violation("somebody unknown takes part in a step");
       continue;
     }
     const SimulatedJob& model = entry->second;
+    check_owner(batch, sequence, model);
     if (model.cancelled) violation("a cancelled job takes part in a step: " + describe(model));
     if (model.paused) violation("a paused job takes part in a step: " + describe(model));
     check_name_space(batch, sequence, place_of(model.request.name_space));

@@ -131,7 +131,7 @@ void Simulation::make_engine() {
     before_step(batch);
     faults_->before_step(batch);
   };
-  executor.before_logits = [this] { faults_->before_logits(); };
+  executor.before_wait = [this] { faults_->before_wait(); };
   executor.change_logits = [this](const Batch& batch, gsl::span<float> logits) {
     faults_->change_logits(batch, logits);
   };
@@ -231,7 +231,7 @@ void Simulation::check_step(StepOutcome outcome) {
   judge_endings();
   check_progress(outcome);
   for (const JobId id : dropped_) {
-    if (loop().find(id) != nullptr) violation("a dropped job lives on behind a step");
+    if (loop().jobs().find(id) != nullptr) violation("a dropped job lives on behind a step");
   }
   dropped_.clear();
   for (const auto& [tag, model] : jobs_) {
@@ -253,7 +253,7 @@ void Simulation::settle() {
     settle_step();
     if (--work_left < 0) violation(fmt::format("{} jobs make no progress", jobs_.size()));
   }
-  for (const PinId pin : std::exchange(pins_, {})) loop().unpin(pin);
+  for (const PinId pin : std::exchange(pins_, {})) loop().jobs().unpin(pin);
   if (violation_.empty()) settle_step();
   if (engine_->cache->stats().pages.referenced != 0) violation("pages are held when no job lives");
   if (door().num_queued() != 0) violation("the queue counts jobs that are gone");

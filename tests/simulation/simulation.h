@@ -152,6 +152,7 @@ class Simulation {
   void check_running(SimulatedJob& model);
   void check_progress(StepOutcome outcome);
   uint64_t owner_of(const Batch& batch, int32_t sequence);
+  void check_owner(const Batch& batch, int32_t sequence, const SimulatedJob& model);
   void before_step(const Batch& batch);
   void check_name_space(const Batch& batch, int32_t sequence, int8_t space);
   void note_warning(std::string_view line);

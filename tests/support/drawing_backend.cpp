@@ -48,12 +48,17 @@ Status wait_for_draws(kernels::Context*, const kernels::SampleOutcome*) {
 }
 
 Status bind_batch(kernels::Context* context, const kernels::BatchView* host, kernels::BatchView* device) {
-  if (host->token_ids != nullptr) return cpu_table(context).bind_batch(context, host, device);
+  if (host->drawn_rows == nullptr) return cpu_table(context).bind_batch(context, host, device);
   const std::lock_guard<std::mutex> lock(drawn_mutex);
   const std::vector<int32_t>& drawn = drawn_tokens[context];
-  if (drawn.size() != static_cast<size_t>(host->num_tokens)) return Status::invalid_argument;
+  std::vector<int32_t> token_ids(host->token_ids, host->token_ids + host->num_tokens);
+  for (size_t i = 0; i < token_ids.size(); ++i) {
+    const int32_t row = host->drawn_rows[i];
+    if (row >= static_cast<int32_t>(drawn.size())) return Status::invalid_argument;
+    if (row >= 0) token_ids[i] = drawn[static_cast<size_t>(row)];
+  }
   kernels::BatchView with_tokens = *host;
-  with_tokens.token_ids = drawn.data();
+  with_tokens.token_ids = token_ids.data();
   ++steps_followed;
   return cpu_table(context).bind_batch(context, &with_tokens, device);
 }

@@ -51,7 +51,8 @@ TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens
 FakeExecutor::FakeExecutor(const ExecutorLimits& limits)
     : limits_(limits),
       slots_(static_cast<size_t>(limits.num_pages) * static_cast<size_t>(limits.page_tokens)),
-      logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)) {}
+      logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)),
+      amiss_(static_cast<size_t>(limits.max_logit_rows)) {}
 
 FakeExecutor::Slot& FakeExecutor::slot(const Batch& batch, int32_t sequence, int32_t position) {
   const int32_t page_idx = position / limits_.page_tokens;
@@ -94,29 +95,41 @@ void FakeExecutor::check(const Batch& batch) const {
   }
 }
 
-bool FakeExecutor::forward_next(const Batch& next) {
-  require(limits_.follows, "a step issued ahead, which this executor does not take");
-  require(!following_.is_held(), "two steps issued ahead");
-  if (outcomes_.size() != static_cast<size_t>(num_rows_)) return false;
-  require(next.draws.rows.size() == outcomes_.size(), "a step of others than the one before");
-  check(next);
-  next_ = next;
-  for (size_t i = 0; i < outcomes_.size(); ++i) next_.token_ids[i] = outcomes_[i].token;
-  following_.hold(next);
-  return true;
-}
-
-void FakeExecutor::write_ahead() {
-  for (size_t i = 0; i < next_.token_ids.size(); ++i)
-    slot(next_, static_cast<int32_t>(i), next_.positions[i]) = {next_.token_ids[i], next_.positions[i]};
-}
-
-void FakeExecutor::forward(const Batch& batch) {
-  if (following_.is_held()) {
-    write_ahead();
-    ++(following_.covers(batch, outcomes_) ? num_followed_ : num_in_vain_);
-    following_.drop();
+// A pass that comes before the draws of the last one were waited for.
+Ticket FakeExecutor::forward(const Batch& batch) {
+  if (state_ == State::ahead) {
+    write(ahead_);
+    ++num_in_vain_;
   }
+  if (state_ == State::drawn) {
+    require(limits_.follows, "a step issued ahead, which this executor does not take");
+    check(batch);
+    require(batch.copies.empty() && !batch.wants_hidden, "a step that cannot be issued ahead");
+    ahead_ = batch;
+    for (size_t i = 0; i < batch.drawn_rows.size(); ++i) {
+      const int32_t row = batch.drawn_rows[i];
+      require(row < static_cast<int32_t>(outcomes_.size()), "a token of a row that was not drawn from");
+      if (row >= 0) ahead_.token_ids[i] = outcomes_[static_cast<size_t>(row)].token;
+    }
+    state_ = State::ahead;
+  } else {
+    require(batch.drawn_rows.empty(), "a token that was never drawn");
+    state_ = State::idle;
+    runs_ahead_ = false;  // from here to its draws
+    compute(batch);
+    state_ = State::computed;
+  }
+  return last_ = Ticket{last_.value + 1};
+}
+
+void FakeExecutor::write(const Batch& batch) {
+  for (int32_t t = 0; t < batch.num_tokens(); ++t) {
+    const auto i = static_cast<size_t>(t);
+    slot(batch, batch.sequence_of_token[i], batch.positions[i]) = {batch.token_ids[i], batch.positions[i]};
+  }
+}
+
+void FakeExecutor::compute(const Batch& batch) {
   if (before_step) before_step(batch);
   check(batch);
   const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
@@ -129,10 +142,7 @@ void FakeExecutor::forward(const Batch& batch) {
         slots_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.target.value) * page_tokens);
     std::copy_n(source, copy.num_tokens, target);
   }
-  for (int32_t t = 0; t < batch.num_tokens(); ++t) {
-    const auto i = static_cast<size_t>(t);
-    slot(batch, batch.sequence_of_token[i], batch.positions[i]) = {batch.token_ids[i], batch.positions[i]};
-  }
+  write(batch);
   num_rows_ = batch.num_logit_rows();
   const auto vocab_size = static_cast<size_t>(limits_.vocab_size);
   for (int32_t row = 0; row < num_rows_; ++row) {
@@ -144,26 +154,37 @@ void FakeExecutor::forward(const Batch& batch) {
   if (change_logits) {
     change_logits(batch, gsl::span<float>(logits_).first(static_cast<size_t>(num_rows_) * vocab_size));
   }
-  draw(batch.draws);
   ++num_steps_;
   num_tokens_computed_ += batch.num_tokens();
 }
 
 // Rows that were drawn from cannot be read any more.
-void FakeExecutor::draw(const DeviceDraws& draws) {
+void FakeExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
+  require(ticket == last_ && (state_ == State::computed || state_ == State::ahead), "draws out of turn");
   require(draws.rows.empty() || limits_.makes_draws, "draws, which this executor does not make");
   require(draws.edits.size() <= static_cast<size_t>(limits_.max_draw_edits), "edits of the step");
+  runs_ahead_ = state_ == State::ahead;
+  if (runs_ahead_) {
+    state_ = State::idle;
+    ++num_followed_;
+    num_rows_followed_ += static_cast<int64_t>(draws.rows.size());
+    compute(ahead_);
+  }
+  num_rows_drawn_ += static_cast<int64_t>(draws.rows.size());
   outcomes_.clear();
   int32_t last_row = -1;
   for (const kernels::SampleRow& drawn : draws.rows) {
     require(drawn.logit_row > last_row && drawn.logit_row < num_rows_, "rows to draw from");
     last_row = drawn.logit_row;
+    if (runs_ahead_) num_bad_reads_ += amiss_[static_cast<size_t>(last_row)];
+    num_rows_masked_ += drawn.mask != nullptr ? 1 : 0;
     const auto row = gsl::span<float>(logits_).subspan(
         static_cast<size_t>(last_row) * static_cast<size_t>(limits_.vocab_size),
         static_cast<size_t>(draws.vocab_size));
     outcomes_.push_back(slow_draw(row, drawn, draws.edits));
     std::fill(row.begin(), row.end(), std::numeric_limits<float>::quiet_NaN());
   }
+  state_ = State::drawn;
 }
 
 // The sequence up to a token of the batch, as the pages have it.
@@ -173,7 +194,7 @@ void FakeExecutor::read_back(const Batch& batch, size_t token) {
   read_back_.clear();
   for (int32_t position = shallow ? end - 1 : 0; position < end; ++position) {
     const Slot& held = slot(batch, sequence, position);
-    if (held.position != position) ++num_bad_reads_;
+    if (held.position != position) ++num_reads_amiss_;
     read_back_.push_back(held.token ^ (held.position == position ? 0 : 0x40000000));
   }
 }
@@ -194,15 +215,21 @@ void FakeExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
 }
 
 void FakeExecutor::compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out) {
+  num_reads_amiss_ = 0;
   read_back(batch, static_cast<size_t>(batch.logit_rows[static_cast<size_t>(row_idx)]));
+  amiss_[static_cast<size_t>(row_idx)] = num_reads_amiss_;
+  if (!runs_ahead_) num_bad_reads_ += num_reads_amiss_;
   fake_logits(read_back_, out);
   if (std::find(read_back_.begin(), read_back_.end(), nan_token) != read_back_.end() && nan_token >= 0) {
     std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
   }
 }
 
-Logits FakeExecutor::logits() {
-  if (before_logits) before_logits();
+Drawn FakeExecutor::wait(Ticket ticket) {
+  const bool is_followed = state_ == State::ahead && ticket.value + 1 == last_.value;
+  require(is_followed || (state_ == State::drawn && ticket == last_), "a wait out of turn");
+  if (!is_followed) state_ = State::idle;
+  if (before_wait) before_wait();
   const auto size = static_cast<size_t>(num_rows_) * static_cast<size_t>(limits_.vocab_size);
   return {gsl::span<const float>(logits_).first(size), limits_.vocab_size, outcomes_};
 }

@@ -10,7 +10,6 @@
 #include <gsl/gsl>
 
 #include "core/step/executor.h"
-#include "core/step/following_step.h"
 
 namespace quire::testing {
 
@@ -27,19 +26,20 @@ class FakeExecutor final : public Executor {
   explicit FakeExecutor(const ExecutorLimits& limits);
 
   const ExecutorLimits& limits() const override { return limits_; }
-  // Throws std::logic_error for a batch that breaks the rules of Batch or the limits.
-  void forward(const Batch& batch) override;
-  // What a device writes ahead is written as late as may be: right before the next step.
-  bool forward_next(const Batch& next) override;
-  Logits logits() override;
+  // Throws std::logic_error for a batch that breaks the rules of Batch or the limits. What is issued ahead
+  // is done as late as may be: with its draw, or right before the pass that is issued in its place.
+  Ticket forward(const Batch& batch) override;
+  void draw(Ticket ticket, const DeviceDraws& draws) override;
+  Drawn wait(Ticket ticket) override;
   void read_hidden(int32_t first_row, gsl::span<float> out) override;
 
-  // Called before each step; may throw what a device would.
+  // Called before each step; may throw what a device would. A step that was issued ahead may have sequences
+  // that the engine asks for no more.
   std::function<void(const Batch&)> before_step;
   // Called with the rows of each step once they are computed.
   std::function<void(const Batch&, gsl::span<float>)> change_logits;
-  // Called when logits are fetched; may throw.
-  std::function<void()> before_logits;
+  // Called when a step is waited for; may throw.
+  std::function<void()> before_wait;
   // A sequence that holds this token has NaN in every row behind it. -1: none.
   TokenId nan_token = -1;
   // Rows are not a hash of the whole sequence but of its last token: for benchmarks.
@@ -52,12 +52,18 @@ class FakeExecutor final : public Executor {
   // What a page held is gone.
   void poison(PageId page);
 
-  // Reads that found another position than the one they asked for.
+  // Reads that found another position than the one they asked for; in a step that was issued ahead those of
+  // rows that are drawn from alone, for others may be of sequences that have ended since.
   int64_t num_bad_reads() const { return num_bad_reads_; }
   int64_t num_steps() const { return num_steps_; }
   // Of these, how many had been issued ahead, and how many in vain.
+  bool runs_ahead() const { return runs_ahead_; }  // in before_step: it was issued ahead
   int64_t num_followed() const { return num_followed_; }
   int64_t num_in_vain() const { return num_in_vain_; }
+  // Rows that were drawn from, and of these, how many of passes that had been issued ahead.
+  int64_t num_rows_drawn() const { return num_rows_drawn_; }
+  int64_t num_rows_followed() const { return num_rows_followed_; }
+  int64_t num_rows_masked() const { return num_rows_masked_; }
   int64_t num_tokens_computed() const { return num_tokens_computed_; }
 
  private:
@@ -71,18 +77,26 @@ class FakeExecutor final : public Executor {
   void read_back(const Batch& batch, size_t token);
   void compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out);
   void compute_hidden(const Batch& batch);
-  void draw(const DeviceDraws& draws);
-  void write_ahead();
+  void compute(const Batch& batch);
+  void write(const Batch& batch);
 
   ExecutorLimits limits_;
   std::vector<Slot> slots_;  // [num_pages, page_tokens]
   std::vector<float> logits_;
+  std::vector<int64_t> amiss_;  // of each row: reads that found another position
+  int64_t num_reads_amiss_ = 0;
   std::vector<kernels::SampleOutcome> outcomes_;
   std::vector<float> hidden_;  // of all rows of the last batch that wanted them
   std::vector<TokenId> read_back_;
   int32_t num_rows_ = 0;
-  Batch next_;  // issued ahead, with the tokens that were drawn
-  FollowingStep following_;
+  enum class State { idle, computed, drawn, ahead };
+  State state_ = State::idle;  // of the last pass
+  Ticket last_;
+  bool runs_ahead_ = false;
+  Batch ahead_;  // where it was issued ahead, with the tokens that were drawn
+  int64_t num_rows_drawn_ = 0;
+  int64_t num_rows_followed_ = 0;
+  int64_t num_rows_masked_ = 0;
   int64_t num_followed_ = 0;
   int64_t num_in_vain_ = 0;
   int64_t num_bad_reads_ = 0;

@@ -39,6 +39,9 @@ void edit(const SampleRow& draw, gsl::span<const kernels::LogitEdit> edits, std:
   }
   for (const auto& [token, unused] : run(draw.num_penalised + draw.num_biased, draw.num_excluded))
     row[static_cast<size_t>(token)] = -std::numeric_limits<float>::infinity();
+  for (size_t id = 0; draw.mask != nullptr && id < row.size(); ++id) {
+    if ((draw.mask[id / 32] >> (id % 32) & 1U) == 0) row[id] = -std::numeric_limits<float>::infinity();
+  }
 }
 
 std::vector<Candidate> in_order(gsl::span<const float> row, float inverse_temperature) {

@@ -107,8 +107,8 @@ std::string explain(const JobView& job) {
     case JobState::generating:
       return explain_running(job, "generating");
     case JobState::paused:
-      return fmt::format("{}; {}", job.reader_behind ? "paused until its events are read" : "paused",
-                         times(job.result));
+      return fmt::format("{}{}; {}", job.reader_behind ? "paused until its events are read" : "paused",
+                         job.gave_room ? ", gave its room" : "", times(job.result));
     case JobState::finished:
       return explain_end(job.result);
   }

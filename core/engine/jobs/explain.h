@@ -12,7 +12,8 @@ struct JobView {
   JobState state = JobState::queued;
   JobResult result;
   int32_t computed_tokens = 0;
-  int32_t company = 0;         // sequences of the last step, the job's own included
+  int32_t company = 0;  // sequences of the last step, the job's own included
+  bool gave_room = false;
   bool reader_behind = false;  // it waits for its reader
   WaitReason wait;
   WaitReason wait_in_front;  // of the job that wait.in_front names

@@ -18,13 +18,13 @@
 
 namespace quire {
 
-class StepLoop;
+class LiveJobs;
 
 // Something for the engine to do between two steps. Exactly one of the two is called.
 class EngineTask {
  public:
   virtual ~EngineTask() = default;
-  virtual void run(StepLoop& loop) = 0;
+  virtual void run(LiveJobs& jobs) = 0;
   virtual void refuse(ErrorCode code, std::string_view message) noexcept = 0;
 };
 

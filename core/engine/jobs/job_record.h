@@ -13,16 +13,36 @@
 #include "core/engine/jobs/job_channel.h"
 #include "core/engine/jobs/job_request.h"
 #include "core/sampling/sampler.h"
+#include "core/step/lane.h"
+#include "core/step/token_matcher.h"
 
 namespace quire {
 
-// What verify found out about a job in this step, to be applied once pages are committed.
+// States of a prompt, summed up.
+struct Pool {
+  std::vector<double> sum;
+  int32_t num_tokens = 0;  // in it
+};
+
+// What verify found out about a job in this step, to be applied by commit.
 struct JobStep {
-  TokenIds new_tokens;
-  FinishReason finish = FinishReason::unfinished;
+  std::vector<SampledToken> drawn;
+  FinishReason finish = FinishReason::unfinished;  // but for stop strings, which commit finds
+  std::vector<float> scores;                       // of a scoring job: of the tokens of this step
+  gsl::span<const float> raw_rows;                 // likewise the rows, borrowed from the executor
+  Pool pool;                                       // of an embedding job, and what comes of it
+  std::vector<float> embedding;
   ErrorCode error = ErrorCode::ok;  // not ok: the job fails and nothing of the step stands
   std::string message;
 
+  void begin() noexcept {
+    drawn.clear();
+    scores.clear();
+    raw_rows = {};
+    finish = FinishReason::unfinished;
+    error = ErrorCode::ok;
+    message.clear();
+  }
   void fault(ErrorCode code, std::string_view what) noexcept {
     error = code;
     set_message(message, what);
@@ -33,7 +53,9 @@ struct JobStep {
 // from the start.
 struct JobRecord {
   JobRecord(JobRequest job_request, SamplerState sampler_state, TextOutput text_output)
-      : request(std::move(job_request)), sampler(std::move(sampler_state)), text(std::move(text_output)) {}
+      : request(std::move(job_request)), sampler(std::move(sampler_state)), text(std::move(text_output)) {
+    lane.job = this;
+  }
 
   JobId id;
   JobRequest request;  // without its prompt, which moved to tokens, and its queue
@@ -41,13 +63,11 @@ struct JobRecord {
   SamplerState sampler;
   TextOutput text;
   JobOutput output;
-  std::vector<double> pooled;     // of an embedding job: the sum of the states so far
-  int32_t num_pooled_tokens = 0;  // in it
+  Pool pool;                              // of an embedding job
+  std::unique_ptr<TokenMatcher> matcher;  // of a constrained one
 
-  TokenIds tokens;  // prompt and generated
-  int32_t num_prompt_tokens = 0;
-  int32_t num_candidates = 0;  // drafts at the end of tokens, during a step
-  int32_t max_tokens = 0;      // prompt and new ones
+  Lane lane;
+  int32_t max_tokens = 0;  // prompt and new ones
   std::vector<TokenId> stop_tokens;
 
   // Scheduling. Deadlines are points in time, max() where there is none.
@@ -64,7 +84,6 @@ struct JobRecord {
   bool suspect = false;
 
   // Progress.
-  std::optional<SequenceId> sequence;  // while it holds pages
   std::optional<TimePoint> started;
   std::optional<TimePoint> first_token;
   TimePoint last_token;
@@ -75,12 +94,11 @@ struct JobRecord {
   JobStep step;
 
   int32_t num_new_tokens() const {
-    return static_cast<int32_t>(tokens.size()) - num_candidates - num_prompt_tokens;
+    return static_cast<int32_t>(lane.tokens.size()) - lane.num_candidates - lane.num_prompt_tokens;
   }
   // With those that the step in progress has drawn.
-  int32_t num_drawn_tokens() const { return num_new_tokens() + static_cast<int32_t>(step.new_tokens.size()); }
-  // Whether nothing that is known of the job lies behind the first num_tokens tokens.
-  bool ends_at(int32_t num_tokens) const { return num_tokens == static_cast<int32_t>(tokens.size()); }
+  int32_t num_drawn_tokens() const { return num_new_tokens() + static_cast<int32_t>(step.drawn.size()); }
+  bool holds_pages() const { return lane.sequence.has_value(); }
   bool wants_log_probs() const { return request.want_log_probs || request.num_top_log_probs > 0; }
   // Neither paused nor ahead of a reader that holds it back.
   bool runnable() const { return !paused && !channel->stream->holds_back(); }

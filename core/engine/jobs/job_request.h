@@ -10,6 +10,7 @@
 #include "core/base/ids.h"
 #include "core/engine/events/event.h"
 #include "core/sampling/settings.h"
+#include "core/step/token_matcher.h"
 
 namespace quire {
 
@@ -33,9 +34,10 @@ struct JobRequest {
 
   // Generation.
   SamplingSettings sampling;
-  bool random_seed = false;               // sampling.seed is drawn anew with each submit
-  int32_t max_new_tokens = 256;           // 1 or more
-  int32_t min_new_tokens = 0;             // stop tokens are not drawn before; stop strings still end the job
+  bool random_seed = false;      // sampling.seed is drawn anew with each submit
+  int32_t max_new_tokens = 256;  // 1 or more
+  int32_t min_new_tokens = 0;    // stop tokens are not drawn before; stop strings still end the job
+  std::shared_ptr<const TokenConstraint> constraint;  // what the text may be; null: anything
   bool ignore_end_tokens = false;         // the model's own end-of-sequence tokens do not end the job
   std::vector<TokenId> stop_tokens;       // in addition to the model's
   std::vector<std::string> stop_strings;  // valid UTF-8, not empty; never part of the text
@@ -51,7 +53,7 @@ struct JobRequest {
   bool normalise = true;
 
   // Scheduling. Higher priority first; within one, the earliest deadline first.
-  int32_t priority = 0;  // -1000 to 1000
+  int32_t priority = 0;  // -kMaxPriority to kMaxPriority
   // From submit: to leave the queue, to the first token, to the end. 0 is none.
   Duration queue_deadline{0};
   Duration first_token_deadline{0};
@@ -70,6 +72,7 @@ struct JobRequest {
   bool want_progress = false;         // EventKind::progress; off by default
   std::shared_ptr<EventQueue> queue;  // announces the job's events there as well; may be null
 
+  static constexpr int32_t kMaxPriority = 1000;
   static constexpr int32_t kMaxTopLogProbs = 64;
   static constexpr int32_t kMaxStopTokens = 1024;
   static constexpr int32_t kMaxStopStrings = 256;

@@ -1,6 +1,7 @@
 #include "core/engine/jobs/request_check.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include <gsl/gsl>
 
@@ -58,6 +59,32 @@ void check_stops(const JobRequest& request, const RequestLimits& limits) {
   }
 }
 
+// Counts the tokens of [0, num_tokens) that some list names.
+int32_t count_named(int32_t num_tokens, std::initializer_list<gsl::span<const TokenId>> lists) {
+  std::vector<bool> named(static_cast<size_t>(num_tokens));
+  for (const auto& list : lists) {
+    for (const TokenId token : list) named[static_cast<size_t>(token)] = true;
+  }
+  return static_cast<int32_t>(std::count(named.begin(), named.end(), true));
+}
+
+// A job must be able to draw its first token.
+void check_bans(const JobRequest& request, const RequestLimits& limits) {
+  const gsl::span<const TokenId> banned = request.sampling.banned_tokens;
+  gsl::span<const TokenId> end_tokens = limits.end_tokens, stop_tokens = request.stop_tokens;
+  if (request.ignore_end_tokens || request.min_new_tokens == 0) end_tokens = {};
+  if (request.min_new_tokens == 0) stop_tokens = {};
+  const auto num_tokens = static_cast<size_t>(limits.num_tokens);
+  if (banned.size() + end_tokens.size() + stop_tokens.size() < num_tokens) return;
+  if (count_named(limits.num_tokens, {banned}) == limits.num_tokens)
+    throw Error(ErrorCode::invalid_argument, "banned_tokens names all {} tokens", limits.num_tokens);
+  if (count_named(limits.num_tokens, {banned, end_tokens, stop_tokens}) == limits.num_tokens) {
+    throw Error(ErrorCode::invalid_argument,
+                "banned_tokens leaves only tokens that end the job, and min_new_tokens is {}",
+                request.min_new_tokens);
+  }
+}
+
 void check_generation(const JobRequest& request, const RequestLimits& limits) {
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   require_range("max_new_tokens", request.max_new_tokens, 1, kMost);
@@ -66,6 +93,7 @@ void check_generation(const JobRequest& request, const RequestLimits& limits) {
                 std::min(JobRequest::kMaxTopLogProbs, limits.num_tokens));
   request.sampling.validate(limits.num_tokens);
   check_stops(request, limits);
+  check_bans(request, limits);
 }
 
 void check_raw_logits(const JobRequest& request, const RequestLimits& limits) {
@@ -78,7 +106,7 @@ void check_raw_logits(const JobRequest& request, const RequestLimits& limits) {
 }
 
 void check_scheduling(const JobRequest& request) {
-  require_range("priority", request.priority, -1000, 1000);
+  check_priority(request.priority);
   const auto require_duration = [](std::string_view field, Duration value) {
     if (value < Duration{0}) throw Error(ErrorCode::invalid_argument, "{} is negative", field);
   };
@@ -113,7 +141,7 @@ LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
   work.prompt_tokens = may_find_prompt ? 1 : static_cast<int32_t>(request.prompt.size());
   if (request.kind != JobKind::generate) return work;
   const bool may_stop = !request.stop_tokens.empty() || !request.stop_strings.empty() ||
-                        (limits.has_end_tokens && !request.ignore_end_tokens);
+                        (!limits.end_tokens.empty() && !request.ignore_end_tokens);
   const int32_t stops_after = request.stop_strings.empty() ? request.min_new_tokens : 0;
   const int32_t room = limits.max_seq_len - static_cast<int32_t>(request.prompt.size());
   work.new_tokens = std::min(room, may_stop ? std::max(1, stops_after) : request.max_new_tokens);
@@ -136,6 +164,10 @@ void check_deadlines(const JobRequest& request, const RequestLimits& limits) {
 }
 
 }  // namespace
+
+void check_priority(int32_t priority) {
+  require_range("priority", priority, -JobRequest::kMaxPriority, JobRequest::kMaxPriority);
+}
 
 void check_fit(int64_t num_tokens, const std::string& name_space, const RequestLimits& limits) {
   const auto longest = static_cast<int32_t>(std::min<int64_t>(num_tokens, limits.max_seq_len));

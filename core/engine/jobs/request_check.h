@@ -17,7 +17,7 @@ struct RequestLimits {
   int32_t num_tokens = 0;
   int32_t max_seq_len = 0;
   const CacheOptions& options;
-  bool has_end_tokens = false;
+  gsl::span<const TokenId> end_tokens{};
   FastestSteps fastest_steps{};
 };
 
@@ -29,6 +29,9 @@ void check_request(const JobRequest& request, const RequestLimits& limits);
 // The part of it that a fork needs as well: throws capacity or quota where a sequence of num_tokens, cut at
 // max_seq_len, can never have its pages.
 void check_fit(int64_t num_tokens, const std::string& name_space, const RequestLimits& limits);
+
+// Throws invalid_argument naming the field.
+void check_priority(int32_t priority);
 
 // Throws invalid_argument naming the option.
 void check_options(const CacheOptions& options, const CacheParts& parts);

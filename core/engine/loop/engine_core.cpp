@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/engine/jobs/namespace_quotas.h"
+#include "core/engine/loop/contain.h"
 
 namespace quire {
 
@@ -13,12 +14,12 @@ constexpr const char* kClosedMessage = "the cache was closed";
 
 class PostedTask : public EngineTask {
  public:
-  explicit PostedTask(std::function<void(StepLoop&)> action) : action_(std::move(action)) {}
-  void run(StepLoop& loop) override { action_(loop); }
+  explicit PostedTask(std::function<void(LiveJobs&)> action) : action_(std::move(action)) {}
+  void run(LiveJobs& jobs) override { action_(jobs); }
   void refuse(ErrorCode, std::string_view) noexcept override {}
 
  private:
-  std::function<void(StepLoop&)> action_;
+  std::function<void(LiveJobs&)> action_;
 };
 
 class ForkTask : public EngineTask {
@@ -31,11 +32,11 @@ class ForkTask : public EngineTask {
         options_(std::move(options)),
         max_seq_len_(max_seq_len) {}
 
-  void run(StepLoop& loop) override {
-    const JobRecord* parent = loop.find(parent_);
+  void run(LiveJobs& jobs) override {
+    const JobRecord* parent = jobs.find(parent_);
     if (parent == nullptr)
       throw Error(ErrorCode::closed, "job {} was over before it could be forked", parent_.value);
-    loop.fork(*parent, channel_, options_, max_seq_len_);
+    jobs.fork(*parent, channel_, options_, max_seq_len_);
   }
   void refuse(ErrorCode code, std::string_view message) noexcept override {
     queue_.leave(*channel_);
@@ -122,24 +123,19 @@ void EngineCore::run_thread() {
 }
 
 StepOutcome EngineCore::run_once() {
-  try {
-    queue_.take(inbox_);
-    loop_.take_in(inbox_);
-    const ErrorCode shut = queue_.shut_code();
-    if (shut != ErrorCode::ok) {
-      loop_.end_all(shut, queue_.shut_message());
-      return StepOutcome::idle;
-    }
-    return loop_.run_once();
-  } catch (const Error& error) {
-    fault(error.code(), error.what());
-  } catch (const std::bad_alloc&) {
-    fault(ErrorCode::out_of_memory, "no memory to go on");
-  } catch (const std::exception& error) {
-    fault(ErrorCode::internal, error.what());
-  } catch (...) {
-    fault(ErrorCode::internal, "the engine failed with something that is no exception of ours");
-  }
+  StepOutcome outcome = StepOutcome::idle;
+  contain(
+      "no memory to go on", [&] { outcome = take_in_and_step(); },
+      [&](ErrorCode code, std::string_view what) { fault(code, what); });
+  return outcome;
+}
+
+StepOutcome EngineCore::take_in_and_step() {
+  queue_.take(inbox_);
+  loop_.jobs().take_in(inbox_);
+  const ErrorCode shut = queue_.shut_code();
+  if (shut == ErrorCode::ok) return loop_.run_once();
+  loop_.jobs().end_all(shut, queue_.shut_message());
   return StepOutcome::idle;
 }
 
@@ -147,7 +143,7 @@ StepOutcome EngineCore::run_once() {
 void EngineCore::fault(ErrorCode code, std::string_view message) noexcept {
   runtime_->log()(LogLevel::error, "the engine has failed ({}): {}", error_code_name(code), message);
   queue_.shut(code, message);
-  loop_.end_all(code, message);
+  loop_.jobs().end_all(code, message);
 }
 
 void EngineCore::run_watchdog() {
@@ -156,7 +152,7 @@ void EngineCore::run_watchdog() {
   const auto stops = [this]() QUIRE_NO_THREAD_ANALYSIS { return !watching_; };
   while (!runtime_->clock().wait_until(life_condition_, lock.native(), runtime_->clock().now() + period,
                                        stops)) {
-    const int64_t started = loop_.step_started_ns();
+    const int64_t started = loop_.watch().started_ns();
     const int64_t now = runtime_->clock().now().time_since_epoch().count();
     if (started == 0 || now - started < options_.watchdog_timeout.count()) continue;
     lock.native().unlock();
@@ -170,18 +166,18 @@ void EngineCore::run_watchdog() {
 }
 
 CacheStats EngineCore::stats() const {
-  CacheStats stats = loop_.stats();
+  CacheStats stats = loop_.jobs().book().stats();
   stats.engine_error = queue_.shut_code();
   return stats;
 }
 
 CacheMetrics EngineCore::metrics() const {
-  CacheMetrics metrics = loop_.metrics();
+  CacheMetrics metrics = loop_.jobs().book().read();
   metrics.stats.engine_error = queue_.shut_code();
   return metrics;
 }
 
-void EngineCore::post(std::function<void(StepLoop&)> action) {
+void EngineCore::post(std::function<void(LiveJobs&)> action) {
   queue_.post(std::make_unique<PostedTask>(std::move(action)));
 }
 

@@ -46,15 +46,15 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   int32_t max_seq_len() const { return max_seq_len_; }
   CacheStats stats() const;
   CacheMetrics metrics() const;
-  FastestSteps fastest_steps() const { return loop_.fastest_steps(); }
+  FastestSteps fastest_steps() const { return loop_.watch().fastest(); }
   StepLoop& loop() { return loop_; }  // for tests without a thread
 
   // Runs `action` between two steps and waits for its value. Throws what it throws, ErrorCode::timeout, or
   // ErrorCode::closed.
   template <typename T>
-  T call(std::function<T(StepLoop&)> action, const Wait& wait);
+  T call(std::function<T(LiveJobs&)> action, const Wait& wait);
   // Runs `action` between two steps; what it throws is lost.
-  void post(std::function<void(StepLoop&)> action);
+  void post(std::function<void(LiveJobs&)> action);
   // A fork of `parent`, to be made between two steps for a channel that was counted in. Where the parent is
   // over by then, or no memory is left, the fork fails.
   void post_fork(JobId parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options);
@@ -66,6 +66,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
     std::unique_ptr<Thread> watchdog;
   };
 
+  StepOutcome take_in_and_step();
   void run_thread();
   void run_watchdog();
   void fault(ErrorCode code, std::string_view message) noexcept;
@@ -97,10 +98,10 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
 template <typename T>
 class EngineCall {
  public:
-  std::function<T(StepLoop&)> action;
+  std::function<T(LiveJobs&)> action;
 
-  void run(StepLoop& loop) {
-    T value = action(loop);
+  void run(LiveJobs& jobs) {
+    T value = action(jobs);
     const MutexLock lock(mutex_);
     value_ = std::move(value);
     condition_.notify_all();
@@ -140,7 +141,7 @@ template <typename T>
 class EngineCallTask : public EngineTask {
  public:
   explicit EngineCallTask(std::shared_ptr<EngineCall<T>> call) : call_(std::move(call)) {}
-  void run(StepLoop& loop) override { call_->run(loop); }
+  void run(LiveJobs& jobs) override { call_->run(jobs); }
   void refuse(ErrorCode code, std::string_view message) noexcept override { call_->refuse(code, message); }
 
  private:
@@ -148,7 +149,7 @@ class EngineCallTask : public EngineTask {
 };
 
 template <typename T>
-T EngineCore::call(std::function<T(StepLoop&)> action, const Wait& wait) {
+T EngineCore::call(std::function<T(LiveJobs&)> action, const Wait& wait) {
   auto call = std::make_shared<EngineCall<T>>();
   call->action = std::move(action);
   queue_.post(std::make_unique<EngineCallTask<T>>(call));

@@ -55,7 +55,7 @@ class StepPlanner {
   static auto rank(const RunningView& job) { return std::tuple(-job.priority, job.deadline, job.order); }
 
   static int32_t remaining(const RunningView& job) {
-    return static_cast<int32_t>(job.tokens.size()) - job.demand.start();
+    return static_cast<int32_t>(job.tokens.size()) + job.num_pending - job.demand.start();
   }
   static bool decodes(const RunningView& job) { return remaining(job) <= 1 + job.num_candidates; }
 

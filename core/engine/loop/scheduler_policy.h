@@ -35,6 +35,7 @@ struct RunningView {
   int32_t num_candidates = 0;
   int32_t reserve_tokens = 0;       // length to hold pages for at once; 0: as needed
   gsl::span<const TokenId> tokens;  // all it is to compute, candidates included
+  int32_t num_pending = 0;          // tokens after those that a step under way draws
   PageDemand demand;
   int32_t name_space = 0;
 };

@@ -74,12 +74,17 @@ size_t attention_partial_floats(const ContextLimits& limits) {
   return std::min(std::max<size_t>(floats, 1 << 20), kAttentionPartialBytes / sizeof(float));
 }
 
+size_t mask_words(int32_t vocab_size) {
+  return (static_cast<size_t>(vocab_size) + 31) / 32;
+}
+
 void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const auto tokens = static_cast<size_t>(l.max_tokens), sequences = static_cast<size_t>(l.max_sequences);
   const auto rows = static_cast<size_t>(l.max_logit_rows), vocabulary = static_cast<size_t>(l.vocab_size);
   c.batch_ints =
       3 * tokens + 2 * sequences + 1 + rows + sequences * static_cast<size_t>(l.max_pages_per_sequence) + 64;
   build.take(c.batch, c.batch_ints, "taking memory for batches");
+  build.take(c.drawn, rows, "taking memory for drawn tokens");
   for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "taking pinned memory for batches");
   c.partial_floats = kPartialFloats;
   build.take(c.partials, c.partial_floats, "taking memory for partial sums");
@@ -106,6 +111,7 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
     build.pin(slot.rows, rows, "taking pinned memory for sampling");
     build.pin(slot.edits, static_cast<size_t>(l.max_sample_edits), "taking pinned memory for sampling");
     build.pin(slot.results, rows, "taking pinned memory for sampling");
+    build.pin(slot.masks, sequences * mask_words(l.vocab_size), "taking pinned memory for masks");
   }
   build.take(c.sample_scans, rows, "taking memory for sampling");
   const size_t blocks = std::min<size_t>(rows, kSampleBlocks);
@@ -157,10 +163,46 @@ void deliver(DrawSlot& slot) {
   slot.num_rows = 0;
 }
 
+// The first so many rows that were asked for.
+void deliver_rows(Context& c, size_t count) {
+  for (size_t i = 0; i < count; ++i) std::memcpy(c.pending[i].to, c.pending[i].from, c.pending[i].bytes);
+  c.pending.erase(c.pending.begin(), c.pending.begin() + static_cast<ptrdiff_t>(count));
+  for (DrawSlot& slot : c.draws) slot.num_pending -= std::min(slot.num_pending, count);
+}
+
 void deliver_all(Context& c) {
-  for (const PendingCopy& copy : c.pending) std::memcpy(copy.to, copy.from, copy.bytes);
-  c.pending.clear();
+  deliver_rows(c, c.pending.size());
   for (DrawSlot& slot : c.draws) deliver(slot);
+}
+
+// The tokens that the last call to sample drew, to their places in the batch: runs of them lie side by side.
+cudaError_t take_drawn(Context& c, const BatchView& host) {
+  for (int32_t t = 0; t < host.num_tokens;) {
+    const int32_t row = host.drawn_rows[t];
+    int32_t end = t + 1;
+    while (row >= 0 && end < host.num_tokens && host.drawn_rows[end] == row + (end - t)) ++end;
+    if (row >= 0) {
+      const size_t bytes = static_cast<size_t>(end - t) * sizeof(int32_t);
+      const cudaError_t error =
+          cudaMemcpyAsync(c.batch + t, c.drawn + row, bytes, cudaMemcpyDeviceToDevice, c.stream);
+      if (error != cudaSuccess) return error;
+    }
+    t = end;
+  }
+  return cudaSuccess;
+}
+
+// Copies the masks of a slot's rows to where the device can read them; false where there is no room.
+bool place_masks(Context& c, DrawSlot& slot) {
+  const size_t words = mask_words(c.limits.vocab_size);
+  size_t used = 0;
+  for (int32_t r = 0; r < slot.num_rows; ++r) {
+    SampleRow& row = slot.rows[r];
+    if (row.mask == nullptr) continue;
+    if (used == static_cast<size_t>(c.limits.max_sequences)) return false;
+    row.mask = std::copy_n(row.mask, words, slot.masks + used++ * words) - words;
+  }
+  return true;
 }
 
 }  // namespace
@@ -254,8 +296,8 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   if (!c.device->enter()) return Status::device_lost;
   if (!batch_is_sound(c.limits, *host))
     return c.device->fail(Status::invalid_argument, "a batch beyond the limits of its context");
-  const bool takes_drawn = host->token_ids == nullptr;
-  if (takes_drawn && host->num_tokens != c.num_drawn)
+  const bool takes_drawn = host->drawn_rows != nullptr;
+  if (takes_drawn && *std::max_element(host->drawn_rows, host->drawn_rows + host->num_tokens) >= c.num_drawn)
     return c.device->fail(Status::invalid_argument, "a step that follows draws of other rows");
   c.num_drawn = 0;
   const size_t slot = c.next_slot++ % Context::kSlots;
@@ -287,10 +329,10 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
     used += static_cast<size_t>(device->page_table_stride - host->page_table_stride);
   }
   device->max_kv_tokens = chunk_bucket(host->max_kv_tokens) * kChunkTokens;
-  const size_t first = takes_drawn ? static_cast<size_t>(host->num_tokens) : 0;
-  cudaError_t error = cudaMemcpyAsync(c.batch + first, to + first, (used - first) * sizeof(int32_t),
-                                      cudaMemcpyHostToDevice, c.stream);
+  device->drawn_rows = nullptr;
+  cudaError_t error = cudaMemcpyAsync(c.batch, to, used * sizeof(int32_t), cudaMemcpyHostToDevice, c.stream);
   if (error == cudaSuccess) error = cudaEventRecord(c.batch_sent[slot], c.stream);
+  if (error == cudaSuccess && takes_drawn) error = take_drawn(c, *host);
   return c.device->check(error, "placing a batch");
 }
 
@@ -389,6 +431,11 @@ Status sample(Context* context, const SampleParams* params) {
   std::copy_n(params->edits, params->num_edits, slot.edits);
   slot.outcomes = params->outcomes;
   slot.num_rows = c.num_drawn = params->num_rows;
+  slot.num_pending = c.pending.size();
+  if (!place_masks(c, slot)) {
+    slot.num_rows = c.num_drawn = 0;
+    return c.device->fail(Status::invalid_argument, "more masks than the context has sequences");
+  }
   SampleArguments arguments;
   arguments.logits = params->logits;
   arguments.stride = params->stride;
@@ -397,7 +444,7 @@ Status sample(Context* context, const SampleParams* params) {
   arguments.rows = slot.rows;
   arguments.edits = slot.edits;
   arguments.results = slot.results;
-  arguments.tokens = c.batch;
+  arguments.tokens = c.drawn;
   arguments.scans = c.sample_scans;
   arguments.adjusted = c.sample_adjusted;
   const bool largest_only = takes_largest_only(params->rows, params->num_rows);
@@ -414,7 +461,9 @@ Status wait_for_draws(Context* context, const SampleOutcome* outcomes) {
                                  [&](const DrawSlot& s) { return s.num_rows > 0 && s.outcomes == outcomes; });
   if (slot == c.draws.end()) return c.device->fail(Status::invalid_argument, "draws that nobody asked for");
   const Status status = wait_for(c, slot->drawn);
-  if (status == Status::ok) deliver(*slot);
+  if (status != Status::ok) return status;
+  deliver_rows(c, slot->num_pending);
+  deliver(*slot);
   return status;
 }
 

@@ -35,9 +35,11 @@ struct DrawSlot {
   SampleRow* rows = nullptr;
   LogitEdit* edits = nullptr;
   SampleResult* results = nullptr;
+  uint32_t* masks = nullptr;  // [max_sequences, words of the vocabulary]
   cudaEvent_t drawn = nullptr;
   SampleOutcome* outcomes = nullptr;  // the caller's
   int32_t num_rows = 0;               // 0 once delivered
+  size_t num_pending = 0;             // of Context::pending, copies that come before these draws
 };
 
 struct Context {
@@ -80,7 +82,8 @@ struct Context {
   static constexpr size_t kDrawSlots = 2;  // of a step, and of the one that follows it
   std::array<DrawSlot, kDrawSlots> draws{};
   size_t next_draw = 0;
-  int32_t num_drawn = 0;  // rows of the last call to sample, whose tokens lie at the start of `batch`
+  int32_t* drawn = nullptr;  // [max_logit_rows] tokens of the last call to sample
+  int32_t num_drawn = 0;     // of these, until a batch is placed
   std::vector<PendingCopy> pending;
 
   // Of all recorded steps. For each the driver takes 3 to 4 KB of the card and 8 to 11 KB of the host (H200,

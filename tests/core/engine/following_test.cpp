@@ -1,4 +1,7 @@
 // Steps that are issued before the tokens they take are known, on the fake device, stepped by hand.
+#include <iostream>
+#include <random>
+
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_fakes.h"
@@ -25,14 +28,14 @@ class FollowingTest : public ::testing::Test {
   FakeEngine engine_{following()};
 };
 
-// Each step draws a token. The first cannot be foreseen, nor the fourth, which begins a page.
+// Each step draws a token. The first cannot be foreseen; the fourth begins a page.
 TEST_F(FollowingTest, EachStepIsIssuedAheadWhereAllGoesOn) {
   const TokenIds prompt(kPageTokens - 2, 5);
   const auto job = engine_.cache->submit(greedy(prompt, 11));
   EXPECT_EQ(engine_.run_to_idle(), 11);
   EXPECT_EQ(read_all(*job).tokens, fake_greedy(prompt, 11, kVocab));
   EXPECT_EQ(device().num_steps(), 11);
-  EXPECT_EQ(device().num_followed(), 9);
+  EXPECT_EQ(device().num_followed(), 10);
   EXPECT_EQ(device().num_in_vain(), 0);
 }
 
@@ -137,17 +140,48 @@ TEST_F(FollowingTest, ARewoundJobDrawsTheSameAgain) {
   EXPECT_EQ(read_all(*job).tokens, seen);
 }
 
-// A token that depends on the one before cannot be drawn ahead.
-TEST_F(FollowingTest, PenaltiesAndRowsForTheHostAreNotForeseen) {
-  JobRequest penalised = greedy({1, 2, 3}, 5);
+// What depends on the token before is made while the pass runs.
+TEST_F(FollowingTest, PenaltiesBiasesAndBansDoNotHoldStepsUp) {
+  JobRequest penalised = greedy({1, 2, 3}, 9);
   penalised.sampling.repetition_penalty = 1.5F;
-  engine_.cache->submit(penalised);
+  penalised.sampling.logit_bias = {{4, 2.0F}};
+  penalised.sampling.banned_tokens = {5};
+  penalised.min_new_tokens = 4;
+  penalised.stop_tokens = {6};
+  const auto job = engine_.cache->submit(penalised);
   engine_.run_to_idle();
-  JobRequest with_rows = greedy({4, 5, 6}, 5);
+  EXPECT_EQ(device().num_followed(), device().num_steps() - 1);
+
+  FakeEngineOptions plain = following();
+  plain.limits.makes_draws = plain.limits.follows = false;
+  FakeEngine other{plain};
+  const auto alone = other.cache->submit(penalised);
+  other.run_to_idle();
+  EXPECT_EQ(read_all(*job).tokens, read_all(*alone).tokens);
+}
+
+// The host draws from its row; the other goes on meanwhile.
+TEST_F(FollowingTest, AJobThatTheHostDrawsForSitsOneStepOutAndStopsNobody) {
+  const TokenIds prompt{1, 2, 3};
+  const auto fast = engine_.cache->submit(greedy(prompt, 12));
+  JobRequest with_rows = greedy({4, 5, 6}, 6);
   with_rows.num_top_log_probs = 2;
-  engine_.cache->submit(with_rows);
+  const auto slow = engine_.cache->submit(with_rows);
+  EXPECT_EQ(engine_.run_to_idle(), 12);
+  EXPECT_EQ(read_all(*fast).tokens, fake_greedy(prompt, 12, kVocab));
+  EXPECT_EQ(read_all(*slow).tokens, fake_greedy({4, 5, 6}, 6, kVocab));
+  EXPECT_EQ(device().num_followed(), 11);
+}
+
+// Pieces of a prompt are known; the step between them needs no wait either.
+TEST_F(FollowingTest, ThePiecesOfALongPromptAreIssuedAhead) {
+  TokenIds prompt(190, 1);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<TokenId>(i * 7 % 50);
+  const auto job = engine_.cache->submit(greedy(prompt, 4));  // in steps of 64 tokens
   engine_.run_to_idle();
-  EXPECT_EQ(device().num_followed() + device().num_in_vain(), 0);
+  EXPECT_EQ(read_all(*job).tokens, fake_greedy(prompt, 4, kVocab));
+  EXPECT_EQ(device().num_followed(), device().num_steps() - 1);
+  EXPECT_EQ(device().num_in_vain(), 0);
 }
 
 TEST_F(FollowingTest, AFailedStepTakesTheOneBehindItAlong) {
@@ -156,12 +190,44 @@ TEST_F(FollowingTest, AFailedStepTakesTheOneBehindItAlong) {
   const auto other = engine_.cache->submit(greedy({4, 5}, 9));
   run_once();
   int32_t num_calls = 0;
-  engine_.executor->before_logits = [&] {
+  engine_.executor->before_wait = [&] {
     if (num_calls++ == 0) throw Error(ErrorCode::internal, "this once");
   };
   engine_.run_to_idle();
   EXPECT_EQ(read_all(*job).tokens, fake_greedy(prompt, 9, kVocab));
   EXPECT_EQ(read_all(*other).tokens, fake_greedy({4, 5}, 9, kVocab));
+}
+
+// 32 jobs that are not aligned, penalties on half of them, a page every 16 tokens.
+TEST(Following, OfManyUnequalJobsNearlyAllTokensAreIssuedAhead) {
+  FakeEngineOptions options = following();
+  options.limits = {512, 32, 64, 32, 1024, kPageTokens, kVocab};
+  make_drawing(options.limits);
+  options.limits.max_draw_edits = 1 << 16;
+  options.max_seq_len = 400;
+  FakeEngine engine{options};
+  std::mt19937 random(20261122);
+  const auto between = [&](int32_t low, int32_t high) {
+    return low + static_cast<int32_t>(random() % static_cast<uint32_t>(high - low + 1));
+  };
+  std::vector<std::shared_ptr<Job>> jobs;
+  std::vector<JobRequest> requests;
+  for (int32_t i = 0; i < 32; ++i) {
+    JobRequest request = greedy({}, between(50, 250));
+    for (int32_t n = between(5, 90); n > 0; --n) request.prompt.push_back(between(0, kVocab - 1));
+    if (i % 2 == 1) request.sampling.repetition_penalty = 1.3F;
+    requests.push_back(request);
+    jobs.push_back(engine.cache->submit(request));
+  }
+  engine.run_to_idle();
+  const FakeExecutor& device = *engine.executor;
+  const double share =
+      static_cast<double>(device.num_rows_followed()) / static_cast<double>(device.num_rows_drawn());
+  EXPECT_GE(share, 0.95) << device.num_rows_followed() << " of " << device.num_rows_drawn();
+  std::cout << "[          ] " << device.num_rows_followed() << " of " << device.num_rows_drawn()
+            << " tokens of jobs were issued ahead, " << device.num_in_vain() << " passes in vain\n";
+  for (size_t i = 0; i < jobs.size(); i += 2)
+    EXPECT_EQ(read_all(*jobs[i]).tokens, fake_greedy(requests[i].prompt, requests[i].max_new_tokens, kVocab));
 }
 
 }  // namespace

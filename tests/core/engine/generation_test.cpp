@@ -175,7 +175,7 @@ TEST(GenerationTest, APoisonedJobEndsAloneAndItsPagesAreNotShared) {
   EXPECT_EQ(read_all(*bad).terminal.error, ErrorCode::numeric);
   EXPECT_EQ(read_all(*good).tokens.size(), 10U);
   engine.executor->nan_token = -1;
-  EXPECT_EQ(engine.cache->core().loop().query_prefix(poisoned, ""), 0);
+  EXPECT_EQ(engine.cache->core().loop().jobs().query_prefix(poisoned, ""), 0);
 }
 
 TEST(GenerationTest, ABrokenCodecEndsItsJobAlone) {
@@ -295,8 +295,8 @@ TEST(GenerationTest, AForkOfAJobWithoutLimitTakesNoMoreMemoryThanItCanUse) {
   for (int32_t i = 0; i < 3; ++i) engine.cache->core().run_once();
   const auto child = parent->fork({});
   engine.cache->core().run_once();
-  ASSERT_NE(engine.cache->core().loop().find(child->id()), nullptr);
-  EXPECT_LE(engine.cache->core().loop().find(child->id())->tokens.capacity(), 201U);
+  ASSERT_NE(engine.cache->core().loop().jobs().find(child->id()), nullptr);
+  EXPECT_LE(engine.cache->core().loop().jobs().find(child->id())->lane.tokens.capacity(), 201U);
   engine.run_to_idle();
   EXPECT_EQ(read_all(*child).terminal.reason, FinishReason::max_seq_len);
 }
@@ -406,6 +406,114 @@ TEST(GenerationTest, ThreadedEngineRunsJobsToTheirEnd) {
   }
   engine.cache->close();
   EXPECT_EQ(engine.cache->stats().pages.referenced, 0);
+}
+
+TEST(Generation, AJobThatCouldDrawNoTokenIsRefused) {
+  FakeEngineOptions options;
+  options.end_tokens = {3};
+  options.cache.start_thread = false;
+  FakeEngine engine{options};
+  const auto code_of = [&](const JobRequest& request) {
+    try {
+      engine.cache->submit(request);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::ok;
+  };
+  JobRequest request = greedy({1, 2}, 5);
+  for (TokenId token = 0; token < options.limits.vocab_size; ++token)
+    if (token != 3) request.sampling.banned_tokens.push_back(token);
+  EXPECT_EQ(code_of(request), ErrorCode::ok) << "it may end at once";
+  request.min_new_tokens = 5;
+  EXPECT_EQ(code_of(request), ErrorCode::invalid_argument) << "the end may not be drawn yet";
+  request.ignore_end_tokens = true;
+  EXPECT_EQ(code_of(request), ErrorCode::ok) << "it ends nothing";
+  request.sampling.banned_tokens.push_back(3);
+  EXPECT_EQ(code_of(request), ErrorCode::invalid_argument);
+}
+
+TEST(Generation, APausedJobThatGivesItsRoomStaysPaused) {
+  FakeEngineOptions options;
+  options.cache.start_thread = false;
+  options.limits.num_pages = 8;  // of 4 tokens
+  FakeEngine engine{options};
+  JobRequest request = greedy({1, 2}, 28);
+  request.reserve_whole = true;
+  const auto paused = engine.cache->submit(request);
+  engine.run_to_idle(2);
+  paused->pause();
+  const auto other = engine.cache->submit(request);
+  engine.run_to_idle(3);
+  EXPECT_EQ(other->state(), JobState::generating);
+  EXPECT_EQ(paused->state(), JobState::paused);
+  EXPECT_NE(paused->explain().find("paused, gave its room"), std::string::npos) << paused->explain();
+  paused->resume();
+  engine.run_to_idle(1);
+  EXPECT_EQ(paused->state(), JobState::queued);
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*paused).tokens, fake_greedy({1, 2}, 28, options.limits.vocab_size));
+}
+
+// Allows one token after another of a text, and to end after it.
+class FixedText final : public TokenConstraint {
+ public:
+  explicit FixedText(TokenIds text) : text_(std::move(text)) {}
+  std::unique_ptr<TokenMatcher> start() const override { return std::make_unique<Place>(text_); }
+
+ private:
+  class Place final : public TokenMatcher {
+   public:
+    explicit Place(TokenIds text) : text_(std::move(text)) {}
+    void mask(gsl::span<uint32_t> words) override {
+      std::fill(words.begin(), words.end(), 0U);
+      if (may_end()) return;
+      const auto token = static_cast<uint32_t>(text_[done_]);
+      words[token / 32] |= 1U << (token % 32);
+    }
+    bool accept(TokenId token) override {
+      if (may_end() || text_[done_] != token) return false;
+      ++done_;
+      return true;
+    }
+    void rollback(int32_t num_tokens) override { done_ -= static_cast<size_t>(num_tokens); }
+    bool may_end() const override { return done_ == text_.size(); }
+    std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<Place>(*this); }
+
+   private:
+    TokenIds text_;
+    size_t done_ = 0;
+  };
+  TokenIds text_;
+};
+
+// Drawn by the host, and on a device in steps that are issued ahead: the mask is made while a pass runs.
+TEST(Generation, AConstraintDecidesWhatIsDrawn) {
+  const TokenIds text{9, 8, 40, 7, 33, 2};
+  for (const bool on_device : {false, true}) {
+    FakeEngineOptions options;
+    options.end_tokens = {3};
+    options.cache.start_thread = false;
+    if (on_device) make_drawing(options.limits);
+    FakeEngine engine{options};
+    JobRequest request = greedy({1, 2}, 20);
+    request.constraint = std::make_shared<FixedText>(text);
+    const auto job = engine.cache->submit(request);
+    request.ignore_end_tokens = true;
+    const auto endless = engine.cache->submit(request);
+    const auto free = engine.cache->submit(greedy({5, 6}, 12));
+    engine.run_to_idle();
+    TokenIds with_end = text;
+    with_end.push_back(3);
+    EXPECT_EQ(read_all(*job).tokens, with_end);
+    EXPECT_EQ(job->result().reason, FinishReason::stop_token);
+    EXPECT_EQ(read_all(*endless).tokens, text);
+    EXPECT_EQ(endless->result().reason, FinishReason::completed) << "nothing may come, and it may end";
+    EXPECT_EQ(read_all(*free).tokens, fake_greedy({5, 6}, 12, options.limits.vocab_size));
+    if (!on_device) continue;
+    EXPECT_GE(engine.executor->num_rows_masked(), 13);
+    EXPECT_GE(engine.executor->num_followed(), engine.executor->num_steps() - 2);
+  }
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ class QuotaTest : public ::testing::Test {
   int32_t held_pages() {
     int32_t held = 0;
     for (const Job* job : jobs_) {
-      const JobRecord* const record = engine_.cache->core().loop().find(job->id());
-      if (record != nullptr && record->sequence) {
-        held += engine_.cache->core().loop().kv().num_pages(*record->sequence);
+      const JobRecord* const record = engine_.cache->core().loop().jobs().find(job->id());
+      if (record != nullptr && record->lane.sequence) {
+        held += engine_.cache->core().loop().kv().num_pages(*record->lane.sequence);
       }
     }
     return held;

@@ -21,23 +21,30 @@ class KvCacheTest : public ::testing::Test {
     return {{num_pages, page_tokens, 64}, 16, 8};
   }
 
-  static PlannedSequence planned(SequenceId sequence, const TokenIds& tokens, int32_t max_tokens = 1000) {
-    PlannedSequence plan;
-    plan.sequence = sequence;
-    plan.tokens = tokens;
-    plan.max_tokens = max_tokens;
-    return plan;
-  }
+  // A step of one lane.
+  struct Step {
+    Step(SequenceId sequence, const TokenIds& tokens) {
+      lane.tokens = tokens;
+      lane.sequence = sequence;
+      PlannedLane planned;
+      planned.lane = &lane;
+      planned.max_tokens = 1000;
+      plan.lanes.push_back(planned);
+    }
+    void accept(int32_t num_tokens) { planned().num_accepted = num_tokens; }
+    PlannedLane& planned() { return plan.lanes[0]; }
 
-  // Computes all of `tokens`; what the step looked like.
-  static ReservedSequence compute(KvCache& kv, SequenceId sequence, const TokenIds& tokens) {
+    Lane lane;
     StepPlan plan;
-    plan.sequences.push_back(planned(sequence, tokens));
-    Reservation reservation = kv.reserve(plan);
-    ReservedSequence reserved = reservation.sequences()[0];
-    reservation.commit({{{reserved.num_tokens, false}}});
+  };
+
+  // Computes all of `tokens`.
+  static void compute(KvCache& kv, SequenceId sequence, const TokenIds& tokens) {
+    Step step(sequence, tokens);
+    Reservation reservation = kv.reserve(step.plan);
+    step.accept(step.planned().num_tokens);
+    reservation.commit();
     EXPECT_EQ(kv.audit(), "");
-    return reserved;
   }
 };
 
@@ -46,9 +53,8 @@ TEST_F(KvCacheTest, AReservationThatIsNotCommittedLeavesNoTrace) {
   const TokenIds tokens = counting(1, 10);
   const SequenceId sequence = kv.create({});
   {
-    StepPlan plan;
-    plan.sequences.push_back(planned(sequence, tokens));
-    const Reservation reservation = kv.reserve(plan);
+    Step step(sequence, tokens);
+    const Reservation reservation = kv.reserve(step.plan);
     EXPECT_EQ(kv.pool().num_referenced(), 3);
   }
   EXPECT_EQ(kv.pool().num_free(), 16);
@@ -62,13 +68,13 @@ TEST_F(KvCacheTest, WholePagesAreSharedAndAPieceOfOneIsCopied) {
   const SequenceId first = kv.create({});
   compute(kv, first, tokens);
   const SequenceId second = kv.create({});
-  StepPlan plan;
-  plan.sequences.push_back(planned(second, tokens));
-  Reservation reservation = kv.reserve(plan);
-  EXPECT_EQ(reservation.sequences()[0].start, 9) << "the last token is always computed";
+  Step step(second, tokens);
+  Reservation reservation = kv.reserve(step.plan);
+  EXPECT_EQ(step.planned().start, 9) << "the last token is always computed";
   ASSERT_EQ(reservation.copies().size(), 1U);
   EXPECT_EQ(reservation.copies()[0].num_tokens, 1);
-  reservation.commit({{{1, false}}});
+  step.accept(1);
+  reservation.commit();
   EXPECT_EQ(kv.pages(first)[0], kv.pages(second)[0]);
   EXPECT_EQ(kv.pages(first)[1], kv.pages(second)[1]);
   EXPECT_NE(kv.pages(first)[2], kv.pages(second)[2]);
@@ -115,12 +121,12 @@ TEST_F(KvCacheTest, AForkSharesUntilOneOfTheTwoWrites) {
   const SequenceId child = kv.fork(parent);
   EXPECT_EQ(kv.pages(parent)[1], kv.pages(child)[1]);
   tokens.push_back(50);
-  StepPlan plan;
-  plan.sequences.push_back(planned(child, tokens));
-  Reservation reservation = kv.reserve(plan);
+  Step step(child, tokens);
+  Reservation reservation = kv.reserve(step.plan);
   ASSERT_EQ(reservation.copies().size(), 1U);
   EXPECT_EQ(reservation.copies()[0].num_tokens, 2);
-  reservation.commit({{{1, false}}});
+  step.accept(1);
+  reservation.commit();
   EXPECT_NE(kv.pages(parent)[1], kv.pages(child)[1]);
   EXPECT_EQ(kv.audit(), "");
 }
@@ -150,9 +156,8 @@ TEST_F(KvCacheTest, WhatAFailedStepMayHaveOverwrittenIsOffTheRecord) {
   TokenIds other = counting(1, 5);
   other.push_back(99);
   {
-    StepPlan plan;
-    plan.sequences.push_back(planned(parent, other));
-    const Reservation reservation = kv.reserve(plan);  // written in place, then given up
+    Step step(parent, other);
+    const Reservation reservation = kv.reserve(step.plan);  // written in place, then given up
   }
   kv.destroy(parent);
   EXPECT_EQ(kv.demand(PrefixDomain{}, counting(1, 8)).found_tokens, 5);
@@ -162,9 +167,10 @@ TEST_F(KvCacheTest, FaultedTokensAreNotFound) {
   KvCache kv(options());
   const TokenIds tokens = counting(1, 10);
   const SequenceId sequence = kv.create({});
-  StepPlan plan;
-  plan.sequences.push_back(planned(sequence, tokens));
-  kv.reserve(plan).commit({{{10, true}}});
+  Step step(sequence, tokens);
+  Reservation reservation = kv.reserve(step.plan);
+  step.planned().faulted = true;
+  reservation.commit();
   kv.destroy(sequence);
   EXPECT_EQ(kv.demand(PrefixDomain{}, tokens).found_tokens, 0);
   EXPECT_EQ(kv.pool().num_free(), 16);
@@ -199,15 +205,45 @@ TEST_F(KvCacheTest, TheForecastOfPagesIsNeverTooSmall) {
     const PageDemand demand = kv.demand(sequence, tokens);
     const int32_t before = kv.pool().num_available();
     const int32_t forecast = pages_needed(demand, length - demand.start(), 0, 4);
-    StepPlan plan;
-    plan.sequences.push_back(planned(sequence, tokens));
+    Step step(sequence, tokens);
     {
-      const Reservation reservation = kv.reserve(plan);
+      const Reservation reservation = kv.reserve(step.plan);
       EXPECT_LE(before - kv.pool().num_available(), forecast) << length;
-      EXPECT_EQ(reservation.sequences()[0].start, demand.start()) << length;
+      EXPECT_EQ(step.planned().start, demand.start()) << length;
     }
     kv.destroy(sequence);
   }
+}
+
+TEST_F(KvCacheTest, PagesThatAreHeldBeforeTheyAreNeededGoWithTheSequence) {
+  KvCache kv(options(4, 3));
+  const SequenceId sequence = kv.create({});
+  compute(kv, sequence, counting(1, 4));
+  EXPECT_TRUE(kv.hold_pages(sequence, 5));
+  EXPECT_EQ(kv.num_pages(sequence), 2);
+  EXPECT_TRUE(kv.hold_pages(sequence, 8)) << "nothing to do";
+  EXPECT_FALSE(kv.hold_pages(sequence, 13)) << "there are three pages";
+  EXPECT_EQ(kv.audit(), "");
+  compute(kv, sequence, counting(1, 9));
+  EXPECT_EQ(kv.num_pages(sequence), 3);
+  kv.destroy(sequence);
+  EXPECT_EQ(kv.pool().num_referenced(), 0);
+}
+
+TEST_F(KvCacheTest, PagesHeldWithinAStepThatComesToNothingAreGivenBack) {
+  KvCache kv(options());
+  const SequenceId sequence = kv.create({}), other = kv.create({});
+  compute(kv, other, counting(1, 4));
+  {
+    Step step(sequence, counting(50, 4));
+    const Reservation reservation = kv.reserve(step.plan);
+    EXPECT_TRUE(kv.hold_pages(sequence, 5));
+    EXPECT_EQ(step.planned().pages.size(), 2U) << "the step sees them";
+    EXPECT_TRUE(kv.hold_pages(other, 5)) << "it has no part in the step";
+  }
+  EXPECT_EQ(kv.num_pages(sequence), 0);
+  EXPECT_EQ(kv.num_pages(other), 2);
+  EXPECT_EQ(kv.audit(), "");
 }
 
 }  // namespace

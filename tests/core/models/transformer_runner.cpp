@@ -90,9 +90,10 @@ std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
       batch.page_table.push_back((feed.slot + 1) * batch.page_table_stride - 1 - p);
     }
   }
-  executor_.forward(batch);
-  const Logits logits = executor_.logits();
-  return {logits.values.begin(), logits.values.end()};
+  const Ticket ticket = executor_.forward(batch);
+  executor_.draw(ticket, {});
+  const Drawn drawn = executor_.wait(ticket);
+  return {drawn.values.begin(), drawn.values.end()};
 }
 
 std::vector<float> TransformerRunner::hidden(int32_t num_tokens) {

@@ -63,10 +63,12 @@ TEST_F(DeviceDrawRefusal, TheMostLikelyTokens) {
   EXPECT_FALSE(takes({.logits = {}, .state = &state, .num_top_log_probs = 1}));
 }
 
-TEST_F(DeviceDrawRefusal, AMask) {
+TEST_F(DeviceDrawRefusal, NotAMask) {
   const SamplerState state({}, 10);
   const std::vector<uint32_t> words{0x3ff};
-  EXPECT_FALSE(takes({.logits = {}, .state = &state, .mask = {words}}));
+  DeviceDraws draws;
+  EXPECT_TRUE(add_device_draw({.logits = {}, .state = &state, .mask = {words}}, 0, 10, draws));
+  EXPECT_EQ(draws.rows[0].mask, words.data());
 }
 
 TEST_F(DeviceDrawRefusal, PenaltiesThatFadeOnceTheyDo) {

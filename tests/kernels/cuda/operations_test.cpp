@@ -162,12 +162,14 @@ TEST_F(SamplingTest, AStepTakesTheTokensThatWereDrawnInFrontOfIt) {
     ASSERT_EQ(table_->sample(context_, &p), Status::ok) << failure();
   }
   const std::vector<int32_t> positions(kRows, 4), lengths(kRows, 5), sequences{0, 1, 2}, starts{0, 1, 2, 3},
-      pages(kRows, 1);
+      pages(kRows, 1), known(kRows, 77), drawn_rows{2, -1, 1};
   BatchView host;
   host.num_tokens = kRows;
   host.num_sequences = host.num_logit_rows = kRows;
   host.max_query_tokens = host.page_table_stride = 1;
   host.max_kv_tokens = 5;
+  host.token_ids = known.data();
+  host.drawn_rows = drawn_rows.data();
   host.positions = positions.data();
   host.sequence_of_token = host.logit_rows = sequences.data();
   host.sequence_starts = starts.data();
@@ -184,7 +186,7 @@ TEST_F(SamplingTest, AStepTakesTheTokensThatWereDrawnInFrontOfIt) {
   }
   EXPECT_EQ(outcomes[1][0].status, SampleStatus::nothing_allowed);
   EXPECT_EQ(from_device(device.token_ids, kRows),
-            (std::vector<int32_t>{0, outcomes[1][1].token, outcomes[1][2].token}));
+            (std::vector<int32_t>{outcomes[1][2].token, 77, outcomes[1][1].token}));
   EXPECT_EQ(from_device(device.positions, kRows), positions);
 
   EXPECT_EQ(table_->wait_for_draws(context_, outcomes[0].data()), Status::invalid_argument);
@@ -229,8 +231,8 @@ TEST_F(SamplingTest, TheLargestIsFoundByManyBlocks) {
 TEST_F(SamplingTest, FaultsAreToldApart) {
   auto logits = random_floats(300, random_);
   SampleRow row;
-  const auto* nothing = to_device(std::vector<uint32_t>(10, 0U));
-  row.mask = nothing;
+  const std::vector<uint32_t> nothing(10, 0U);
+  row.mask = nothing.data();
   EXPECT_EQ(draw(logits, row).status, SampleStatus::nothing_allowed);
   logits[77] = NAN;
   EXPECT_EQ(draw(logits, {}).status, SampleStatus::not_finite);

@@ -1,0 +1,164 @@
+#include "core/engine/loop/commit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/deadline.h"
+#include "core/engine/loop/contain.h"
+
+namespace quire {
+
+namespace {
+
+int32_t num_drafts_accepted(const JobRecord& job) {
+  const size_t num_known = job.lane.tokens.size() - static_cast<size_t>(job.lane.num_candidates);
+  const auto drafts = gsl::span<const TokenId>(job.lane.tokens).subspan(num_known);
+  const std::vector<SampledToken>& drawn = job.step.drawn;
+  size_t accepted = 0;
+  while (accepted < std::min(drafts.size(), drawn.size()) && drafts[accepted] == drawn[accepted].token)
+    ++accepted;
+  return static_cast<int32_t>(accepted);
+}
+
+// Stop strings come before max_new_tokens, so that the last token cannot leak a piece of one.
+void say(JobRecord& job, const SampledToken& sampled, bool is_last) {
+  JobStep& step = job.step;
+  if (is_last && step.finish == FinishReason::stop_token) {
+    job.text.push_silent(sampled, job.wants_log_probs());
+    job.result.stop_token = sampled.token;
+    return;
+  }
+  if (job.matcher != nullptr && !job.matcher->accept(sampled.token))
+    throw Error(ErrorCode::internal, "the constraint refuses a token that its mask allowed");
+  if (const auto stop = job.text.push(sampled, job.wants_log_probs())) {
+    job.result.stop_string = job.request.stop_strings[*stop];
+    step.finish = FinishReason::stop_string;
+  }
+}
+
+// The new tokens, up to the one that completes a stop string.
+void take_tokens(JobRecord& job) {
+  for (size_t i = 0; i < job.step.drawn.size(); ++i) {
+    const SampledToken& sampled = job.step.drawn[i];
+    job.lane.tokens.push_back(sampled.token);
+    job.sampler.accept(sampled.token, sampled.probability);
+    say(job, sampled, i + 1 == job.step.drawn.size());
+    if (job.step.finish == FinishReason::stop_string) return;
+  }
+  if (job.step.finish != FinishReason::unfinished) job.text.finish();
+}
+
+}  // namespace
+
+void Commit::commit(const StepPlan& plan) noexcept {
+  for (const PlannedLane& planned : plan.lanes) commit_lane(planned, static_cast<int32_t>(plan.lanes.size()));
+}
+
+void Commit::commit_lane(const PlannedLane& planned, int32_t company) noexcept {
+  JobRecord& job = *planned.lane->job;
+  JobStep& step = job.step;
+  job.suspect = false;
+  if (planned.faulted) return jobs_.fail(job, step.error, step.message);
+  count_tokens(planned, company);
+  job.lane.tokens.resize(job.lane.tokens.size() - static_cast<size_t>(job.lane.num_candidates));
+  job.lane.num_candidates = 0;
+  jobs_.name_spaces().add_served(job.name_space, planned.num_tokens);
+  take_prompt(planned);
+  const auto fail = [&](ErrorCode code, std::string_view what) { jobs_.fail(job, code, what); };
+  if (!contain(
+          "no memory for the tokens of a step", [&] { take_tokens(job); }, fail))
+    return;
+  if (!step.drawn.empty()) {
+    job.channel->progress.new_tokens = job.num_new_tokens();
+    job.channel->state = JobState::generating;
+    measure_token(job);
+  }
+  contain(
+      "no memory for an event", [&] { emit(job); }, fail);
+  if (step.finish != FinishReason::unfinished) jobs_.end(job, step.finish, ErrorCode::ok, {});
+}
+
+// What scoring and embedding jobs get out of their prompt.
+void Commit::take_prompt(const PlannedLane& planned) noexcept {
+  JobRecord& job = *planned.lane->job;
+  if (job.request.kind == JobKind::embed) {
+    std::swap(job.pool, job.step.pool);
+    if (job.step.finish == FinishReason::completed) job.output.embedding.swap(job.step.embedding);
+  }
+  std::copy(job.step.scores.begin(), job.step.scores.end(), job.output.scores.begin() + planned.start);
+  if (job.step.raw_rows.empty()) return;
+  const size_t vocab_size = job.step.raw_rows.size() / static_cast<size_t>(planned.num_tokens);
+  const size_t width = job.output.raw_logits.size() / job.lane.tokens.size();
+  for (size_t i = 0; i < static_cast<size_t>(planned.num_tokens); ++i) {
+    const auto row = job.step.raw_rows.subspan(i * vocab_size, width);
+    const size_t at = (static_cast<size_t>(planned.start) + i) * width;
+    std::copy(row.begin(), row.end(), job.output.raw_logits.begin() + static_cast<ptrdiff_t>(at));
+  }
+}
+
+// Of a prompt, what was computed and what was found; then what was drawn, and what came of drafts.
+void Commit::count_tokens(const PlannedLane& planned, int32_t company) noexcept {
+  JobRecord& job = *planned.lane->job;
+  const int32_t num_candidates = job.lane.num_candidates;
+  const bool prefills = !job.first_token || planned.num_tokens > 1 + num_candidates;
+  JobProgress& progress = job.channel->progress;
+  progress.company = company;
+  if (prefills) progress.computed_tokens = planned.end();
+  // The prompt alone counts; after a preemption only what was never computed before is new.
+  if (!job.first_token && job.result.preemptions == 0) job.result.cached_tokens += planned.num_found_tokens;
+  progress.cached_tokens = job.result.cached_tokens;
+  job.result.draft_tokens += num_candidates;
+  job.result.accepted_draft_tokens += num_drafts_accepted(job);
+  progress.draft_tokens = job.result.draft_tokens;
+  progress.accepted_draft_tokens = job.result.accepted_draft_tokens;
+  jobs_.book().count(job.book_place, [&](JobCounts& of) {
+    if (prefills) of.prompt_tokens_computed += static_cast<uint64_t>(planned.num_tokens);
+    if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(planned.num_found_tokens);
+    of.new_tokens += static_cast<uint64_t>(job.step.drawn.size());
+    of.draft_tokens += static_cast<uint64_t>(num_candidates);
+    of.draft_tokens_accepted += static_cast<uint64_t>(num_drafts_accepted(job));
+  });
+}
+
+void Commit::measure_token(JobRecord& job) noexcept {
+  const TimePoint now = clock_.now();
+  MetricsBook& book = jobs_.book();
+  if (job.first_token) {
+    const double seconds = in_seconds(now - job.last_token);
+    book.observe(job.book_place, [&](JobHistograms& of) { of.time_between_tokens.observe(seconds); });
+  } else {
+    job.first_token = now;
+    job.channel->progress.first_token = now;
+    const double seconds = in_seconds(now - job.submitted);
+    book.observe(job.book_place, [&](JobHistograms& of) { of.time_to_first_token.observe(seconds); });
+    jobs_.measure_reuse(job);
+  }
+  job.last_token = now;
+}
+
+void Commit::emit(JobRecord& job) {
+  EventStream& stream = *job.channel->stream;
+  if (!job.announced) {
+    job.announced = true;
+    stream.push(job.channel->make_event(EventKind::started), &jobs_.told());
+  }
+  if (job.request.want_progress && !job.first_token) {
+    Event progress = job.channel->make_event(EventKind::progress);
+    progress.done_tokens = std::min(kv_.length(*job.lane.sequence), job.lane.num_prompt_tokens);
+    progress.total_tokens = job.lane.num_prompt_tokens;
+    stream.push(std::move(progress), &jobs_.told());
+  }
+  const bool ends = job.step.finish != FinishReason::unfinished;
+  if (!job.text.has_text() && !(ends && job.text.has_anything())) return;
+  Event text = job.text.take();
+  text.kind = EventKind::text;
+  text.job = job.id;
+  text.index = job.channel->mark.index;
+  text.tag = job.channel->mark.tag;
+  if (!stream.push(std::move(text), &jobs_.told())) {
+    throw Error(ErrorCode::slow_reader, "the reader left {} events unread", job.request.max_unread_events);
+  }
+}
+
+}  // namespace quire

@@ -1,0 +1,31 @@
+// The one ladder of catches of the engine.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "core/base/error.h"
+
+namespace quire {
+
+// Runs `action`; what it throws goes to report(code, message), which may throw itself. `no_memory` says what
+// there was no memory for. True where nothing was thrown.
+template <typename Action, typename Report>
+bool contain(std::string_view no_memory, Action&& action, Report&& report) {
+  try {
+    action();
+    return true;
+  } catch (const Error& error) {
+    report(error.code(), std::string_view(error.what()));
+  } catch (const std::bad_alloc&) {
+    report(ErrorCode::out_of_memory, no_memory);
+  } catch (const std::exception& error) {
+    report(ErrorCode::internal, std::string_view(error.what()));
+  } catch (...) {
+    report(ErrorCode::internal, std::string_view("something failed that is no exception of ours"));
+  }
+  return false;
+}
+
+}  // namespace quire

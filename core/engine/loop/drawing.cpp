@@ -1,0 +1,114 @@
+#include "core/engine/loop/drawing.h"
+
+#include "core/base/error.h"
+#include "core/engine/loop/contain.h"
+#include "core/sampling/device_draw.h"
+
+namespace quire {
+
+namespace {
+
+const kernels::SampleOutcome* outcome_of(const PlannedLane& planned, const Drawn& drawn) {
+  if (planned.first_draw < 0) return nullptr;
+  return &drawn.outcomes[static_cast<size_t>(planned.first_draw)];
+}
+
+void allow(gsl::span<uint32_t> mask, TokenId token) {
+  mask[static_cast<size_t>(token) / 32] |= 1U << (static_cast<uint32_t>(token) % 32);
+}
+
+}  // namespace
+
+Drawing::Drawing(Executor& executor, int32_t num_tokens)
+    : executor_(executor), num_tokens_(num_tokens), sampler_(num_tokens) {
+  draws_.vocab_size = num_tokens;
+  draws_.rows.reserve(static_cast<size_t>(executor.limits().max_sequences));
+  draws_.edits.reserve(static_cast<size_t>(executor.limits().max_draw_edits));
+}
+
+void Drawing::draw(StepPlan& plan, Ticket ticket) {
+  draws_.clear();
+  num_masks_ = 0;
+  if (executor_.limits().makes_draws) {
+    for (PlannedLane& planned : plan.lanes) {
+      JobRecord& job = *planned.lane->job;
+      const bool made = contain(
+          "no memory for a mask", [&] { plan_draw(planned); },
+          [&](ErrorCode code, std::string_view what) { job.step.fault(code, what); });
+      if (!made) check(planned);
+    }
+  }
+  executor_.draw(ticket, draws_);
+}
+
+// Scores take whole rows, and what is drawn after a candidate depends on whether that was right. The row
+// after a chunk of a prompt is only asked whether it is finite, which any draw tells.
+void Drawing::plan_draw(PlannedLane& planned) {
+  const JobRecord& job = *planned.lane->job;
+  planned.first_draw = -1;
+  if (job.request.kind == JobKind::score || job.lane.num_candidates > 0) return;
+  if (job.request.kind != JobKind::generate || !job.lane.ends_at(planned.end())) return check(planned);
+  const SampleRequest request = request_of(job);
+  if (add_device_draw(request, planned.last_row(), executor_.limits().max_draw_edits, draws_))
+    planned.first_draw = static_cast<int32_t>(draws_.rows.size()) - 1;
+}
+
+void Drawing::check(PlannedLane& planned) {
+  kernels::SampleRow row;
+  row.logit_row = planned.last_row();
+  draws_.rows.push_back(row);
+  planned.first_draw = static_cast<int32_t>(draws_.rows.size()) - 1;
+}
+
+// Of the token after all that the job has; the logits are not there yet.
+SampleRequest Drawing::request_of(const JobRecord& job) {
+  SampleRequest request{{}, &job.sampler};
+  request.mask = mask_of(job);
+  if (job.num_drawn_tokens() < job.request.min_new_tokens) request.banned = job.stop_tokens;
+  request.want_log_prob = job.wants_log_probs();
+  request.num_top_log_probs = job.request.num_top_log_probs;
+  return request;
+}
+
+TokenMask Drawing::mask_of(const JobRecord& job) {
+  if (job.matcher == nullptr) return {};
+  const gsl::span<uint32_t> mask = next_mask();
+  job.matcher->mask(mask);
+  if (job.matcher->may_end()) {
+    for (const TokenId token : job.stop_tokens) allow(mask, token);
+  }
+  return {mask};
+}
+
+gsl::span<uint32_t> Drawing::next_mask() {
+  if (num_masks_ == masks_.size()) masks_.emplace_back((static_cast<size_t>(num_tokens_) + 31) / 32);
+  return masks_[num_masks_++];
+}
+
+gsl::span<const float> Drawing::row(const Drawn& drawn, int32_t row) const {
+  return drawn.row(row).first(static_cast<size_t>(num_tokens_));
+}
+
+SampledToken Drawing::sample(const PlannedLane& planned, const Drawn& drawn, int32_t num_after) {
+  const JobRecord& job = *planned.lane->job;
+  SampledToken sampled;
+  if (const kernels::SampleOutcome* outcome = outcome_of(planned, drawn)) {
+    sampled = sampled_by_device(*outcome);
+  } else {
+    SampleRequest request = request_of(job);
+    request.logits = row(drawn, planned.last_row() - num_after);
+    sampled = sampler_.sample(request);
+  }
+  if (sampled.fault == SampleFault::non_finite) {
+    throw Error(ErrorCode::numeric, "the logits for new token {} are not finite", job.num_drawn_tokens());
+  }
+  return sampled;
+}
+
+bool Drawing::is_finite(const PlannedLane& planned, const Drawn& drawn) const {
+  if (const kernels::SampleOutcome* outcome = outcome_of(planned, drawn))
+    return outcome->status != kernels::SampleStatus::not_finite;
+  return scan_row(row(drawn, planned.last_row())).finite;
+}
+
+}  // namespace quire

@@ -1,0 +1,43 @@
+// The draws of a step: where the logits lie, if the executor makes them there, or from a copy of the row.
+#pragma once
+
+#include <vector>
+
+#include "core/engine/jobs/job_record.h"
+#include "core/sampling/sampler.h"
+#include "core/step/executor.h"
+#include "core/step/step_plan.h"
+
+namespace quire {
+
+// One thread at a time.
+class Drawing {
+ public:
+  // `num_tokens`: logits of a row that count.
+  Drawing(Executor& executor, int32_t num_tokens);
+
+  // After forward: makes the masks of constrained jobs while the device computes, and asks for the draws.
+  // Fills in first_draw. A job whose mask fails has its fault in its step.
+  void draw(StepPlan& plan, Ticket ticket);
+  // The token after the last row of a lane but num_after. Throws ErrorCode::numeric
+  // where the row is not finite; that nothing is allowed is told by its fault.
+  SampledToken sample(const PlannedLane& planned, const Drawn& drawn, int32_t num_after = 0);
+  bool is_finite(const PlannedLane& planned, const Drawn& drawn) const;
+  gsl::span<const float> row(const Drawn& drawn, int32_t row) const;
+
+ private:
+  void plan_draw(PlannedLane& planned);
+  void check(PlannedLane& planned);
+  SampleRequest request_of(const JobRecord& job);
+  TokenMask mask_of(const JobRecord& job);
+  gsl::span<uint32_t> next_mask();
+
+  Executor& executor_;
+  int32_t num_tokens_;
+  Sampler sampler_;
+  DeviceDraws draws_;
+  std::vector<std::vector<uint32_t>> masks_;  // of this step; their memory is used again
+  size_t num_masks_ = 0;
+};
+
+}  // namespace quire

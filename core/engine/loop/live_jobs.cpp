@@ -1,0 +1,396 @@
+#include "core/engine/loop/live_jobs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/deadline.h"
+#include "core/engine/loop/contain.h"
+
+namespace quire {
+
+namespace {
+
+int32_t max_pinned_pages(const JobGrounds& grounds) {
+  const int32_t pages = grounds.options.max_pinned_pages;
+  return pages > 0 ? pages : grounds.executor.num_pages / 4;
+}
+
+}  // namespace
+
+LiveJobs::LiveJobs(const JobGrounds& grounds)
+    : grounds_(grounds),
+      name_spaces_(grounds.options),
+      pins_(grounds.kv, name_spaces_, book_, max_pinned_pages(grounds)) {
+  const auto max_jobs = static_cast<size_t>(grounds.policy.max_running_jobs);
+  running_.reserve(max_jobs);
+  admitted_.reserve(max_jobs);
+  told_.reserve(max_jobs);
+  publish_stats();
+}
+
+LiveJobs::~LiveJobs() = default;
+
+void LiveJobs::take_in(Inbox& inbox) {
+  now_ = grounds_.runtime.clock().now();
+  if (!inbox.jobs.empty() || !inbox.tasks.empty()) note_change();
+  for (auto& job : inbox.jobs) accept(std::move(job));
+  inbox.jobs.clear();
+  for (auto& task : inbox.tasks) {
+    contain(
+        "no memory", [&] { task->run(*this); },
+        [&](ErrorCode code, std::string_view message) { task->refuse(code, message); });
+  }
+  inbox.tasks.clear();
+  if (inbox.cancels) end_cancelled();
+  sweep();
+  told_.flush();
+}
+
+void LiveJobs::look_at_clock() noexcept {
+  now_ = grounds_.runtime.clock().now();
+  end_late();
+  told_.flush();
+  pins_.expire(now_);
+}
+
+void LiveJobs::accept(std::unique_ptr<JobRecord> job) noexcept {
+  JobRecord& accepted = *job;
+  try {
+    waiting_.reserve(waiting_.size() + 1);
+    accepted.book_place = book_.place_of(accepted.request.name_space);
+    accepted.name_space = name_spaces_.enter(accepted.request.name_space);
+    book_.submitted(accepted.book_place);
+  } catch (...) {
+    book_.submitted(accepted.book_place);
+    fail(accepted, ErrorCode::out_of_memory, "no memory to take the job in");
+    announce_end(accepted);
+    return;
+  }
+  waiting_.push_back(std::move(job));
+  next_deadline_ = std::min(next_deadline_, accepted.deadline());
+}
+
+void LiveJobs::end_cancelled() noexcept {
+  for (Jobs* jobs : {&running_, &waiting_}) {
+    for (const auto& job : *jobs) {
+      if (job->channel->cancel_requested) end(*job, FinishReason::cancelled, ErrorCode::ok, {});
+    }
+  }
+}
+
+namespace {
+
+std::string_view missed_deadline(const JobRecord& job, TimePoint now) {
+  if (job.total_deadline <= now) return "deadline_ns passed";
+  if (!job.first_token && job.first_token_deadline <= now) return "first_token_deadline_ns passed";
+  if (!job.started && job.queue_deadline <= now) return "queue_deadline_ns passed";
+  return {};
+}
+
+}  // namespace
+
+void LiveJobs::end_late() noexcept {
+  if (now_ < next_deadline_) return;
+  next_deadline_ = TimePoint::max();
+  for (Jobs* jobs : {&running_, &waiting_}) {
+    for (const auto& job : *jobs) {
+      const std::string_view missed = missed_deadline(*job, now_);
+      if (!missed.empty()) {
+        fail(*job, ErrorCode::deadline, missed);
+      } else {
+        next_deadline_ = std::min(next_deadline_, job->deadline());
+      }
+    }
+  }
+  sweep();
+}
+
+TimePoint LiveJobs::next_event() const {
+  return std::min(next_deadline_, pins_.next_expiry());
+}
+
+// Pages and counts first, the terminal event with the next sweep: whoever sees it finds everything given
+// back.
+void LiveJobs::end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept {
+  if (std::exchange(job.ended, true)) return;
+  note_change();
+  const bool ran = job.holds_pages();
+  drop_pages(job);
+  if (!job.started) grounds_.queue.left_queue(job.request.name_space);
+  if (job.name_space >= 0) name_spaces_.leave(job.name_space);
+  JobResult& result = job.result;
+  const TimePoint end_time = grounds_.runtime.clock().now();
+  result.reason = reason;
+  result.error = code;
+  set_message(result.message, message);
+  result.new_tokens = job.num_new_tokens();
+  if (!job.started) result.time_queued = end_time - job.submitted;
+  if (job.started) result.time_prefill = job.first_token.value_or(end_time) - *job.started;
+  if (job.first_token) result.time_generating = end_time - *job.first_token;
+  note_rest(job, false, end_time);
+  book_.count(job.book_place, [&](JobCounts& of) {
+    --(ran ? of.running_jobs : of.queued_jobs);
+    ++of.finished_jobs;
+    if (reason == FinishReason::failed) ++of.failed_jobs;
+    if (reason == FinishReason::cancelled) ++of.cancelled_jobs;
+  });
+  if (reason == FinishReason::completed) {
+    measure_reuse(job);
+    job.channel->set_output(std::move(job.output));
+  }
+  any_ended_ = true;
+}
+
+void LiveJobs::announce_end(JobRecord& job) noexcept {
+  job.channel->finish(std::move(job.result), &told_);
+  grounds_.queue.forget(job.id);
+}
+
+void LiveJobs::drop_pages(JobRecord& job) noexcept {
+  if (!job.holds_pages()) return;
+  grounds_.kv.destroy(*job.lane.sequence);
+  job.lane.sequence.reset();
+  name_spaces_.change_running(job.name_space, -1);
+}
+
+void LiveJobs::sweep() noexcept {
+  publish_stats();
+  if (!std::exchange(any_ended_, false)) return;
+  for (Jobs* jobs : {&running_, &waiting_}) {
+    for (const auto& job : *jobs) {
+      if (job->ended) announce_end(*job);
+    }
+    std::erase_if(*jobs, [](const auto& job) { return job->ended; });
+  }
+}
+
+void LiveJobs::measure_reuse(const JobRecord& job) noexcept {
+  if (!job.request.reuse_prefix) return;
+  const double share = static_cast<double>(job.result.cached_tokens) / job.lane.num_prompt_tokens;
+  book_.observe(job.book_place, [&](JobHistograms& of) { of.cached_share.observe(share); });
+}
+
+void LiveJobs::end_all(ErrorCode code, std::string_view message) noexcept {
+  for (Jobs* jobs : {&running_, &waiting_}) {
+    for (const auto& job : *jobs) fail(*job, code, message);
+  }
+  while (drop_oldest_pin()) {
+  }
+  book_.cache().engine_error = code;
+  sweep();
+  told_.flush();
+}
+
+JobRecord* LiveJobs::find(JobId id) {
+  for (Jobs* jobs : {&running_, &waiting_}) {
+    for (const auto& job : *jobs) {
+      if (job->id == id && !job->ended) return job.get();
+    }
+  }
+  return nullptr;
+}
+
+// The last token that stays is computed again: its logits are needed.
+void LiveJobs::rewind(JobRecord& job, int32_t num_new_tokens) {
+  if (num_new_tokens < 0 || num_new_tokens >= job.num_new_tokens()) return;
+  Lane& lane = job.lane;
+  const auto num_kept = static_cast<size_t>(lane.num_prompt_tokens) + static_cast<size_t>(num_new_tokens);
+  const auto kept = gsl::span<const TokenId>(lane.tokens).first(num_kept);
+  TextOutput text = job.text.rewound(kept.subspan(static_cast<size_t>(lane.num_prompt_tokens)));
+  if (num_new_tokens < job.text.num_taken_tokens()) {
+    Event event = job.channel->make_event(EventKind::rewind);
+    event.kept_tokens = text.num_taken_tokens();
+    event.kept_bytes = text.num_taken_bytes();
+    job.channel->stream->push(std::move(event), &told_);
+  }
+  const size_t num_dropped = lane.tokens.size() - num_kept;
+  if (job.matcher != nullptr) job.matcher->rollback(static_cast<int32_t>(num_dropped));
+  job.sampler.rewind(num_dropped);
+  lane.tokens.resize(num_kept);
+  job.text = std::move(text);
+  if (lane.sequence) grounds_.kv.truncate(*lane.sequence, static_cast<int32_t>(num_kept) - 1);
+  job.channel->progress.new_tokens = num_new_tokens;
+}
+
+namespace {
+
+int32_t new_tokens_of_fork(const JobRecord& parent, const ForkOptions& options) {
+  return options.max_new_tokens > 0 ? options.max_new_tokens
+                                    : parent.request.max_new_tokens - parent.num_new_tokens();
+}
+
+std::unique_ptr<JobRecord> make_child(const JobRecord& parent, std::shared_ptr<JobChannel> channel,
+                                      const ForkOptions& options, int32_t max_tokens) {
+  auto child = std::make_unique<JobRecord>(parent.request, parent.sampler, parent.text.clone());
+  child->id = channel->id;
+  child->channel = std::move(channel);
+  child->request.tag = options.tag;
+  child->request.index = 0;
+  child->request.max_new_tokens = new_tokens_of_fork(parent, options);
+  child->request.min_new_tokens = std::max(0, parent.request.min_new_tokens - parent.num_new_tokens());
+  child->sampler.reseed(options.seed);
+  child->stop_tokens = parent.stop_tokens;
+  if (parent.matcher != nullptr) child->matcher = parent.matcher->clone();
+  child->max_tokens = max_tokens;
+  child->sampler.reserve(static_cast<size_t>(max_tokens) + 1);
+  Lane& lane = child->lane;
+  lane.num_prompt_tokens = static_cast<int32_t>(parent.lane.tokens.size());
+  lane.adapter_generation = parent.lane.adapter_generation;
+  lane.tokens.reserve(static_cast<size_t>(max_tokens) + 1);
+  lane.tokens.assign(parent.lane.tokens.begin(), parent.lane.tokens.end());
+  child->result.prompt_tokens = lane.num_prompt_tokens;
+  return child;
+}
+
+}  // namespace
+
+// Whether a fork can run beside its parent at once, with all its pages.
+bool LiveJobs::has_place_for_fork(const JobRecord& parent) {
+  if (static_cast<int32_t>(running_.size()) >= grounds_.policy.max_running_jobs) return false;
+  const NamespaceView& space = name_spaces_.view(parent.name_space);
+  if (space.max_running_jobs > 0 && space.running_jobs >= space.max_running_jobs) return false;
+  if (space.max_pages == 0) return true;
+  int32_t held_pages = grounds_.kv.num_pages(*parent.lane.sequence);
+  for (const auto& job : running_) {
+    if (job->holds_pages() && job->name_space == parent.name_space)
+      held_pages += grounds_.kv.num_pages(*job->lane.sequence);
+  }
+  return held_pages <= space.max_pages;
+}
+
+// The child takes over pages where there is a place for it; else it waits in the queue like any other and
+// finds most of them through the cache.
+void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
+                    int32_t max_seq_len) {
+  const int64_t wanted =
+      static_cast<int64_t>(parent.lane.tokens.size()) + new_tokens_of_fork(parent, options);
+  check_fit(wanted, parent.request.name_space,
+            {grounds_.executor, grounds_.num_tokens, max_seq_len, grounds_.options});
+  auto child = make_child(parent, std::move(channel), options,
+                          static_cast<int32_t>(std::min<int64_t>(max_seq_len, wanted)));
+  child->submitted = now_;
+  child->channel->progress.submitted = now_;
+  child->channel->progress.prompt_tokens = child->lane.num_prompt_tokens;
+  JobRecord& forked = *child;
+  const bool shares = parent.holds_pages() && has_place_for_fork(parent);
+  accept(std::move(child));
+  if (!shares || waiting_.empty() || waiting_.back().get() != &forked) return;
+  try {
+    forked.lane.sequence = grounds_.kv.fork(*parent.lane.sequence);
+  } catch (...) {  // no memory for a second table: it waits instead
+    return;
+  }
+  forked.admitted_priority = parent.admitted_priority;
+  forked.result.cached_tokens = grounds_.kv.length(*forked.lane.sequence);
+  forked.channel->progress.cached_tokens = forked.result.cached_tokens;
+  begin(forked);
+  running_.push_back(std::move(waiting_.back()));
+  waiting_.pop_back();
+}
+
+void LiveJobs::begin(JobRecord& job) noexcept {
+  job.channel->state = job.first_token ? JobState::generating : JobState::prefill;
+  job.channel->progress.gave_room = false;
+  name_spaces_.change_running(job.name_space, 1);
+  book_.count(job.book_place, [](JobCounts& of) {
+    --of.queued_jobs;
+    ++of.running_jobs;
+  });
+  if (job.started) return;
+  job.started = now_;
+  job.channel->progress.started = now_;
+  job.result.time_queued = now_ - job.submitted;
+  const double seconds = in_seconds(job.result.time_queued);
+  book_.observe(job.book_place, [&](JobHistograms& of) { of.time_queued.observe(seconds); });
+  grounds_.queue.left_queue(job.request.name_space);
+}
+
+PinId LiveJobs::pin(const TokenIds& prompt, const std::string& name_space, Duration time_to_live) {
+  const TimePoint expires = time_to_live > Duration{0} ? now_ + time_to_live : TimePoint::max();
+  const PinId pin = pins_.add(prompt, name_space, expires);
+  publish_stats();  // who asks after the call sees what it did
+  return pin;
+}
+
+void LiveJobs::unpin(PinId pin) noexcept {
+  pins_.remove(pin);
+  publish_stats();
+}
+
+bool LiveJobs::drop_oldest_pin() noexcept {
+  if (pins_.empty()) return false;
+  pins_.remove_oldest();
+  publish_stats();
+  return true;
+}
+
+int32_t LiveJobs::query_prefix(const TokenIds& prompt, const std::string& name_space) const {
+  return grounds_.kv.demand(PrefixDomain{name_space, 0}, prompt).found_tokens;
+}
+
+void LiveJobs::publish_stats() noexcept {
+  CacheStats& stats = book_.cache();
+  const PagePool& pool = grounds_.kv.pool();
+  stats.pages = {pool.num_pages(), pool.num_free(), pool.num_cached(), pool.num_referenced(), 0};
+  stats.pages_deduplicated = grounds_.kv.num_deduplicated();
+  stats.pages_evicted = pool.num_evicted();
+  book_.clear_pages();
+  stats.pages.pinned = pins_.count_pages();
+  for (const auto& job : running_) {
+    if (job->holds_pages()) book_.add_pages(job->book_place, grounds_.kv.num_pages(*job->lane.sequence), 0);
+  }
+  book_.publish();
+}
+
+// Its finished pages stay in the cache, so that it takes up again where it was, unless others needed the
+// room.
+void LiveJobs::preempt(JobRecord& job) {
+  const auto place =
+      std::find_if(running_.begin(), running_.end(), [&](const auto& entry) { return entry.get() == &job; });
+  waiting_.reserve(waiting_.size() + 1);
+  drop_pages(job);
+  waiting_.push_back(std::move(*place));
+  running_.erase(place);
+  job.channel->progress.preemptions = ++job.result.preemptions;
+  book_.count(job.book_place, [](JobCounts& of) {
+    --of.running_jobs;
+    ++of.queued_jobs;
+    ++of.preemptions;
+  });
+  job.channel->progress.gave_room = true;
+  if (!job.paused) job.channel->state = JobState::queued;
+}
+
+// The record stays where it is until all grants, which name jobs by place, are carried out.
+void LiveJobs::admit(JobRecord& job, int32_t priority) {
+  admitted_.push_back(&job);
+  SequenceOptions options;
+  options.domain = {job.request.name_space, job.lane.adapter_generation};
+  options.reuse = job.request.reuse_prefix;
+  options.publish = job.request.publish_pages;
+  job.lane.sequence = grounds_.kv.create(options);
+  job.admitted_priority = priority;
+  begin(job);
+}
+
+void LiveJobs::move_admitted() noexcept {
+  for (JobRecord* job : admitted_) {
+    if (!job->holds_pages()) continue;
+    const auto place =
+        std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& entry) { return entry.get() == job; });
+    running_.push_back(std::move(*place));  // within the capacity taken at creation
+    waiting_.erase(place);
+  }
+  admitted_.clear();
+}
+
+// Times in which a running job takes no part in steps.
+void note_rest(JobRecord& job, bool rests, TimePoint now) noexcept {
+  if (rests && !job.resting_since) job.resting_since = now;
+  if (rests || !job.resting_since) return;
+  job.result.time_resting += now - *job.resting_since;
+  job.resting_since.reset();
+}
+
+}  // namespace quire

@@ -1,0 +1,116 @@
+// The jobs that the engine has taken from its queue: how they come, are changed from outside, and go.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/engine/cache.h"
+#include "core/engine/jobs/job_queue.h"
+#include "core/engine/jobs/job_record.h"
+#include "core/engine/jobs/name_spaces.h"
+#include "core/engine/jobs/request_check.h"
+#include "core/engine/loop/pins.h"
+#include "core/engine/loop/scheduler_policy.h"
+#include "core/engine/metrics/metrics_book.h"
+#include "core/kv/kv_cache.h"
+
+namespace quire {
+
+// What jobs live on; outlives them.
+struct JobGrounds {
+  const Runtime& runtime;
+  const CacheOptions& options;
+  ExecutorLimits executor;
+  PolicyLimits policy;
+  int32_t num_tokens = 0;  // of the vocabulary
+  JobQueue& queue;
+  KvCache& kv;
+};
+
+// Owns all jobs that live. One thread at a time.
+class LiveJobs {
+ public:
+  using Jobs = std::vector<std::unique_ptr<JobRecord>>;
+
+  explicit LiveJobs(const JobGrounds& grounds);
+  ~LiveJobs();
+
+  // Takes over what came through the door. Never throws for what one job or one task did.
+  void take_in(Inbox& inbox);
+  // Before a step: ends the jobs that missed a deadline, and the pins that expire.
+  void look_at_clock() noexcept;
+  // After a step: who has ended is announced and forgotten, and figures are published.
+  void sweep() noexcept;
+  void end_all(ErrorCode code, std::string_view message) noexcept;
+  // When somebody has to look again without being told; max() where never.
+  TimePoint next_event() const;
+
+  const Jobs& running() const { return running_; }
+  const Jobs& waiting() const { return waiting_; }
+  bool empty() const { return running_.empty() && waiting_.empty(); }
+  JobRecord* find(JobId id);
+  TimePoint now() const { return now_; }  // of the last look at the clock
+  NameSpaces& name_spaces() { return name_spaces_; }
+  void take_new_quotas() {
+    name_spaces_.take_new_quotas();
+    note_change();
+  }
+  EventBatch& told() { return told_; }
+  MetricsBook& book() { return book_; }
+  const MetricsBook& book() const { return book_; }
+  // Counts up with all that could let a waiting job begin: an end, a new job, a task.
+  uint64_t num_changes() const { return num_changes_; }
+  void note_change() noexcept { ++num_changes_; }
+
+  // Of a plan.
+  void preempt(JobRecord& job);
+  // Gives it a sequence. It stays where it is until move_admitted: grants name jobs by place.
+  void admit(JobRecord& job, int32_t priority);
+  void move_admitted() noexcept;
+  // Pins give way to a job that could never run beside them. False where there are none.
+  bool drop_oldest_pin() noexcept;
+
+  void end(JobRecord& job, FinishReason reason, ErrorCode code, std::string_view message) noexcept;
+  void fail(JobRecord& job, ErrorCode code, std::string_view message) noexcept {
+    end(job, FinishReason::failed, code, message);
+  }
+  void measure_reuse(const JobRecord& job) noexcept;
+
+  // For tasks, between two steps.
+  void rewind(JobRecord& job, int32_t num_new_tokens);
+  void fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
+            int32_t max_seq_len);
+  PinId pin(const TokenIds& prompt, const std::string& name_space, Duration time_to_live);
+  void unpin(PinId pin) noexcept;
+  int32_t query_prefix(const TokenIds& prompt, const std::string& name_space) const;
+
+ private:
+  void accept(std::unique_ptr<JobRecord> job) noexcept;
+  void end_cancelled() noexcept;
+  void end_late() noexcept;
+  void announce_end(JobRecord& job) noexcept;
+  void publish_stats() noexcept;
+  void begin(JobRecord& job) noexcept;
+  bool has_place_for_fork(const JobRecord& parent);
+  void drop_pages(JobRecord& job) noexcept;
+
+  const JobGrounds grounds_;
+  NameSpaces name_spaces_;
+  MetricsBook book_;
+  Pins pins_;
+  Jobs running_;
+  Jobs waiting_;
+  std::vector<JobRecord*> admitted_;
+  EventBatch told_;         // streams that got events since their queues were told
+  bool any_ended_ = false;  // some record waits for the sweep
+  uint64_t num_changes_ = 0;
+  TimePoint now_;
+  TimePoint next_deadline_ = TimePoint::max();
+};
+
+// Times in which a running job takes no part in steps.
+void note_rest(JobRecord& job, bool rests, TimePoint now) noexcept;
+
+}  // namespace quire

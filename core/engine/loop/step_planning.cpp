@@ -1,0 +1,285 @@
+// From jobs to the plan of a step: what the policy is shown, and how its decisions are carried out.
+#include "core/engine/loop/step_planning.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace quire {
+
+namespace {
+
+// So many plans in a row may fail for want of memory before the engine gives up; a little over a second.
+constexpr int32_t kMaxPlanFailures = 16;
+
+// How long to wait before the next one: 1 ms, 2 ms, and so on to 128 ms.
+Duration pause_after_failure(int32_t num_failures) {
+  return std::chrono::milliseconds(1 << std::min(num_failures - 1, 7));
+}
+
+}  // namespace
+
+StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits)
+    : jobs_(jobs), kv_(kv), limits_(limits) {}
+
+// A plan that finds no memory is tried again with the next step, or a little later where nothing else wakes
+// the engine.
+bool StepPlanning::plan(StepPlan& plan) {
+  plan.lanes.clear();
+  plan_again_ = TimePoint::max();
+  if (jobs_.empty()) return false;
+  try {
+    decide();
+    carry_out(plan);
+    places_are_taken_ = policy_.blocked.has_value() && policy_.blocked->cause == BlockedJob::Cause::slots;
+    changes_seen_ = jobs_.num_changes();
+    num_failures_ = 0;
+  } catch (const std::bad_alloc&) {
+    jobs_.move_admitted();
+    plan.lanes.clear();
+    if (++num_failures_ > kMaxPlanFailures) throw Error(ErrorCode::out_of_memory, "no memory to plan a step");
+    plan_again_ = jobs_.now() + pause_after_failure(num_failures_);
+  }
+  return !plan.empty();
+}
+
+// Asks the policy until nothing has to give way first.
+void StepPlanning::decide() {
+  for (;;) {
+    view_jobs();
+    plan_step(
+        {limits_, kv_.pool().num_available(), running_views_, waiting_views_, jobs_.name_spaces().views(),
+         [this](int32_t index) { return demand_of_waiting(*jobs_.waiting()[static_cast<size_t>(index)]); }},
+        policy_);
+    if (policy_.preempt.has_value()) {
+      jobs_.preempt(*jobs_.running()[static_cast<size_t>(*policy_.preempt)]);
+      continue;
+    }
+    const bool stuck = policy_.grants.empty() && policy_.blocked.has_value() && jobs_.running().empty();
+    if (!stuck || !jobs_.drop_oldest_pin()) return;
+  }
+}
+
+void StepPlanning::view_jobs() {
+  running_views_.clear();
+  waiting_views_.clear();
+  jobs_.name_spaces().clear_held_pages();
+  for (const auto& job : jobs_.running()) {
+    running_views_.push_back(view_running(*job));
+    note_rest(*job, !running_views_.back().runnable, jobs_.now());
+    jobs_.name_spaces().add_held_pages(job->name_space, running_views_.back().demand.held_pages);
+  }
+  for (const auto& job : jobs_.waiting()) waiting_views_.push_back(view_waiting(*job));
+}
+
+// All but where it stands in the cache.
+RunningView StepPlanning::view_of(const JobRecord& job) const {
+  RunningView view;
+  view.order = job.id.value;
+  view.priority = job.admitted_priority;
+  view.deadline = job.deadline();
+  view.runnable = job.runnable();
+  view.suspect = job.suspect;
+  view.wants_all_rows = job.request.kind == JobKind::score;
+  view.num_candidates = job.lane.num_candidates;
+  view.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
+  view.tokens = job.lane.tokens;
+  view.name_space = job.name_space;
+  return view;
+}
+
+RunningView StepPlanning::view_running(const JobRecord& job) const {
+  RunningView view = view_of(job);
+  view.demand = kv_.demand(*job.lane.sequence, job.lane.tokens);
+  return view;
+}
+
+WaitingView StepPlanning::view_waiting(const JobRecord& job) const {
+  WaitingView view;
+  view.order = job.id.value;
+  view.priority = job.request.priority;
+  view.waited = jobs_.now() - job.submitted;
+  view.deadline = job.deadline();
+  view.overtaken = job.overtaken;
+  view.runnable = job.runnable();
+  view.wants_all_rows = job.request.kind == JobKind::score;
+  view.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
+  view.tokens = job.lane.tokens;
+  view.name_space = job.name_space;
+  return view;
+}
+
+PageDemand StepPlanning::demand_of_waiting(const JobRecord& job) const {
+  PageDemand demand;
+  if (job.request.reuse_prefix)
+    demand = kv_.demand({job.request.name_space, job.lane.adapter_generation}, job.lane.tokens);
+  demand.publishes = job.request.publish_pages;
+  return demand;
+}
+
+void StepPlanning::carry_out(StepPlan& plan) {
+  for (const int32_t index : policy_.overtaken) ++jobs_.waiting()[static_cast<size_t>(index)]->overtaken;
+  note_waits();
+  for (const Grant& grant : policy_.grants) {
+    JobRecord& job = *(grant.admits ? jobs_.waiting() : jobs_.running())[static_cast<size_t>(grant.index)];
+    if (grant.admits) jobs_.admit(job, grant.priority);
+    add(job, grant.max_tokens, grant.num_logit_rows, plan);
+  }
+  jobs_.move_admitted();
+}
+
+void StepPlanning::add(JobRecord& job, int32_t max_tokens, int32_t num_rows, StepPlan& plan) {
+  job.step.begin();
+  job.step.drawn.reserve(static_cast<size_t>(job.lane.num_candidates) + 1);
+  PlannedLane planned;
+  planned.lane = &job.lane;
+  planned.max_tokens = max_tokens;
+  planned.num_rows = num_rows;
+  planned.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
+  job.lane.place = static_cast<int32_t>(plan.lanes.size());
+  plan.lanes.push_back(planned);
+}
+
+namespace {
+
+// The place of a lane in a plan; null where it takes no part.
+const PlannedLane* find_planned(const StepPlan& plan, const Lane& lane) {
+  const auto place = static_cast<size_t>(lane.place);
+  const bool takes_part = lane.place >= 0 && place < plan.lanes.size() && plan.lanes[place].lane == &lane;
+  return takes_part ? &plan.lanes[place] : nullptr;
+}
+
+// Whether a job goes on after the token that this step draws, whatever token that is; only a stop that cannot
+// be foreseen ends it.
+bool goes_on(const JobRecord& job, const PlannedLane& planned) {
+  if (job.request.kind != JobKind::generate || job.lane.num_candidates > 0 || planned.first_draw < 0)
+    return false;
+  const int32_t num_new = job.num_drawn_tokens() + 1;  // once this step has drawn
+  return num_new < job.request.max_new_tokens && job.lane.num_prompt_tokens + num_new < job.max_tokens;
+}
+
+bool is_next_token(const RunningView& view) {
+  return view.demand.found_tokens == 0 && !view.demand.copies_tail &&
+         static_cast<int32_t>(view.tokens.size()) == view.demand.length + 1;
+}
+
+}  // namespace
+
+bool StepPlanning::plan_after(const StepPlan& plan, StepPlan& next) {
+  next.lanes.clear();
+  const bool nobody_begins =
+      jobs_.waiting().empty() || (places_are_taken_ && changes_seen_ == jobs_.num_changes());
+  if (!nobody_begins || !view_jobs_after(plan)) return false;
+  plan_step({limits_, kv_.pool().num_available(), running_views_, {}, jobs_.name_spaces().views(), {}},
+            policy_);
+  for (const Grant& grant : policy_.grants) {
+    const RunningView& view = running_views_[static_cast<size_t>(grant.index)];
+    JobRecord& job = *jobs_.running()[static_cast<size_t>(grant.index)];
+    const PlannedLane* const before = find_planned(plan, job.lane);
+    PlannedLane planned;
+    planned.lane = &job.lane;
+    planned.start = view.demand.length;
+    const int32_t known = static_cast<int32_t>(view.tokens.size()) + view.num_pending;
+    planned.max_tokens = planned.num_tokens = std::min(grant.max_tokens, known - planned.start);
+    if (before != nullptr && planned.end() > static_cast<int32_t>(view.tokens.size()))
+      planned.drawn_row = before->first_draw;
+    if (!kv_.hold_pages(*job.lane.sequence, planned.end())) return false;
+    planned.pages = kv_.pages(*job.lane.sequence);
+    next.lanes.push_back(planned);
+  }
+  return !next.empty();
+}
+
+// False where somebody needs more than the policy alone can foresee: whole rows, states, or pages of others.
+bool StepPlanning::view_jobs_after(const StepPlan& plan) {
+  running_views_.clear();
+  jobs_.name_spaces().clear_held_pages();
+  for (const auto& job : jobs_.running()) {
+    const JobKind kind = job->request.kind;
+    if (job->suspect || kind == JobKind::score || kind == JobKind::embed) return false;
+    const PlannedLane* const planned = find_planned(plan, job->lane);
+    running_views_.push_back(planned != nullptr ? view_after(*planned) : view_running(*job));
+    const RunningView& view = running_views_.back();
+    if (planned == nullptr && view.runnable && !is_next_token(view)) return false;
+    jobs_.name_spaces().add_held_pages(job->name_space, view.demand.held_pages);
+  }
+  return true;
+}
+
+RunningView StepPlanning::view_after(const PlannedLane& planned) const {
+  const JobRecord& job = *planned.lane->job;
+  RunningView view = view_of(job);
+  const bool draws = planned.lane->ends_at(planned.end());
+  view.runnable = job.runnable() && (!draws || goes_on(job, planned));
+  view.num_pending = draws ? 1 : 0;
+  view.demand.length = planned.end();
+  view.demand.held_pages = static_cast<int32_t>(planned.pages.size());
+  return view;
+}
+
+// Every waiting job knows why it waits, so that whoever asks learns it without waiting for a step.
+void StepPlanning::note_waits() {
+  if (jobs_.waiting().empty()) return;
+  WaitReason turn;
+  turn.cause = WaitCause::turn;
+  if (policy_.blocked.has_value())
+    turn.in_front = jobs_.waiting()[static_cast<size_t>(policy_.blocked->waiting_idx)]->id;
+  wait_reasons_.assign(jobs_.waiting().size(), turn);
+  const JobId next_release = find_next_release();
+  for (const BlockedJob& held : policy_.held_back) {
+    wait_reasons_[static_cast<size_t>(held.waiting_idx)] = reason_of(held, next_release);
+  }
+  for (size_t i = 0; i < jobs_.waiting().size(); ++i) {
+    if (jobs_.waiting()[i]->wait_reason == wait_reasons_[i]) continue;
+    jobs_.waiting()[i]->wait_reason = wait_reasons_[i];
+    jobs_.waiting()[i]->channel->set_wait_reason(wait_reasons_[i]);
+  }
+}
+
+// The running job that is expected to end first.
+JobId StepPlanning::find_next_release() const {
+  JobId next;
+  int32_t least = 0;
+  for (const auto& job : jobs_.running()) {
+    const int32_t left = job->max_tokens - static_cast<int32_t>(job->lane.tokens.size());
+    if (next.value != 0 && left >= least) continue;
+    least = left;
+    next = job->id;
+  }
+  return next;
+}
+
+WaitReason StepPlanning::reason_of(const BlockedJob& held, JobId next_release) const {
+  WaitReason reason;
+  reason.needed_pages = held.needed_pages;
+  const JobRecord& job = *jobs_.waiting()[static_cast<size_t>(held.waiting_idx)];
+  const NamespaceView& space = jobs_.name_spaces().view(job.name_space);
+  switch (held.cause) {
+    case BlockedJob::Cause::pages:
+      reason.cause = WaitCause::pages;
+      reason.available_pages = kv_.pool().num_available();
+      reason.next_release = next_release;
+      break;
+    case BlockedJob::Cause::slots:
+      reason.cause = WaitCause::slots;
+      reason.running_jobs = static_cast<int32_t>(jobs_.running().size());
+      reason.next_release = next_release;
+      break;
+    case BlockedJob::Cause::quota_jobs:
+      reason.cause = WaitCause::quota_jobs;
+      reason.running_jobs = space.max_running_jobs;
+      break;
+    case BlockedJob::Cause::quota_pages:
+      reason.cause = WaitCause::quota_pages;
+      reason.available_pages = std::max(0, space.max_pages - space.held_pages);
+      break;
+    case BlockedJob::Cause::shared_prefix:
+      reason.cause = WaitCause::shared_prefix;
+      reason.needed_pages = 0;
+      break;
+  }
+  return reason;
+}
+
+}  // namespace quire

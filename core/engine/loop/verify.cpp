@@ -1,0 +1,186 @@
+#include "core/engine/loop/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "core/base/error.h"
+#include "core/engine/loop/contain.h"
+
+namespace quire {
+
+namespace {
+
+// Rows of states that are fetched at a time.
+constexpr int32_t kRowsAtOnce = 32;
+
+// log(sum(exp(row))), in double: the sum of a vocabulary loses digits in float.
+double log_sum_exp(gsl::span<const float> row, float max_logit) {
+  double sum = 0.0;
+  for (const float logit : row) sum += std::exp(static_cast<double>(logit) - max_logit);
+  return max_logit + std::log(sum);
+}
+
+void finish_embedding(const JobRequest& request, const Pool& pool, std::vector<float>& out) {
+  double scale = 1.0 / pool.num_tokens;
+  if (request.normalise) {
+    const double square = std::inner_product(pool.sum.begin(), pool.sum.end(), pool.sum.begin(), 0.0);
+    scale = square > 0.0 ? 1.0 / std::sqrt(square) : 0.0;
+  }
+  std::transform(pool.sum.begin(), pool.sum.end(), out.begin(),
+                 [&](double sum) { return static_cast<float>(sum * scale); });
+  if (!std::all_of(out.begin(), out.end(), [](float value) { return std::isfinite(value); })) {
+    throw Error(ErrorCode::numeric, "the states of the prompt are not finite");
+  }
+}
+
+// What ends a job whatever its text is.
+FinishReason finish_after(const JobRecord& job, TokenId token) {
+  if (std::find(job.stop_tokens.begin(), job.stop_tokens.end(), token) != job.stop_tokens.end())
+    return FinishReason::stop_token;
+  const int32_t num_new = job.num_drawn_tokens();
+  if (num_new >= job.request.max_new_tokens) return FinishReason::max_new_tokens;
+  if (job.lane.num_prompt_tokens + num_new >= job.max_tokens) return FinishReason::max_seq_len;
+  return FinishReason::unfinished;
+}
+
+// Goes on by tokens whose candidates were right, and takes them back.
+class Trial {
+ public:
+  explicit Trial(JobRecord& job) : job_(job) {}
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+  ~Trial() {
+    job_.sampler.rewind(static_cast<uint64_t>(num_tokens_));
+    if (job_.matcher != nullptr && num_tokens_ > 0) job_.matcher->rollback(num_tokens_);
+  }
+  void accept(const SampledToken& sampled) {
+    if (job_.matcher != nullptr && !job_.matcher->accept(sampled.token))
+      throw Error(ErrorCode::internal, "the constraint refuses a token that its mask allowed");
+    job_.sampler.accept(sampled.token, sampled.probability);
+    ++num_tokens_;
+  }
+
+ private:
+  JobRecord& job_;
+  int32_t num_tokens_ = 0;
+};
+
+}  // namespace
+
+void Verify::verify(StepPlan& plan, const Drawn& drawn) noexcept {
+  for (PlannedLane& planned : plan.lanes) {
+    JobStep& step = planned.lane->job->step;
+    planned.num_accepted = planned.num_tokens;
+    if (step.error == ErrorCode::ok) {
+      contain(
+          "no memory for the tokens of a step", [&] { verify_lane(planned, drawn); },
+          [&](ErrorCode code, std::string_view what) { step.fault(code, what); });
+    }
+    planned.faulted = step.error != ErrorCode::ok;
+  }
+}
+
+void Verify::verify_lane(PlannedLane& planned, const Drawn& drawn) {
+  JobRecord& job = *planned.lane->job;
+  const bool reaches_end = job.lane.ends_at(planned.end());
+  if (job.request.kind == JobKind::score) {
+    verify_score(planned, drawn);
+  } else if (reaches_end && job.request.kind == JobKind::generate) {
+    return verify_tokens(planned, drawn);
+  } else if (!drawing_.is_finite(planned, drawn)) {
+    throw Error(ErrorCode::numeric, "the logits after token {} are not finite", planned.end());
+  }
+  if (job.request.kind == JobKind::embed) pool_states(planned);
+  if (reaches_end) job.step.finish = FinishReason::completed;
+}
+
+void Verify::verify_score(const PlannedLane& planned, const Drawn& drawn) {
+  JobRecord& job = *planned.lane->job;
+  for (int32_t i = 0; i < planned.num_tokens; ++i) {
+    const auto logits = drawing_.row(drawn, planned.first_row + i);
+    const RowScan scan = scan_row(logits);
+    const auto position = static_cast<size_t>(planned.start) + static_cast<size_t>(i);
+    if (!scan.finite)
+      throw Error(ErrorCode::numeric, "the logits after token {} are not finite", position + 1);
+    if (position + 1 == job.lane.tokens.size()) continue;
+    const float logit = logits[static_cast<size_t>(job.lane.tokens[position + 1])];
+    job.step.scores.push_back(static_cast<float>(logit - log_sum_exp(logits, scan.max_logit)));
+  }
+  if (job.request.want_raw_logits) {
+    const auto vocab_size = static_cast<size_t>(drawn.vocab_size);
+    job.step.raw_rows = drawn.values.subspan(static_cast<size_t>(planned.first_row) * vocab_size,
+                                             static_cast<size_t>(planned.num_tokens) * vocab_size);
+  }
+}
+
+// The row after each candidate says whether it was right; the first wrong one is replaced by what was drawn,
+// and nothing after it stands. Plain decoding has no candidates and one row.
+void Verify::verify_tokens(PlannedLane& planned, const Drawn& drawn) {
+  JobRecord& job = *planned.lane->job;
+  const int32_t num_candidates = job.lane.num_candidates;
+  const size_t num_known = job.lane.tokens.size() - static_cast<size_t>(num_candidates);
+  Trial trial(job);
+  for (int32_t i = 0; i <= num_candidates; ++i) {
+    if (!take(planned, drawing_.sample(planned, drawn, num_candidates - i))) break;
+    const SampledToken& sampled = job.step.drawn.back();
+    const bool goes_on = i < num_candidates && job.step.finish == FinishReason::unfinished &&
+                         job.lane.tokens[num_known + static_cast<size_t>(i)] == sampled.token;
+    if (!goes_on) break;
+    trial.accept(sampled);
+  }
+  // The last of the new tokens has not been computed, whether it replaced a candidate or came after them.
+  const auto num_drawn = static_cast<int32_t>(job.step.drawn.size());
+  planned.num_accepted = planned.num_tokens - num_candidates + std::max(0, num_drawn - 1);
+}
+
+// False where there is no token any more: a constraint that allows none and may end has ended.
+bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
+  JobRecord& job = *planned.lane->job;
+  if (sampled.fault == SampleFault::nothing_allowed) {
+    if (job.matcher == nullptr || !job.matcher->may_end())
+      throw Error(ErrorCode::numeric, "no token is allowed as new token {}", job.num_drawn_tokens());
+    job.step.finish = FinishReason::completed;
+    return false;
+  }
+  const TokenId token = sampled.token;
+  job.step.drawn.push_back(std::move(sampled));
+  job.step.finish = finish_after(job, token);
+  return true;
+}
+
+// Rows are added one by one in order of their positions, so that the sum is the same to the last bit however
+// the prompt was cut into chunks. A job that lost its pages starts anew.
+void Verify::pool_states(const PlannedLane& planned) {
+  JobRecord& job = *planned.lane->job;
+  Pool& pool = job.step.pool;
+  const bool reaches_end = job.lane.ends_at(planned.end());
+  const bool takes_all = job.request.pooling == Pooling::mean;
+  if (takes_all && planned.start > 0) {
+    pool = job.pool;
+  } else {
+    std::fill(pool.sum.begin(), pool.sum.end(), 0.0);
+    pool.num_tokens = 0;
+  }
+  if (takes_all && planned.start != pool.num_tokens) {
+    throw Error(ErrorCode::internal, "{} states are pooled, the next is that of token {}", pool.num_tokens,
+                planned.start);
+  }
+  if (takes_all) add_states(pool, planned.first_token, planned.num_tokens);
+  if (!takes_all && reaches_end) add_states(pool, planned.first_token + planned.num_tokens - 1, 1);
+  if (reaches_end) finish_embedding(job.request, pool, job.step.embedding);
+}
+
+void Verify::add_states(Pool& pool, int32_t first_row, int32_t num_rows) {
+  const size_t columns = pool.sum.size();
+  for (int32_t done = 0; done < num_rows; done += kRowsAtOnce) {
+    const int32_t count = std::min(kRowsAtOnce, num_rows - done);
+    states_.resize(static_cast<size_t>(count) * columns);
+    executor_.read_hidden(first_row + done, states_);
+    for (size_t i = 0; i < states_.size(); ++i) pool.sum[i % columns] += states_[i];
+  }
+  pool.num_tokens += num_rows;
+}
+
+}  // namespace quire

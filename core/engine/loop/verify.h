@@ -1,0 +1,34 @@
+// What came of a step, before any of it takes effect.
+#pragma once
+
+#include <vector>
+
+#include "core/engine/loop/drawing.h"
+#include "core/step/executor.h"
+#include "core/step/step_plan.h"
+
+namespace quire {
+
+// Writes to the plan and to JobStep alone: what a job is stays as it was, so that a step can still come to
+// nothing. One thread at a time.
+class Verify {
+ public:
+  Verify(Executor& executor, Drawing& drawing) : executor_(executor), drawing_(drawing) {}
+
+  // Never throws: what goes wrong with a job is in its step.
+  void verify(StepPlan& plan, const Drawn& drawn) noexcept;
+
+ private:
+  void verify_lane(PlannedLane& planned, const Drawn& drawn);
+  void verify_score(const PlannedLane& planned, const Drawn& drawn);
+  void verify_tokens(PlannedLane& planned, const Drawn& drawn);
+  bool take(const PlannedLane& planned, SampledToken sampled);
+  void pool_states(const PlannedLane& planned);
+  void add_states(Pool& pool, int32_t first_row, int32_t num_rows);
+
+  Executor& executor_;
+  Drawing& drawing_;
+  std::vector<float> states_;
+};
+
+}  // namespace quire

@@ -1,0 +1,27 @@
+// One sequence of a job.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/base/ids.h"
+
+namespace quire {
+
+struct JobRecord;  // the engine's; nothing below the engine looks inside
+
+// What a step works on from plan to commit. A job has one lane or more; each has tokens and pages of its own.
+struct Lane {
+  JobRecord* job = nullptr;
+  TokenIds tokens;  // prompt, generated, and during a step candidates
+  int32_t num_prompt_tokens = 0;
+  int32_t num_candidates = 0;          // drafts at the end of tokens, to be verified
+  std::optional<SequenceId> sequence;  // while it holds pages
+  int32_t place = -1;                  // in the plan of the last step that it took part in
+  uint64_t adapter_generation = 0;     // of PrefixDomain
+
+  // Whether nothing that is known of the lane comes after the first num_tokens tokens.
+  bool ends_at(int32_t num_tokens) const { return num_tokens == static_cast<int32_t>(tokens.size()); }
+};
+
+}  // namespace quire
