@@ -108,7 +108,7 @@ QuantizationConfig read_fp8(const JsonView& settings) {
   read_block(settings, "weight_block_size", config.scheme);
   config.ignored =
       read_names(settings, settings.find("ignored_layers") ? "ignored_layers" : "modules_to_not_convert",
-                 NameRule::part);
+                 NameRule::wildcard);
   return config;
 }
 
