@@ -9,6 +9,7 @@ Command add_generate(CLI::App& root);
 Command add_score(CLI::App& root);
 Command add_tokenize(CLI::App& root);
 Command add_detokenize(CLI::App& root);
+Command add_constrain(CLI::App& root);
 Command add_inspect(CLI::App& root);
 Command add_plan(CLI::App& root);
 Command add_diagnose(CLI::App& root);

@@ -77,5 +77,7 @@ using Event = Handle<quire_event, quire_event_free>;
 using Stats = Handle<quire_stats, quire_stats_free>;
 using Plan = Handle<quire_plan, quire_plan_free>;
 using Cancel = Handle<quire_cancel, quire_cancel_free>;
+using Constraint = Handle<quire_constraint, quire_constraint_free>;
+using Matcher = Handle<quire_matcher, quire_matcher_free>;
 
 }  // namespace quire::cli

@@ -33,8 +33,10 @@ enum class HandleType : uint8_t {
   event,
   cancel,
   plan,
+  constraint,
+  matcher,
 };
-inline constexpr size_t kNumHandleTypes = 15;
+inline constexpr size_t kNumHandleTypes = 17;
 
 // The name of the C type, such as "quire_job".
 const char* handle_type_name(HandleType type) noexcept;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "capi/src/model_constraints.h"
 #include "capi/src/runtime_object.h"
 #include "core/models/model.h"
 
@@ -16,6 +17,7 @@ struct ModelShare {
   std::vector<MemoryLease> leases;  // of its weights
   std::string device;               // its name; empty is the runtime's default
   std::shared_ptr<const Model> model;
+  std::shared_ptr<ModelConstraints> constraints = std::make_shared<ModelConstraints>();
 };
 
 struct ModelObject final : Object {

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMaxMaskBytes = 8U << 20;  // of masks kept by position
 constexpr size_t kMaxWalkBytes = 16U << 20;
 
-void join(gsl::span<uint32_t> into, const TokenMask& mask) {
+void join(gsl::span<uint32_t> into, const TokenBits& mask) {
   for (size_t i = 0; i < into.size(); ++i) into[i] |= mask[i];
 }
 
@@ -23,9 +23,9 @@ void set_bit(gsl::span<uint32_t> mask, TokenId id) {
 }  // namespace
 
 size_t Constraint::PositionHash::operator()(const Position& position) const {
-  uint64_t hash = position.threads.size() * 2 + (position.ends ? 1 : 0);
-  for (const Thread& thread : position.threads) {
-    hash = (hash ^ (uint64_t{thread.stack} << 32 | thread.state)) * 0x9E3779B97F4A7C15U;
+  uint64_t hash = position.ways.size() * 2 + (position.ends ? 1 : 0);
+  for (const Way& way : position.ways) {
+    hash = (hash ^ (uint64_t{way.stack} << 32 | way.state)) * 0x9E3779B97F4A7C15U;
     hash ^= hash >> 29;
   }
   return static_cast<size_t>(hash);
@@ -94,7 +94,7 @@ const Constraint::Walk& Constraint::walk_from(ByteStateId exact, Marks marks) co
   if (known != walks_.end()) return known->second;
   if (walks_.size() * vocabulary_->num_words() * 4 > kMaxWalkBytes) walks_.clear();
   Walk found;
-  TokenMask mask(vocabulary_->num_words());
+  TokenBits mask(vocabulary_->num_words());
   const auto walk_trie = [&](const TokenTrie& trie, uint32_t flag) {
     walk_nodes(trie, 0, static_cast<uint32_t>(trie.nodes.size()), flag, state, marks, mask, found.exits);
   };
@@ -148,7 +148,7 @@ void Constraint::fill_mask(const Position& position, std::string_view text, gsl:
   const bool by_position_alone = make_mask(position, text, mask);
   if (!by_position_alone) return;
   if (masks_.size() * mask.size_bytes() > kMaxMaskBytes) masks_.clear();
-  masks_.emplace(position, TokenMask(mask.begin(), mask.end()));
+  masks_.emplace(position, TokenBits(mask.begin(), mask.end()));
 }
 
 bool Constraint::make_mask(const Position& position, std::string_view text, gsl::span<uint32_t> mask) const {
@@ -159,18 +159,18 @@ bool Constraint::make_mask(const Position& position, std::string_view text, gsl:
     StackId stack;
   };
   std::vector<Exit> todo;
-  for (const Thread& thread : position.threads) {
-    if ((thread.state & kTokenState) != 0) {
-      const TokenSet& set = machine_.grammar().token_sets[thread.state & ~kTokenState];
+  for (const Way& way : position.ways) {
+    if ((way.state & kTokenState) != 0) {
+      const TokenSet& set = machine_.grammar().token_sets[way.state & ~kTokenState];
       for (size_t i = 0; i < vocabulary_->size(); ++i) {
         if (machine_.takes(set, static_cast<TokenId>(i))) set_bit(mask, static_cast<TokenId>(i));
       }
       continue;
     }
-    const Walk& found = walk_from(thread.state, marks_for(thread.stack));
+    const Walk& found = walk_from(way.state, marks_for(way.stack));
     if (!found.mask.empty()) join(mask, found.mask);
     for (const TokenId token : found.tokens) set_bit(mask, token);
-    for (const uint32_t exit : found.exits) todo.push_back({exit, thread.stack});
+    for (const uint32_t exit : found.exits) todo.push_back({exit, way.stack});
   }
   std::unordered_set<uint64_t> seen;
   std::vector<uint32_t> exits;
@@ -190,11 +190,11 @@ bool Constraint::make_mask(const Position& position, std::string_view text, gsl:
           (plain ? vocabulary_->plain() : vocabulary_->other()).nodes[exit.node & ~kPlainNode];
       if (node.token >= 0) vocabulary_->mark(node, mask);
     }
-    for (const Thread& thread : machine_.closure(stack).threads) {
-      if ((thread.state & kTokenState) != 0) continue;
+    for (const Way& way : machine_.closure(stack).ways) {
+      if ((way.state & kTokenState) != 0) continue;
       exits.clear();
-      walk(exit.node, thread.state, marks_for(thread.stack), mask, exits);
-      for (const uint32_t node : exits) todo.push_back({node, thread.stack});
+      walk(exit.node, way.state, marks_for(way.stack), mask, exits);
+      for (const uint32_t node : exits) todo.push_back({node, way.stack});
     }
   }
   if (position.ends) {
@@ -223,7 +223,7 @@ bool Matcher::advance(std::string_view bytes, Position position) {
   for (const char byte : bytes) {
     text_.push_back(byte);
     position = constraint_->machine_.after(position, static_cast<uint8_t>(byte), text_);
-    if (position.threads.empty() && !position.ends) {
+    if (position.ways.empty() && !position.ends) {
       text_.resize(old_size);
       return false;
     }
@@ -245,7 +245,7 @@ bool Matcher::accept(TokenId token) {
     return true;
   }
   Position by_token = constraint_->machine_.after_token(here, token);
-  if (!by_token.threads.empty() || by_token.ends) {
+  if (!by_token.ways.empty() || by_token.ends) {
     text_ += vocabulary.bytes(token);
     steps_.push_back({std::move(by_token), text_.size(), false});
     return true;
@@ -272,11 +272,11 @@ std::string Matcher::forced(size_t max_bytes) const {
   PushDown& machine = constraint_->machine_;
   Position position = steps_.back().position;
   std::string text = text_;
-  while (bytes.size() < max_bytes && !position.ends && !position.threads.empty()) {
+  while (bytes.size() < max_bytes && !position.ends && !position.ways.empty()) {
     int only = -1;
-    for (const Thread& thread : position.threads) {
-      if ((thread.state & kTokenState) != 0) return bytes;
-      const ByteRow& row = machine.automaton().row(thread.state);
+    for (const Way& way : position.ways) {
+      if ((way.state & kTokenState) != 0) return bytes;
+      const ByteRow& row = machine.automaton().row(way.state);
       for (int byte = 0; byte < 256; ++byte) {
         if (row[static_cast<size_t>(byte)] == ByteAutomaton::kDead || byte == only) continue;
         if (only >= 0) return bytes;

@@ -17,7 +17,7 @@
 
 namespace quire {
 
-enum class ConstraintKind { json_schema, json_object, regex, choice, gbnf };
+enum class ConstraintKind { json_schema, json_object, regex, choice, gbnf, lark };
 
 // What follows from its source and the vocabulary alone: any thread may use it at any time. What it finds out
 // on the way (states, masks) it keeps, under a lock and within its limits.
@@ -37,7 +37,7 @@ class Constraint {
   friend class Matcher;
   // Tokens that stay within the lexeme they begin in, and the nodes at which it may be over.
   struct Walk {
-    TokenMask mask;  // empty where `tokens` has them
+    TokenBits mask;  // empty where `tokens` has them
     TokenIds tokens;
     std::vector<uint32_t> exits;  // nodes, those of the plain trie with kPlainNode
   };
@@ -74,7 +74,7 @@ class Constraint {
   mutable Mutex mutex_;
   mutable PushDown machine_ QUIRE_GUARDED_BY(mutex_);
   mutable std::unordered_map<uint64_t, Walk> walks_ QUIRE_GUARDED_BY(mutex_);
-  mutable std::unordered_map<Position, TokenMask, PositionHash> masks_ QUIRE_GUARDED_BY(mutex_);
+  mutable std::unordered_map<Position, TokenBits, PositionHash> masks_ QUIRE_GUARDED_BY(mutex_);
   mutable uint64_t steps_left_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
@@ -95,7 +95,7 @@ class Matcher {
   bool may_end() const { return steps_.back().position.ends; }
   bool has_ended() const { return steps_.back().ended; }
   // Whether there is a way on at all.
-  bool can_go_on() const { return !steps_.back().position.threads.empty(); }
+  bool can_go_on() const { return !steps_.back().position.ways.empty(); }
   // The bytes that must come next, as far as there is no choice; at most max_bytes.
   std::string forced(size_t max_bytes) const;
   size_t num_steps() const { return steps_.size() - 1; }

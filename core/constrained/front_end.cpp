@@ -3,6 +3,7 @@
 #include "core/base/error.h"
 #include "core/base/json.h"
 #include "core/constrained/gbnf.h"
+#include "core/constrained/lark.h"
 #include "core/constrained/pattern.h"
 
 namespace quire {
@@ -48,6 +49,8 @@ Grammar parse_source(ConstraintKind kind, std::string_view source, LanguageStore
       return choice_grammar(source, languages);
     case ConstraintKind::gbnf:
       return parse_gbnf(source, languages, vocabulary);
+    case ConstraintKind::lark:
+      return parse_lark(source, languages, vocabulary);
   }
   throw Error(ErrorCode::invalid_argument, "a kind of constraint that is not known");
 }

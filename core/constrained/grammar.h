@@ -32,6 +32,7 @@ struct TokenSet {
 struct Rule {
   std::string name;
   ExpressionId body = 0;
+  bool shortest = false;  // of its texts only those of which no beginning is one too; it must be regular
 };
 
 // Plain data. Expression 0 is the empty text.

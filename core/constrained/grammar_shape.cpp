@@ -20,7 +20,14 @@ class Shaper {
 
   void run() {
     find_regular_rules();
-    for (Rule& rule : grammar_.rules) rule.body = with_lexemes(rule.body);
+    for (size_t i = 0; i < grammar_.rules.size(); ++i) {
+      Rule& rule = grammar_.rules[i];
+      if (rule.shortest && !rule_languages_[i]) {
+        throw Error(ErrorCode::unsupported, "the lazy rule \"{}\" is not regular, which is not supported",
+                    printable(rule.name));
+      }
+      rule.body = rule_languages_[i] ? grammar_.add_language(*rule_languages_[i]) : with_lexemes(rule.body);
+    }
     grammar_.root = with_lexemes(grammar_.root);
     find_nullable_rules();
     for (uint32_t i = 0; i < grammar_.rules.size(); ++i) turn_around(i);
@@ -37,9 +44,16 @@ class Shaper {
       for (size_t i = 0; i < grammar_.rules.size(); ++i) {
         if (rule_languages_[i]) continue;
         rule_languages_[i] = language_of(grammar_.rules[i].body);
+        if (rule_languages_[i] && grammar_.rules[i].shortest)
+          rule_languages_[i] = shortest_of(*rule_languages_[i]);
         changed = changed || rule_languages_[i];
       }
     }
+  }
+
+  LanguageId shortest_of(LanguageId language) {
+    const LanguageId more = languages_.repeat(languages_.chars(all_chars()), 1, kNoMaximum);
+    return languages_.all_of({language, languages_.complement(languages_.concat(language, more))});
   }
 
   std::optional<LanguageId> language_of(ExpressionId id) {

@@ -6,7 +6,7 @@
 
 namespace quire {
 
-// Rules that no text meets are left as they are: threads into them end. ErrorCode::unsupported where a rule
+// Rules that no text meets are left as they are: ways into them end. ErrorCode::unsupported where a rule
 // begins with itself other than directly.
 void shape_grammar(Grammar& grammar, LanguageStore& languages);
 

@@ -373,8 +373,8 @@ uint32_t JsonMachine::facts_id(Facts facts) {
   return it->second;
 }
 
-void JsonMachine::add_thread(ByteStateId state, StackId stack, Closure& closure) const {
-  if (state != ByteAutomaton::kDead) closure.threads.push_back({state, stack});
+void JsonMachine::add_way(ByteStateId state, StackId stack, Closure& closure) const {
+  if (state != ByteAutomaton::kDead) closure.ways.push_back({state, stack});
 }
 
 void JsonMachine::expand(const StackNode& node, Closure& closure, std::vector<StackId>& more) {
@@ -382,7 +382,7 @@ void JsonMachine::expand(const StackNode& node, Closure& closure, std::vector<St
     case StackOp::value:
       return expand_value(node.a, node.next, closure);
     case StackOp::member_value:
-      return add_thread(colon_, stacks_.push(StackOp::value, node.a, 0, node.next), closure);
+      return add_way(colon_, stacks_.push(StackOp::value, node.a, 0, node.next), closure);
     case StackOp::object_first:
     case StackOp::object_key:
     case StackOp::object_after:
@@ -397,18 +397,18 @@ void JsonMachine::expand(const StackNode& node, Closure& closure, std::vector<St
 
 void JsonMachine::expand_value(GoalId goal, StackId next, Closure& closure) {
   const GoalProgram& program = goals_[goal];
-  for (const ByteStateId state : program.lexemes) add_thread(state, next, closure);
+  for (const ByteStateId state : program.lexemes) add_way(state, next, closure);
   const uint64_t depth = stacks_.at(next).depth + uint64_t{3} * std::min(ranks_[goal], 1U << 20);
   if (depth > kMaxDepth) return;
   for (const uint32_t facts : program.objects) {
     if (rank_of(objects_[facts_[facts][kTerm]]) == kNoMaximum) continue;
-    add_thread(open_object_, stacks_.push(StackOp::object_first, facts, 0, next), closure);
+    add_way(open_object_, stacks_.push(StackOp::object_first, facts, 0, next), closure);
   }
   for (const uint32_t facts : program.arrays) {
     const ArrayProgram& array = arrays_[facts_[facts][kTerm]];
     if (rank_of(array) == kNoMaximum) continue;
     const StackOp op = array.unique ? StackOp::unique_first : StackOp::array_first;
-    add_thread(open_array_, stacks_.push(op, facts, 0, next), closure);
+    add_way(open_array_, stacks_.push(op, facts, 0, next), closure);
   }
 }
 
@@ -417,10 +417,10 @@ void JsonMachine::expand_object(const StackNode& node, Closure& closure) {
   const ObjectProgram& program = objects_[facts[kTerm]];
   if (node.op == StackOp::object_key) return add_keys(program, facts, node.next, closure);
   const bool first = node.op == StackOp::object_first;
-  if (may_close(program, facts)) add_thread(first ? close_object_now_ : close_object_, node.next, closure);
+  if (may_close(program, facts)) add_way(first ? close_object_now_ : close_object_, node.next, closure);
   if (first) return add_keys(program, facts, node.next, closure);
   if (!may_add_any(program, facts)) return;
-  add_thread(comma_, stacks_.push(StackOp::object_key, node.a, 0, node.next), closure);
+  add_way(comma_, stacks_.push(StackOp::object_key, node.a, 0, node.next), closure);
 }
 
 bool JsonMachine::may_close(const ObjectProgram& program, const Facts& facts) const {
@@ -499,7 +499,7 @@ void JsonMachine::add_keys(const ObjectProgram& program, const Facts& facts, Sta
       const bool bounded = program.max != kNoMaximum;
       if (bounded && then[kCount] + num_needed(program, then) > program.max) continue;
       const StackId after = stacks_.push(StackOp::object_after, facts_id(std::move(then)), 0, next);
-      add_thread(key.key, stacks_.push(StackOp::member_value, option.goal, 0, after), closure);
+      add_way(key.key, stacks_.push(StackOp::member_value, option.goal, 0, after), closure);
     }
   }
 }
@@ -542,11 +542,11 @@ void JsonMachine::expand_array(const StackNode& node, Closure& closure) {
                      node.op == StackOp::unique_first_at;
   const bool after = node.op == StackOp::array_after;
   if ((first || after) && may_close(program, facts))
-    add_thread(first ? close_array_now_ : close_array_, node.next, closure);
+    add_way(first ? close_array_now_ : close_array_, node.next, closure);
   if (!after) return add_items(node, closure);
   if (item_options(program, facts).empty()) return;
   const StackOp op = program.unique ? StackOp::unique_item : StackOp::array_item;
-  add_thread(comma_, stacks_.push(op, node.a, 0, node.next), closure);
+  add_way(comma_, stacks_.push(op, node.a, 0, node.next), closure);
 }
 
 void JsonMachine::add_items(const StackNode& node, Closure& closure) {
@@ -597,12 +597,12 @@ bool JsonMachine::has_unused(GoalId goal, const Facts& facts) {
 
 void JsonMachine::expand_unused(GoalId goal, const Facts& facts, StackId next, Closure& closure) {
   const GoalProgram program = goals_[goal];
-  add_thread(automaton_.start(unused(program.strings, facts, true), Spelling::json_string), next, closure);
-  add_thread(automaton_.start(unused(program.numbers, facts, false), Spelling::utf8), next, closure);
+  add_way(automaton_.start(unused(program.strings, facts, true), Spelling::json_string), next, closure);
+  add_way(automaton_.start(unused(program.numbers, facts, false), Spelling::utf8), next, closure);
   Closure all;
   expand_value(goal, next, all);
-  for (const Thread& thread : all.threads) {
-    if (thread.state == open_object_ || thread.state == open_array_) closure.threads.push_back(thread);
+  for (const Way& way : all.ways) {
+    if (way.state == open_object_ || way.state == open_array_) closure.ways.push_back(way);
   }
 }
 

@@ -111,7 +111,7 @@ class JsonMachine {
   void expand_array(const StackNode& node, Closure& closure);
   void add_keys(const ObjectProgram& program, const Facts& facts, StackId next, Closure& closure);
   void add_items(const StackNode& node, Closure& closure);
-  void add_thread(ByteStateId state, StackId stack, Closure& closure) const;
+  void add_way(ByteStateId state, StackId stack, Closure& closure) const;
   bool may_close(const ObjectProgram& program, const Facts& facts) const;
   bool may_add(const ObjectProgram& program, const Facts& facts, const KeyClass& key) const;
   bool may_add_any(const ObjectProgram& program, const Facts& facts) const;

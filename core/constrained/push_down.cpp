@@ -39,29 +39,28 @@ Position PushDown::start() {
 
 void PushDown::arrive(StackId stack, Position& position) {
   const Closure& found = closure(stack);
-  position.threads.insert(position.threads.end(), found.threads.begin(), found.threads.end());
+  position.ways.insert(position.ways.end(), found.ways.begin(), found.ways.end());
   position.ends = position.ends || found.ends;
 }
 
 void PushDown::finish(Position& position) const {
-  std::sort(position.threads.begin(), position.threads.end());
-  position.threads.erase(std::unique(position.threads.begin(), position.threads.end()),
-                         position.threads.end());
-  if (position.threads.size() > limits_.max_threads) {
-    throw Error(ErrorCode::capacity, "the constraint can be read in more than max_threads = {} ways at once",
-                limits_.max_threads);
+  std::sort(position.ways.begin(), position.ways.end());
+  position.ways.erase(std::unique(position.ways.begin(), position.ways.end()), position.ways.end());
+  if (position.ways.size() > limits_.max_ways) {
+    throw Error(ErrorCode::capacity, "the constraint can be read in more than max_ways = {} ways at once",
+                limits_.max_ways);
   }
 }
 
 Position PushDown::after(const Position& from, uint8_t byte, std::string_view text) {
   Position position;
-  for (const Thread& thread : from.threads) {
-    if ((thread.state & kTokenState) != 0) continue;
-    const ByteStateId state = automaton_.next(thread.state, byte);
+  for (const Way& way : from.ways) {
+    if ((way.state & kTokenState) != 0) continue;
+    const ByteStateId state = automaton_.next(way.state, byte);
     if (state == ByteAutomaton::kDead) continue;
-    if (automaton_.leads_on(state)) position.threads.push_back({state, thread.stack});
+    if (automaton_.leads_on(state)) position.ways.push_back({state, way.stack});
     if (!automaton_.accepts(state)) continue;
-    const StackId stack = settle(thread.stack, text);
+    const StackId stack = settle(way.stack, text);
     if (stack != JsonMachine::kNoStack) arrive(stack, position);
   }
   finish(position);
@@ -74,9 +73,9 @@ bool PushDown::takes(const TokenSet& set, TokenId token) const {
 
 Position PushDown::after_token(const Position& from, TokenId token) {
   Position position;
-  for (const Thread& thread : from.threads) {
-    if ((thread.state & kTokenState) == 0) continue;
-    if (takes(grammar_.token_sets[thread.state & ~kTokenState], token)) arrive(thread.stack, position);
+  for (const Way& way : from.ways) {
+    if ((way.state & kTokenState) == 0) continue;
+    if (takes(grammar_.token_sets[way.state & ~kTokenState], token)) arrive(way.stack, position);
   }
   finish(position);
   return position;
@@ -123,8 +122,8 @@ void PushDown::expand(StackId stack, Closure& closure) {
         json_.expand(node, closure, more);
     }
   }
-  std::sort(closure.threads.begin(), closure.threads.end());
-  closure.threads.erase(std::unique(closure.threads.begin(), closure.threads.end()), closure.threads.end());
+  std::sort(closure.ways.begin(), closure.ways.end());
+  closure.ways.erase(std::unique(closure.ways.begin(), closure.ways.end()), closure.ways.end());
 }
 
 void PushDown::expand_expression(const StackNode& node, Closure& closure, std::vector<StackId>& more) {
@@ -137,10 +136,10 @@ void PushDown::expand_expression(const StackNode& node, Closure& closure, std::v
       return;
     case Kind::language:
       if (languages_.has_empty_text(expression.a)) more.push_back(node.next);
-      if (starts_[node.a] != ByteAutomaton::kDead) closure.threads.push_back({starts_[node.a], node.next});
+      if (starts_[node.a] != ByteAutomaton::kDead) closure.ways.push_back({starts_[node.a], node.next});
       return;
     case Kind::tokens:
-      closure.threads.push_back({kTokenState | expression.a, node.next});
+      closure.ways.push_back({kTokenState | expression.a, node.next});
       return;
     case Kind::sequence:
       return expand_sequence(node.a, 0, node.next, more);

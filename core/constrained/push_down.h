@@ -1,4 +1,5 @@
-// The automaton of a constraint: threads that each read one lexeme on top of a stack of what is to come.
+// The automaton of a constraint: ways to read a text, each with one lexeme on top of a stack of what is to
+// come.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,16 @@ namespace quire {
 struct ConstraintLimits {
   size_t max_items = size_t{1} << 20;    // of stacks that are ever held
   size_t max_states = size_t{1} << 18;   // of languages, and as many of bytes
-  size_t max_threads = 20'000;           // ways to read a text at once
+  size_t max_ways = 20'000;              // ways to read a text at once
   uint64_t max_mask_steps = 50'000'000;  // nodes of the vocabulary visited for one mask
 };
 
-// A thread waits for a token, not for bytes, where its state has this bit; the rest is the set's number.
+// A way waits for a token, not for bytes, where its state has this bit; the rest is the set's number.
 constexpr ByteStateId kTokenState = 0x80000000U;
 
 // Where a text stands: all ways to go on. Sorted.
 struct Position {
-  std::vector<Thread> threads;
+  std::vector<Way> ways;
   bool ends = false;  // the text may end here
   bool operator==(const Position&) const = default;
 };

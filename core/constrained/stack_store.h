@@ -40,15 +40,15 @@ struct StackNode {
 };
 
 // One way on: a lexeme being read, and what follows it.
-struct Thread {
+struct Way {
   ByteStateId state = 0;
   StackId stack = 0;
-  auto operator<=>(const Thread&) const = default;
+  auto operator<=>(const Way&) const = default;
 };
 
 // What a stack begins with: all lexemes that may come next, and whether the text may end.
 struct Closure {
-  std::vector<Thread> threads;
+  std::vector<Way> ways;
   bool ends = false;
 };
 

@@ -71,7 +71,8 @@ TokenVocabulary::TokenVocabulary(std::vector<std::string> bytes,
   build();
 }
 
-std::shared_ptr<const TokenVocabulary> TokenVocabulary::of(const Tokenizer& tokenizer) {
+std::shared_ptr<const TokenVocabulary> TokenVocabulary::of(const Tokenizer& tokenizer,
+                                                           const TokenIds& more_ends) {
   std::vector<std::string> bytes(tokenizer.vocab_size());
   std::unordered_map<std::string, TokenId> names;
   for (size_t i = 0; i < bytes.size(); ++i) {
@@ -85,14 +86,18 @@ std::shared_ptr<const TokenVocabulary> TokenVocabulary::of(const Tokenizer& toke
     }
   }
   TokenIds ends;
-  if (const auto eos = tokenizer.eos_id()) ends.push_back(*eos);
+  for (const TokenId end : more_ends) {
+    if (tokenizer.contains(end)) ends.push_back(end);
+  }
+  const auto eos = tokenizer.eos_id();
+  if (eos && std::find(ends.begin(), ends.end(), *eos) == ends.end()) ends.push_back(*eos);
   return std::make_shared<const TokenVocabulary>(std::move(bytes), std::move(names), std::move(ends));
 }
 
 void TokenVocabulary::build() {
   std::vector<Word> plain;
   std::vector<Word> other;
-  plain_masks_.assign(kMaxPlainChars + 1, TokenMask(num_words()));
+  plain_masks_.assign(kMaxPlainChars + 1, TokenBits(num_words()));
   uint64_t hash = 1469598103934665603U;
   for (size_t i = 0; i < bytes_.size(); ++i) {
     const Word word{bytes_[i], static_cast<TokenId>(i)};
@@ -118,7 +123,7 @@ TokenId TokenVocabulary::find_special(std::string_view name) const {
   return it == names_.end() ? -1 : it->second;
 }
 
-const TokenMask& TokenVocabulary::plain_up_to(uint32_t num_chars) const {
+const TokenBits& TokenVocabulary::plain_up_to(uint32_t num_chars) const {
   return plain_masks_[std::min(num_chars, kMaxPlainChars)];
 }
 

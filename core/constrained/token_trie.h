@@ -16,7 +16,7 @@
 namespace quire {
 
 // One bit a token, 32 to a word, the lowest bit first.
-using TokenMask = std::vector<uint32_t>;
+using TokenBits = std::vector<uint32_t>;
 
 struct TrieNode {
   uint32_t end = 0;    // the node after the last one below this
@@ -41,8 +41,9 @@ class TokenVocabulary {
   // text.
   TokenVocabulary(std::vector<std::string> bytes, std::unordered_map<std::string, TokenId> names,
                   TokenIds ends);
-  // Of a tokenizer: its special tokens are names, never text.
-  static std::shared_ptr<const TokenVocabulary> of(const Tokenizer& tokenizer);
+  // Of a tokenizer: its special tokens are names, never text. `more_ends` end a text beside its own token.
+  static std::shared_ptr<const TokenVocabulary> of(const Tokenizer& tokenizer,
+                                                   const TokenIds& more_ends = {});
 
   size_t size() const { return bytes_.size(); }
   size_t num_words() const { return (bytes_.size() + 31) / 32; }
@@ -57,7 +58,7 @@ class TokenVocabulary {
   // Plain: whole characters that a JSON string holds as they are, at most kMaxPlainChars of them.
   const TokenTrie& plain() const { return plain_; }
   const TokenTrie& other() const { return other_; }
-  const TokenMask& plain_up_to(uint32_t num_chars) const;
+  const TokenBits& plain_up_to(uint32_t num_chars) const;
   void mark(const TrieNode& node, gsl::span<uint32_t> mask) const;
 
  private:
@@ -70,7 +71,7 @@ class TokenVocabulary {
   uint64_t fingerprint_ = 0;
   TokenTrie plain_;
   TokenTrie other_;
-  std::vector<TokenMask> plain_masks_;  // by number of characters
+  std::vector<TokenBits> plain_masks_;  // by number of characters
   std::unordered_map<TokenId, TokenIds> twins_;
 };
 

@@ -52,6 +52,8 @@ using OwnedQueue = Owned<quire_queue, quire_queue_free>;
 using OwnedEvent = Owned<quire_event, quire_event_free>;
 using OwnedPlan = Owned<quire_plan, quire_plan_free>;
 using OwnedCancel = Owned<quire_cancel, quire_cancel_free>;
+using OwnedConstraint = Owned<quire_constraint, quire_constraint_free>;
+using OwnedMatcher = Owned<quire_matcher, quire_matcher_free>;
 
 // What one call wrote as its error. `call(..., report)` hands it to the call.
 class Report {

@@ -34,6 +34,8 @@ struct Valid {
   quire_queue* queue = nullptr;
   quire_event* event = nullptr;
   quire_cancel* cancel = nullptr;
+  quire_constraint* constraint = nullptr;
+  quire_matcher* matcher = nullptr;
   quire_plan* plan = nullptr;
   int32_t tokens[1] = {5};
   quire_event** events = nullptr;  // room for one
@@ -76,6 +78,10 @@ std::string name_of(const Case& of) {
   return std::string(of.function) + "(" + of.parameter + ")";
 }
 
+quire_constraint* make_constraint(quire_model* model) {
+  return quire_constraint_create(model, QUIRE_CONSTRAINT_REGEX, "[a-z]+", 6, nullptr);
+}
+
 class MisuseTest : public ::testing::Test {
  protected:
   MisuseTest() {
@@ -86,7 +92,8 @@ class MisuseTest : public ::testing::Test {
     valid = {runtime_options.get(), model_options.get(), cache_options.get(),
              request.get(),         world.runtime.get(), world.model.get(),
              world.cache.get(),     stats.get(),         job.get(),
-             queue.get(),           event.get(),         cancel.get()};
+             queue.get(),           event.get(),         cancel.get(),
+             constraint.get(),      matcher.get()};
     EXPECT_NE(valid.event, nullptr);
     stats = OwnedStats(quire_cache_stats(world.cache.get(), nullptr));
     valid.stats = stats.get();
@@ -112,7 +119,10 @@ class MisuseTest : public ::testing::Test {
             {"quire_queue", valid.queue},
             {"quire_event", valid.event},
             {"quire_cancel", valid.cancel},
-            {"quire_plan", valid.plan}};
+            {"quire_plan", valid.plan},
+
+            {"quire_constraint", valid.constraint},
+            {"quire_matcher", valid.matcher}};
   }
   void* live(const std::string& type) const {
     for (const auto& [name, handle] : live_handles()) {
@@ -131,6 +141,8 @@ class MisuseTest : public ::testing::Test {
   OwnedQueue queue{quire_queue_create(world.runtime.get(), nullptr)};
   OwnedEvent event;
   OwnedCancel cancel{quire_cancel_create(nullptr)};
+  OwnedConstraint constraint{make_constraint(world.model.get())};
+  OwnedMatcher matcher{quire_matcher_create(constraint.get(), nullptr)};
   OwnedPlan plan;
   quire_event* events[1] = {};
   Valid valid;
@@ -229,6 +241,12 @@ void* stale_handle(const std::string& type, const World& world, quire_event* spa
   if (type == "quire_queue")
     return free_twice(quire_queue_create(world.runtime.get(), nullptr), quire_queue_free);
   if (type == "quire_event") return free_twice(spare_event, quire_event_free);
+  if (type == "quire_constraint")
+    return free_twice(make_constraint(world.model.get()), quire_constraint_free);
+  if (type == "quire_matcher") {
+    const OwnedConstraint constraint(make_constraint(world.model.get()));
+    return free_twice(quire_matcher_create(constraint.get(), nullptr), quire_matcher_free);
+  }
   if (type == "quire_plan") {
     const OwnedModelOptions options(quire_model_options_create(nullptr));
     const std::string& path = tiny_model_path();

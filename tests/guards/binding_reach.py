@@ -18,6 +18,7 @@ LANGUAGES = {
 }
 GENERATED = "bindings/go/internal/"
 FOR_A_SINK = "of use with a log sink alone"
+OF_CONSTRAINTS = "for programs that draw tokens themselves; the layers constrain requests"
 OF_THE_HEADER = "of the header; quire_version_string tells of the library"
 TAKEN_IN_BATCHES = "these languages take events with the drains"
 ANSWER_OF_A_WAIT = "an error, a timeout or a cancelled wait shows itself otherwise there"
@@ -37,6 +38,21 @@ EXEMPT = {
     "QUIRE_WAIT_CANCELLED": ANSWER_OF_A_WAIT,
     "QUIRE_WAIT_FAILED": ANSWER_OF_A_WAIT,
     "QUIRE_WAIT_TIMEOUT": ANSWER_OF_A_WAIT,
+    "quire_constraint_create": OF_CONSTRAINTS,
+    "quire_constraint_free": OF_CONSTRAINTS,
+    "quire_matcher_accept": OF_CONSTRAINTS,
+    "quire_matcher_create": OF_CONSTRAINTS,
+    "quire_matcher_forced_text": OF_CONSTRAINTS,
+    "quire_matcher_free": OF_CONSTRAINTS,
+    "quire_matcher_mask": OF_CONSTRAINTS,
+    "quire_matcher_may_end": OF_CONSTRAINTS,
+    "quire_matcher_rollback": OF_CONSTRAINTS,
+    "QUIRE_CONSTRAINT_CHOICE": OF_CONSTRAINTS,
+    "QUIRE_CONSTRAINT_GBNF": OF_CONSTRAINTS,
+    "QUIRE_CONSTRAINT_JSON_OBJECT": OF_CONSTRAINTS,
+    "QUIRE_CONSTRAINT_JSON_SCHEMA": OF_CONSTRAINTS,
+    "QUIRE_CONSTRAINT_LARK": OF_CONSTRAINTS,
+    "QUIRE_CONSTRAINT_REGEX": OF_CONSTRAINTS,
     "quire_cancel_is_triggered": "a context or token of the language tells",
     "quire_job_request_clear_stop_texts": "a request is filled anew for each use",
     "quire_job_poll": TAKEN_IN_BATCHES,

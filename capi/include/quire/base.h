@@ -117,6 +117,10 @@ typedef struct quire_event quire_event;
 /* Stops a call that another thread waits in; cancel.h. */
 typedef struct quire_cancel quire_cancel;
 
+/* What a text has to be, and one text on its way through it; constraint.h. */
+typedef struct quire_constraint quire_constraint;
+typedef struct quire_matcher quire_matcher;
+
 #ifdef __cplusplus
 }
 #endif

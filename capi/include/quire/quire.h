@@ -13,6 +13,7 @@
 #include <quire/base.h>
 #include <quire/cache.h>
 #include <quire/cancel.h>
+#include <quire/constraint.h>
 #include <quire/diagnose.h>
 #include <quire/error.h>
 #include <quire/event.h>

@@ -40,7 +40,7 @@ bool accepts(const std::shared_ptr<const Constraint>& constraint, std::string_vi
 bool accepts_tokens(const std::shared_ptr<const Constraint>& constraint, std::string_view text) {
   const TokenVocabulary& vocabulary = constraint->vocabulary();
   Matcher matcher(constraint);
-  TokenMask mask(vocabulary.num_words());
+  TokenBits mask(vocabulary.num_words());
   while (!text.empty()) {
     TokenId best = -1;
     for (size_t i = 0; i < vocabulary.size(); ++i) {

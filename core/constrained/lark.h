@@ -1,0 +1,15 @@
+// Lark's notation in the dialect that llguidance and xgrammar read.
+#pragma once
+
+#include <string_view>
+
+#include "core/constrained/grammar.h"
+#include "core/constrained/token_trie.h"
+
+namespace quire {
+
+// The root is the rule "start". %ignore, %regex of substring and %json are read; %import of Lark's common
+// terminals; other statements are ErrorCode::unsupported, named.
+Grammar parse_lark(std::string_view source, LanguageStore& languages, const TokenVocabulary& vocabulary);
+
+}  // namespace quire

@@ -1,0 +1,133 @@
+// Compile and mask time of JSON Schema constraints: constraint_bench VOCABULARY FOLDER. The vocabulary is a
+// file of one token in hexadecimal a line; the folder has schemas with instances, as
+// ../shared/golden/json_schema/real.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <unordered_map>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/error.h"
+#include "core/constrained/constraint.h"
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+// Time of this thread on a core, so that other programs of the machine do not count.
+double now_us() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) / 1e3;
+}
+
+double microseconds_since(double start) {
+  return now_us() - start;
+}
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+// The longest token that fits, again and again.
+std::vector<quire::TokenId> tokens_of(std::string_view text,
+                                      const std::unordered_map<std::string, quire::TokenId>& ids) {
+  std::vector<quire::TokenId> tokens;
+  while (!text.empty()) {
+    size_t length = std::min<size_t>(32, text.size());
+    auto found = ids.end();
+    while (length > 0 && (found = ids.find(std::string(text.substr(0, length)))) == ids.end()) --length;
+    if (length == 0) break;
+    tokens.push_back(found->second);
+    text.remove_prefix(length);
+  }
+  return tokens;
+}
+
+std::string spaced(const Json& value) {
+  std::string out;
+  if (value.is_array()) {
+    for (const Json& item : value) out += (out.empty() ? "" : ", ") + spaced(item);
+    return "[" + out + "]";
+  }
+  if (!value.is_object()) return value.dump(-1, ' ', true);
+  for (const auto& [key, member] : value.items()) {
+    out += (out.empty() ? "" : ", ") + Json(key).dump(-1, ' ', true) + ": " + spaced(member);
+  }
+  return "{" + out + "}";
+}
+
+void print(const char* name, std::vector<double>& times) {
+  if (times.empty()) return;
+  std::sort(times.begin(), times.end());
+  const auto at = [&times](double share) {
+    return times[std::min(times.size() - 1, static_cast<size_t>(static_cast<double>(times.size()) * share))];
+  };
+  std::printf("%s: %zu, median %.1f us, 99 %% %.1f us, 99.9 %% %.1f us, most %.1f us\n", name, times.size(),
+              at(0.5), at(0.99), at(0.999), times.back());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: constraint_bench VOCABULARY FOLDER\n");
+    return 2;
+  }
+  std::vector<std::string> bytes;
+  std::unordered_map<std::string, quire::TokenId> ids;
+  std::ifstream file(argv[1]);
+  for (std::string line; std::getline(file, line);) {
+    bytes.push_back(from_hex(line));
+    ids.emplace(bytes.back(), static_cast<quire::TokenId>(bytes.size() - 1));
+  }
+  bytes.emplace_back();
+  const auto end = static_cast<quire::TokenId>(bytes.size() - 1);
+  double start = now_us();
+  const auto vocabulary = std::make_shared<const quire::TokenVocabulary>(
+      bytes, std::unordered_map<std::string, quire::TokenId>{}, quire::TokenIds{end});
+  std::printf("vocabulary of %zu: %.1f ms\n", bytes.size(), microseconds_since(start) / 1000);
+  std::vector<double> compiles;
+  std::vector<double> masks;
+  int num_refused = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(argv[2])) {
+    std::ifstream source(entry.path());
+    const Json test = Json::parse(source);
+    const std::string schema = test["schema"].dump();
+    try {
+      start = now_us();
+      const auto constraint =
+          quire::Constraint::compile(quire::ConstraintKind::json_schema, schema, vocabulary);
+      compiles.push_back(microseconds_since(start));
+      quire::TokenBits mask(vocabulary->num_words());
+      double worst = 0;
+      for (const Json& value : test["valid"]) {
+        quire::Matcher matcher(constraint);
+        for (const quire::TokenId token : tokens_of(spaced(value), ids)) {
+          start = now_us();
+          matcher.mask(mask);
+          masks.push_back(microseconds_since(start));
+          worst = std::max(worst, masks.back());
+          if (!matcher.accept(token)) std::printf("%s: refused a token\n", entry.path().c_str());
+        }
+      }
+      if (worst > 5'000 || compiles.back() > 50'000) {
+        std::printf("%s: compile %.0f us, worst mask %.0f us\n", entry.path().filename().c_str(),
+                    compiles.back(), worst);
+      }
+    } catch (const quire::Error& error) {
+      ++num_refused;
+      std::printf("%s: %s\n", entry.path().filename().c_str(), error.what());
+    }
+  }
+  std::printf("%d refused\n", num_refused);
+  print("compile", compiles);
+  print("mask", masks);
+  return 0;
+}

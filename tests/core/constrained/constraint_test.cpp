@@ -1,0 +1,221 @@
+// Matchers: masks against steps, steps taken back, random texts under masks, limits.
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/constrained/constraint_cache.h"
+#include "tests/core/constrained/constraint_fixture.h"
+
+namespace quire {
+namespace {
+
+std::vector<TokenId> allowed_tokens(const Matcher& matcher) {
+  TokenBits mask(matcher.constraint().vocabulary().num_words());
+  matcher.mask(mask);
+  std::vector<TokenId> tokens;
+  for (size_t i = 0; i < matcher.constraint().vocabulary().size(); ++i) {
+    if ((mask[i / 32] >> (i % 32) & 1) != 0) tokens.push_back(static_cast<TokenId>(i));
+  }
+  return tokens;
+}
+
+// A text of random tokens; it prefers to end, and then closing brackets, once it is long.
+std::string random_text(const std::shared_ptr<const Constraint>& constraint, std::mt19937& random) {
+  Matcher matcher(constraint);
+  while (!matcher.has_ended()) {
+    const std::vector<TokenId> tokens = allowed_tokens(matcher);
+    if (tokens.empty()) return matcher.text() + " (no way on)";
+    TokenId token = tokens[random() % tokens.size()];
+    if (matcher.num_steps() > 60) {
+      if (matcher.may_end()) break;
+      for (const TokenId other : tokens) {
+        const std::string_view bytes = constraint->vocabulary().bytes(other);
+        if (bytes == "\"" || bytes == "}" || bytes == "]") token = other;
+      }
+    }
+    EXPECT_TRUE(matcher.accept(token));
+    if (matcher.num_steps() > 5000) return matcher.text() + " (no end)";
+  }
+  return matcher.text();
+}
+
+bool is_valid_order(const Json& value) {
+  if (!value.is_object() || !value.contains("id") || !value["id"].is_number_integer()) return false;
+  for (const auto& [key, member] : value.items()) {
+    if (key == "id" && member.get<int64_t>() < 1) return false;
+    if (key == "tags") {
+      if (!member.is_array() || member.size() > 3) return false;
+      for (size_t i = 0; i < member.size(); ++i) {
+        if (!member[i].is_string()) return false;
+        for (size_t j = 0; j < i; ++j) {
+          if (member[i] == member[j]) return false;
+        }
+      }
+    }
+    if (key == "kind" && member != "a" && member != "b") return false;
+    if (key != "id" && key != "tags" && key != "kind" && !member.is_boolean()) return false;
+  }
+  return value.value("kind", "") != "b" || value.contains("tags");
+}
+
+TEST(Constraint, RandomTextsOfASchemaAreValidAndEnd) {
+  const auto constraint = compile(ConstraintKind::json_schema, R"({
+      "type": "object",
+      "properties": {"id": {"type": "integer", "minimum": 1, "maximum": 99999},
+                     "tags": {"type": "array", "items": {"type": "string"}, "maxItems": 3, "uniqueItems": true},
+                     "kind": {"enum": ["a", "b"]}},
+      "required": ["id"], "additionalProperties": {"type": "boolean"}, "maxProperties": 6,
+      "if": {"properties": {"kind": {"const": "b"}}, "required": ["kind"]}, "then": {"required": ["tags"]}})");
+  std::mt19937 random(7);
+  for (int i = 0; i < 200; ++i) {
+    const std::string text = random_text(constraint, random);
+    const Json value = Json::parse(text, nullptr, false);
+    EXPECT_TRUE(is_valid_order(value)) << text;
+  }
+}
+
+TEST(Constraint, RandomTextsOfAGrammarBalance) {
+  const auto constraint =
+      compile(ConstraintKind::gbnf, "root ::= \"(\" root \")\" root | \"[\" root \"]\" | \"x\"?");
+  std::mt19937 random(8);
+  for (int i = 0; i < 100; ++i) {
+    std::string open;
+    for (const char symbol : random_text(constraint, random)) {
+      if (symbol == '(' || symbol == '[') open.push_back(symbol);
+      if (symbol != ')' && symbol != ']') continue;
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ(open.back(), symbol == ')' ? '(' : '[');
+      open.pop_back();
+    }
+    EXPECT_TRUE(open.empty());
+  }
+}
+
+TEST(Constraint, TheMaskHasExactlyTheTokensThatAStepAccepts) {
+  const auto constraint = compile(ConstraintKind::json_schema, R"({"type": "array", "uniqueItems": true,
+      "items": {"type": ["object", "string"], "patternProperties": {"^a": {"type": "integer"}}}})");
+  Matcher matcher(constraint);
+  for (const char byte : std::string_view(R"([{"ab": 12, "x": [null]}, "foo", {"ab": 12, "x": [null]})")) {
+    const std::vector<TokenId> allowed = allowed_tokens(matcher);
+    for (size_t i = 0; i < constraint->vocabulary().size(); ++i) {
+      const auto token = static_cast<TokenId>(i);
+      Matcher next = matcher;
+      EXPECT_EQ(next.accept(token), std::binary_search(allowed.begin(), allowed.end(), token))
+          << matcher.text() << " " << i;
+    }
+    if (!matcher.accept_text(std::string_view(&byte, 1))) break;
+  }
+  EXPECT_EQ(matcher.text(), R"([{"ab": 12, "x": [null]}, "foo", {"ab": 12, "x": [null])")
+      << "an equal item cannot be closed";
+}
+
+TEST(Constraint, StepsTakenBackLeaveNoTrace) {
+  const auto constraint =
+      compile(ConstraintKind::json_schema, R"({"properties": {"a": {"type": "string"}}, "required": ["a"]})");
+  std::mt19937 random(9);
+  Matcher matcher(constraint);
+  for (int i = 0; i < 300; ++i) {
+    const std::vector<TokenId> before = allowed_tokens(matcher);
+    const std::string text = matcher.text();
+    size_t num_steps = 0;
+    for (; num_steps < random() % 5; ++num_steps) {
+      const std::vector<TokenId> allowed = allowed_tokens(matcher);
+      if (matcher.has_ended() || allowed.empty() || !matcher.accept(allowed[random() % allowed.size()]))
+        break;
+    }
+    matcher.rollback(num_steps);
+    EXPECT_EQ(matcher.text(), text);
+    EXPECT_EQ(allowed_tokens(matcher), before);
+    if (!matcher.has_ended() && !before.empty()) matcher.accept(before[random() % before.size()]);
+  }
+}
+
+TEST(Constraint, WhatIsForcedIsToldUpToAChoice) {
+  const auto constraint = compile(ConstraintKind::json_schema, R"({"const": {"name": "x"}})");
+  Matcher matcher(constraint);
+  EXPECT_EQ(matcher.forced(100), "{");
+  EXPECT_EQ(Matcher(compile(ConstraintKind::regex, "abc(d|e)")).forced(100), "abc");
+  EXPECT_EQ(Matcher(compile(ConstraintKind::regex, "abc")).forced(2), "ab");
+}
+
+TEST(Constraint, SpecialTokensAreNoTextAndHaveNames) {
+  const auto constraint = compile(ConstraintKind::gbnf, "root ::= <think> \"a\"");
+  const TokenId think = constraint->vocabulary().find_special("<think>");
+  Matcher matcher(constraint);
+  EXPECT_FALSE(matcher.accept_text("<think>"));
+  EXPECT_TRUE(matcher.accept(think));
+  EXPECT_TRUE(matcher.accept_text("a"));
+  EXPECT_TRUE(matcher.may_end());
+}
+
+void expect_refusal(ConstraintKind kind, const std::string& source, ErrorCode code, const std::string& word) {
+  try {
+    compile(kind, source);
+    ADD_FAILURE() << source;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+  }
+}
+
+TEST(Constraint, WhatIsNotSupportedIsRefusedByName) {
+  expect_refusal(ConstraintKind::json_schema, R"({"unevaluatedProperties": false})", ErrorCode::unsupported,
+                 "unevaluatedProperties");
+  expect_refusal(ConstraintKind::json_schema, R"({"$ref": "http://elsewhere/x"})", ErrorCode::unsupported,
+                 "http://elsewhere/x");
+  expect_refusal(ConstraintKind::regex, "(a)\\1", ErrorCode::unsupported, "back-reference");
+  expect_refusal(ConstraintKind::gbnf, "root ::= a\na ::= b \"x\"\nb ::= a | \"y\"", ErrorCode::unsupported,
+                 "begins with itself");
+  expect_refusal(ConstraintKind::lark, "start: \"a\"\n%declare X", ErrorCode::unsupported, "%declare");
+}
+
+TEST(Constraint, SourcesWithoutEndMeetALimitWithAName) {
+  expect_refusal(ConstraintKind::regex, std::string(500, '(') + std::string(500, ')'), ErrorCode::capacity,
+                 "deeper");
+  std::string all;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = std::to_string(i);
+    all += std::string(i == 0 ? "" : ",") + R"({"anyOf": [{"required": ["a)" + name +
+           R"("]}, {"required": ["b)" + name + R"("]}]})";
+  }
+  expect_refusal(ConstraintKind::json_schema, R"({"allOf": [)" + all + "]}", ErrorCode::capacity,
+                 "max_alternatives");
+}
+
+TEST(Constraint, AHugeRepetitionTakesNoTimeToCompile) {
+  const auto constraint = compile(ConstraintKind::regex, "(((a{100}){100}){100}){100}");
+  EXPECT_FALSE(accepts(constraint, std::string(1000, 'a')));
+  EXPECT_EQ(Matcher(constraint).forced(50), std::string(50, 'a'));
+}
+
+TEST(Constraint, ManyThreadsShareOne) {
+  const auto constraint =
+      compile(ConstraintKind::json_schema, R"({"type": "object", "properties": {"a": {"maxLength": 5}}})");
+  std::vector<std::thread> threads;
+  std::vector<int> num_wrong(4);
+  for (size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      std::mt19937 random(static_cast<unsigned>(i));
+      for (int n = 0; n < 20; ++n) {
+        if (Json::parse(random_text(constraint, random), nullptr, false).is_discarded()) ++num_wrong[i];
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(num_wrong, std::vector<int>(4));
+}
+
+TEST(ConstraintCache, TheSameSourceIsCompiledOnceAndTheOldestGoesFirst) {
+  ConstraintCache cache(small_vocabulary(), 1 << 20);
+  const auto first = cache.get(ConstraintKind::regex, "a+");
+  EXPECT_EQ(cache.get(ConstraintKind::regex, "a+"), first);
+  EXPECT_NE(cache.get(ConstraintKind::choice, "[\"a+\"]"), first);
+  for (int i = 0; i < 300; ++i) cache.get(ConstraintKind::regex, "b{" + std::to_string(i) + "}");
+  EXPECT_LT(cache.size(), 300U);
+  EXPECT_NE(cache.get(ConstraintKind::regex, "a+"), first);
+}
+
+}  // namespace
+}  // namespace quire
