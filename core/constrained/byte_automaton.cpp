@@ -25,6 +25,17 @@ LanguageId rest_at(const LanguageEdges& edges, uint32_t value) {
   return LanguageStore::kNothing;
 }
 
+// What \ud may go on to: U+D000 to U+D7FF, or a pair of surrogates.
+LanguageEdges after_d(const LanguageEdges& edges) {
+  LanguageEdges kept;
+  for (const LanguageEdge& edge : edges) {
+    const uint32_t low = std::max(edge.first, 0xD000U);
+    if (low <= std::min(edge.last, 0xD7FFU)) kept.push_back({low, std::min(edge.last, 0xD7FFU), edge.rest});
+    if (edge.last >= 0x10000) kept.push_back({std::max(edge.first, 0x10000U), edge.last, edge.rest});
+  }
+  return kept;
+}
+
 struct ShortEscape {
   char letter;
   char meaning;
@@ -220,7 +231,7 @@ void ByteAutomaton::fill_digits(const State& state, ByteRow& row) {
 ByteStateId ByteAutomaton::after_digit(const State& state, uint32_t digit) {
   switch (state.kind) {
     case Kind::unicode:
-      if (digit == 0xD) return inside(Kind::unicode_d, state, 3, state.edges);
+      if (digit == 0xD) return inside(Kind::unicode_d, state, 3, after_d(state.edges));
       return inside(Kind::hex, state, 3, part_of(state.edges, digit << 12, 1 << 12));
     case Kind::unicode_d:
       if (digit < 8) return inside(Kind::hex, state, 2, part_of(state.edges, 0xD000 + (digit << 8), 1 << 8));

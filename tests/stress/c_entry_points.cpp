@@ -423,7 +423,7 @@ void free_event(CWorld& w, const Calls& call) {
   call(quire_event_free, w.event);
 }
 
-// Cancel and error.
+// Cancel, constraint and error.
 
 void trigger(CWorld& w, const Calls& call) {
   call(quire_cancel_is_triggered, w.cancel);
@@ -431,6 +431,26 @@ void trigger(CWorld& w, const Calls& call) {
 }
 void free_cancel(CWorld& w, const Calls& call) {
   call(quire_cancel_free, w.cancel);
+}
+void create_constraint(CWorld& w, const Calls& call) {
+  const OwnedConstraint made(
+      call(quire_constraint_create, w.model, QUIRE_CONSTRAINT_CHOICE, "[\"a\", \"b\"]", size_t{10}));
+}
+void create_matcher(CWorld& w, const Calls& call) {
+  const OwnedMatcher made(call(quire_matcher_create, w.constraint));
+}
+void follow_text(CWorld& w, const Calls& call) {
+  call(quire_matcher_accept, w.matcher, kTokens[0]);
+  call(quire_matcher_mask, w.matcher, nullptr, size_t{0});
+  call(quire_matcher_may_end, w.matcher);
+  call(quire_matcher_forced_text, w.matcher, nullptr, size_t{0});
+  call(quire_matcher_rollback, w.matcher, int64_t{0});
+}
+void free_constraint(CWorld& w, const Calls& call) {
+  call(quire_constraint_free, w.constraint);
+}
+void free_matcher(CWorld& w, const Calls& call) {
+  call(quire_matcher_free, w.matcher);
 }
 void tell_error(CWorld& w, const Calls&) {
   quire_error_code(w.error);
@@ -510,6 +530,11 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"free event", kFrees, free_event},
       {"trigger", kCancels, trigger},
       {"free cancel", kFrees, free_cancel},
+      {"create constraint", 0, create_constraint},
+      {"create matcher", 0, create_matcher},
+      {"follow text", 0, follow_text},
+      {"free constraint", kFrees, free_constraint},
+      {"free matcher", kFrees, free_matcher},
       {"tell error", 0, tell_error},
       {"free error", kFrees, free_error},
       {"diagnose", 0, diagnose},

@@ -83,6 +83,8 @@ CWorld::CWorld(const Roots& roots, uint32_t the_effects)
     model = roots.world.model.get();
   }
   cancel = quire_cancel_create(nullptr);
+  constraint = quire_constraint_create(model, QUIRE_CONSTRAINT_REGEX, "[a-z]*", 6, nullptr);
+  matcher = quire_matcher_create(constraint, nullptr);
   runtime_options = make_runtime_options();
   model_options = make_model_options();
   cache_options = make_cache_options();
@@ -161,6 +163,8 @@ void CWorld::finish(const Roots& roots) {
   free_what_is_left(quire_model_options_free, model_options, freed);
   free_what_is_left(quire_runtime_options_free, runtime_options, freed);
   free_what_is_left(quire_cancel_free, cancel, freed);
+  free_what_is_left(quire_constraint_free, constraint, freed);
+  free_what_is_left(quire_matcher_free, matcher, freed);
   EXPECT_TRUE(quire_error_free(error) == 1 || freed);
   if ((effects & kOwnRoots) == 0) return;
   free_what_is_left(quire_model_free, model, freed);

@@ -60,6 +60,8 @@ struct CWorld {
   quire_queue* queue = nullptr;
   quire_event* event = nullptr;
   quire_cancel* cancel = nullptr;
+  quire_constraint* constraint = nullptr;
+  quire_matcher* matcher = nullptr;
   quire_error* error = nullptr;
   quire_job* job = nullptr;
   int64_t job_id = 0;
