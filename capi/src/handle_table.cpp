@@ -69,7 +69,6 @@ const char* handle_type_name(HandleType type) noexcept {
                                                                       "quire_event",
                                                                       "quire_cancel",
                                                                       "quire_plan",
-
                                                                       "quire_constraint",
                                                                       "quire_matcher"};
   return kNames[static_cast<size_t>(type)];
