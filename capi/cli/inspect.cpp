@@ -111,6 +111,16 @@ Json to_json(int32_t layer_idx, const LayerSize& layer) {
   return json;
 }
 
+// The hash of the template that the directory has, or why it is of no use; nothing where there is none.
+void add_chat_template(const std::string& path, Json& json) {
+  try {
+    const ChatTemplate chat(call(quire_chat_template_open, path.data(), path.size()));
+    json["chat_template"] = text_of(quire_chat_template_hash, chat.get());
+  } catch (const LibraryError& error) {
+    if (error.code() != QUIRE_ERROR_NOT_FOUND) json["chat_template_error"] = error.what();
+  }
+}
+
 Json describe(quire_model* model, const InspectOptions& options) {
   Json json;
   json["model"] = resolve_model_path(options.model);
@@ -123,6 +133,7 @@ Json describe(quire_model* model, const InspectOptions& options) {
   if (const int32_t size = tokenizer_size(model); size > 0) json["tokenizer_size"] = size;
   json["max_context"] = call(quire_model_max_context, model);
   json["bits_per_weight"] = call(quire_model_bits_per_weight, model);
+  add_chat_template(resolve_model_path(options.model), json);
   return json;
 }
 

@@ -70,7 +70,8 @@ const char* handle_type_name(HandleType type) noexcept {
                                                                       "quire_cancel",
                                                                       "quire_plan",
                                                                       "quire_constraint",
-                                                                      "quire_matcher"};
+                                                                      "quire_matcher",
+                                                                      "quire_chat_template"};
   return kNames[static_cast<size_t>(type)];
 }
 

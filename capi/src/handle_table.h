@@ -35,8 +35,9 @@ enum class HandleType : uint8_t {
   plan,
   constraint,
   matcher,
+  chat_template,
 };
-inline constexpr size_t kNumHandleTypes = 17;
+inline constexpr size_t kNumHandleTypes = 18;
 
 // The name of the C type, such as "quire_job".
 const char* handle_type_name(HandleType type) noexcept;

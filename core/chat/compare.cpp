@@ -124,6 +124,7 @@ int order_of(Machine& machine, const Value& left, const Value& right) {
 
 size_t hash_of(Machine& machine, const Value& value) {
   const Machine::Level level(machine);
+  machine.step();
   switch (value.kind()) {
     case Kind::undefined:
     case Kind::none:

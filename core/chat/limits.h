@@ -11,12 +11,12 @@ struct TemplateLimits {
   uint32_t max_syntax_depth = 100;   // of brackets and blocks in each other
   uint32_t max_syntax_height = 300;  // of expressions in each other, such as the links of a chain
   // A rendering gets the first, and the second for each byte of its input: a long conversation needs more.
-  uint64_t max_steps = 400'000;
+  uint64_t max_steps = 300'000;
   uint64_t steps_per_input_byte = 4;
-  uint64_t max_memory_bytes = uint64_t{32} << 20;  // of all values made, those let go of as well
+  uint64_t max_memory_bytes = uint64_t{16} << 20;  // of all values made, those let go of as well
   uint64_t memory_bytes_per_input_byte = 64;
-  uint64_t max_text_bytes = uint64_t{16} << 20;    // of one text
-  uint64_t max_output_bytes = uint64_t{16} << 20;  // of the text rendered
+  uint64_t max_text_bytes = uint64_t{2} << 20;  // of one text, and of the text rendered
+  uint64_t text_bytes_per_input_byte = 16;
   uint32_t max_depth = 400;  // of statements, expressions, calls and values in each other
 };
 

@@ -32,6 +32,7 @@ Machine::Machine(const TemplateLimits& limits, size_t input_bytes)
     : limits_(limits),
       max_steps_(limits.max_steps + limits.steps_per_input_byte * input_bytes),
       steps_left_(static_cast<int64_t>(max_steps_)),
+      max_text_bytes_(limits.max_text_bytes + limits.text_bytes_per_input_byte * input_bytes),
       bytes_left_(limits.max_memory_bytes + limits.memory_bytes_per_input_byte * input_bytes) {}
 
 Machine::~Machine() = default;
@@ -49,6 +50,7 @@ List* Machine::make_list(std::vector<Value> items, bool is_tuple) {
 
 Value Machine::text(TextBuilder& builder, bool is_markup) {
   check_text_bytes(builder.num_bytes());
+  step(2);
   take_bytes(builder.num_bytes() + sizeof(Text));
   return Value(std::make_shared<const Text>(builder.take(is_markup)));
 }
@@ -60,11 +62,11 @@ Value Machine::text(std::string_view bytes, bool from_template) {
 }
 
 void Machine::check_text_bytes(uint64_t num_bytes) const {
-  if (num_bytes > limits_.max_text_bytes) fail_limit("text bytes");
+  if (num_bytes > max_text_bytes_) fail_limit("text bytes");
 }
 
 void Machine::check_output_bytes(uint64_t num_bytes) const {
-  if (num_bytes > limits_.max_output_bytes) fail_limit("output bytes");
+  if (num_bytes > max_text_bytes_) fail_limit("output bytes");
 }
 
 void Machine::fail_limit(std::string_view name) const {

@@ -88,6 +88,7 @@ class Machine {
   TemplateLimits limits_;
   uint64_t max_steps_;
   int64_t steps_left_;
+  uint64_t max_text_bytes_;
   uint64_t bytes_left_;
   uint32_t depth_ = 0;
   Position position_;

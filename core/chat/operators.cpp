@@ -209,6 +209,7 @@ Value escape_markup(Machine& machine, const Value& value) {
 
 Value join_texts(Machine& machine, const Value& left, const Value& right) {
   const bool is_markup = left.text().is_markup() || right.text().is_markup();
+  machine.check_text_bytes(left.text().bytes().size() + right.text().bytes().size());
   TextBuilder builder;
   builder.append((is_markup ? escape_markup(machine, left) : left).text());
   builder.append((is_markup ? escape_markup(machine, right) : right).text());

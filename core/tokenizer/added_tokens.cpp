@@ -22,12 +22,20 @@ bool is_inside(const TextRange& inner, gsl::span<const TextRange> ranges) {
   return it != ranges.end() && it->begin <= inner.begin && inner.end <= it->end;
 }
 
-void AddedTokenMatcher::add(const AddedToken& token, std::string_view text) {
-  if (text.empty()) return;
-  if (trie_.insert(text, static_cast<int32_t>(tokens_.size()))) tokens_.push_back(token);
+bool looks_like_marker(std::string_view text) {
+  if (text.size() < 3) return false;
+  if (text.substr(0, 2) == "<|" || text.substr(text.size() - 2) == "|>") return true;
+  return (text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']');
 }
 
-void AddedTokenMatcher::split(std::string_view text, gsl::span<const TextRange> allowed, Sink& sink) const {
+void AddedTokenMatcher::add(const AddedToken& token, std::string_view text) {
+  if (text.empty()) return;
+  if (!trie_.insert(text, static_cast<int32_t>(tokens_.size()))) return;
+  tokens_.push_back(token);
+  is_marker_.push_back(looks_like_marker(text));
+}
+
+void AddedTokenMatcher::split(std::string_view text, const SpecialRanges& special, Sink& sink) const {
   size_t done = 0;  // everything before is with the sink
   size_t pos = 0;
   size_t white_end = 0;  // where the last white space that was swallowed ends: each run is looked at once
@@ -39,7 +47,7 @@ void AddedTokenMatcher::split(std::string_view text, gsl::span<const TextRange> 
       ++pos;
       continue;
     }
-    const Match match = match_at(text, pos, allowed);
+    const Match match = match_at(text, pos, special);
     if (match.token == nullptr) {
       ++pos;
       continue;
@@ -69,15 +77,16 @@ void AddedTokenMatcher::split(std::string_view text, gsl::span<const TextRange> 
 
 // The longest token that begins at `begin`.
 AddedTokenMatcher::Match AddedTokenMatcher::match_at(std::string_view text, size_t begin,
-                                                     gsl::span<const TextRange> allowed) const {
+                                                     const SpecialRanges& special) const {
   Match longest;
   int32_t node = 0;
   for (size_t pos = begin; pos < text.size(); ++pos) {
     node = trie_.child(node, static_cast<unsigned char>(text[pos]));
     if (node == ByteTrie::kNone) break;
     if (trie_.value(node) == ByteTrie::kNone) continue;
-    const AddedToken& token = tokens_[static_cast<size_t>(trie_.value(node))];
-    if (!token.special || is_inside({begin, pos + 1}, allowed)) longest = {&token, pos + 1};
+    const auto idx = static_cast<size_t>(trie_.value(node));
+    const bool guarded = tokens_[idx].special || (special.guards_markers && is_marker_[idx]);
+    if (!guarded || is_inside({begin, pos + 1}, special.ranges)) longest = {&tokens_[idx], pos + 1};
   }
   return longest;
 }

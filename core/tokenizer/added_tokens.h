@@ -32,6 +32,16 @@ struct TextRange {
 // Whether one of `ranges`, ascending and none overlapping, has all of `inner`.
 bool is_inside(const TextRange& inner, gsl::span<const TextRange> ranges);
 
+// Where special tokens may be found in a text.
+struct SpecialRanges {
+  gsl::span<const TextRange> ranges;  // ascending, none overlapping
+  // Ordinary tokens that look like markers, such as "<tool_call>", may be found there alone as well.
+  bool guards_markers = false;
+};
+
+// "<x>", "[X]", "<|x": the spelling of what speaks to a model and is no text.
+bool looks_like_marker(std::string_view text);
+
 // A set of added tokens in one text; the leftmost match wins, and of those the longest. A special token is
 // only seen where the whole match lies in a range that allows special tokens; elsewhere its text is text.
 // (The library's encode_special_tokens passes over the text of a special token with all that overlaps it;
@@ -53,17 +63,18 @@ class AddedTokenMatcher {
   // never found; of two that are equal the first is.
   void add(const AddedToken& token, std::string_view text);
 
-  // `allowed`: ascending ranges, none overlapping. Time is linear in the text.
-  void split(std::string_view text, gsl::span<const TextRange> allowed, Sink& sink) const;
+  // Time is linear in the text.
+  void split(std::string_view text, const SpecialRanges& special, Sink& sink) const;
 
  private:
   struct Match {
     const AddedToken* token = nullptr;
     size_t end = 0;
   };
-  Match match_at(std::string_view text, size_t begin, gsl::span<const TextRange> allowed) const;
+  Match match_at(std::string_view text, size_t begin, const SpecialRanges& special) const;
 
   std::vector<AddedToken> tokens_;
+  std::vector<bool> is_marker_;  // of tokens_
   ByteTrie trie_;
 };
 

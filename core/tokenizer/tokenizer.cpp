@@ -14,11 +14,14 @@ namespace {
 // The way of one text through the parts: added tokens, normalizer, added tokens again, pieces, ids.
 class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
  public:
-  Encoding(const TokenizerParts& parts, gsl::span<const TextRange> allowed, size_t num_text_bytes)
-      : parts_(parts), allowed_(allowed), scratch_(num_text_bytes) {}
+  Encoding(const TokenizerParts& parts, const SpecialRanges& special, size_t num_text_bytes)
+      : parts_(parts),
+        allowed_(special.ranges),
+        guards_markers_(special.guards_markers),
+        scratch_(num_text_bytes) {}
 
   EncodeResult run(std::string_view text) {
-    parts_.raw_tokens.split(text, allowed_, *this);
+    parts_.raw_tokens.split(text, {allowed_, guards_markers_}, *this);
     return {std::move(ids_),
             {scratch_.bpe.num_steps + scratch_.unigram.num_steps, scratch_.regex.num_steps()}};
   }
@@ -53,7 +56,7 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
     }
     const std::vector<TextRange> allowed = allowed_in(range, segment.size(), moved);
     NormalizedSink sink(*this, is_inside(range, allowed_), offset == 0);
-    parts_.normalized_tokens.split(segment, allowed, sink);
+    parts_.normalized_tokens.split(segment, {allowed, guards_markers_}, sink);
   }
 
   // Where the segment allows special tokens. Text that the normalizer changed allows them as a whole or not
@@ -86,19 +89,20 @@ class Encoding final : private AddedTokenMatcher::Sink, private PieceSink {
 
   const TokenizerParts& parts_;
   gsl::span<const TextRange> allowed_;
+  bool guards_markers_;
   EncodeScratch scratch_;
   bool allow_special_ = false;
   TokenIds ids_;
 };
 
-EncodeResult encode_text(const TokenizerParts& parts, std::string_view text,
-                         gsl::span<const TextRange> allowed, bool add_special_tokens) {
+EncodeResult encode_text(const TokenizerParts& parts, std::string_view text, const SpecialRanges& special,
+                         bool add_special_tokens) {
   if (text.size() > Tokenizer::kMaxTextBytes) {
     throw Error(ErrorCode::invalid_argument, "text has {} bytes, more than the limit of {}", text.size(),
                 Tokenizer::kMaxTextBytes);
   }
   require_utf8(text, "text");
-  EncodeResult result = Encoding(parts, allowed, text.size()).run(text);
+  EncodeResult result = Encoding(parts, special, text.size()).run(text);
   if (add_special_tokens) result.ids = parts.post_processor.apply(std::move(result.ids));
   return result;
 }
@@ -119,7 +123,7 @@ TokenIds Tokenizer::encode(std::string_view text, const EncodeOptions& options) 
 EncodeResult Tokenizer::encode_counted(std::string_view text, const EncodeOptions& options) const {
   std::vector<TextRange> allowed;
   if (options.parse_special) allowed.push_back({0, text.size()});
-  return encode_text(*parts_, text, allowed, options.add_special_tokens);
+  return encode_text(*parts_, text, {allowed, false}, options.add_special_tokens);
 }
 
 TokenIds Tokenizer::encode_spans(gsl::span<const TextSpan> spans, bool add_special_tokens) const {
@@ -135,7 +139,7 @@ TokenIds Tokenizer::encode_spans(gsl::span<const TextSpan> spans, bool add_speci
       allowed.push_back(range);
     }
   }
-  return encode_text(*parts_, text, allowed, add_special_tokens).ids;
+  return encode_text(*parts_, text, {allowed, true}, add_special_tokens).ids;
 }
 
 std::string Tokenizer::decode(gsl::span<const TokenId> ids, bool skip_special) const {

@@ -70,7 +70,8 @@ class Tokenizer {
   // text.
   TokenIds encode(std::string_view text, const EncodeOptions& options = {}) const;
   // The spans as one text: tokens may reach over their borders, but a special token is found only where all
-  // of it lies in neighbouring spans that parse special tokens.
+  // of it lies in neighbouring spans that parse special tokens. So is an ordinary added token that looks like
+  // a marker, such as "<tool_call>": elsewhere it is text.
   TokenIds encode_spans(gsl::span<const TextSpan> spans, bool add_special_tokens) const;
   EncodeResult encode_counted(std::string_view text, const EncodeOptions& options) const;
 

@@ -23,6 +23,7 @@ OF_THE_HEADER = "of the header; quire_version_string tells of the library"
 TAKEN_IN_BATCHES = "these languages take events with the drains"
 ANSWER_OF_A_WAIT = "an error, a timeout or a cancelled wait shows itself otherwise there"
 TO_COME = "comes with the next change of the layers"
+BINDINGS_FOLLOW = "bindings follow"
 # Why a layer may do without it.
 EXEMPT = {
     "QUIRE_ERROR_OK": "nothing failed",
@@ -54,6 +55,16 @@ EXEMPT = {
     "QUIRE_CONSTRAINT_LARK": OF_CONSTRAINTS,
     "QUIRE_CONSTRAINT_REGEX": OF_CONSTRAINTS,
     "quire_cancel_is_triggered": "a context or token of the language tells",
+    "quire_chat_template_choose": BINDINGS_FOLLOW,
+    "quire_chat_template_create": BINDINGS_FOLLOW,
+    "quire_chat_template_free": BINDINGS_FOLLOW,
+    "quire_chat_template_hash": BINDINGS_FOLLOW,
+    "quire_chat_template_open": BINDINGS_FOLLOW,
+    "quire_chat_template_render": BINDINGS_FOLLOW,
+    "quire_chat_template_segments": BINDINGS_FOLLOW,
+    "quire_chat_template_set_now": BINDINGS_FOLLOW,
+    "quire_chat_template_set_token": BINDINGS_FOLLOW,
+    "quire_chat_template_tokens": BINDINGS_FOLLOW,
     "quire_job_request_clear_stop_texts": "a request is filled anew for each use",
     "quire_job_poll": TAKEN_IN_BATCHES,
     "quire_queue_poll": TAKEN_IN_BATCHES,

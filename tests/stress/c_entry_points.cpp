@@ -1,6 +1,7 @@
 // The entries of the C interface as calls on the handles of a CWorld. tests/guards/interleaved_entries.py
 // holds that every function that takes a handle is among them.
 #include <array>
+#include <string_view>
 
 #include <quire/experimental.h>
 
@@ -424,6 +425,26 @@ void free_event(CWorld& w, const Calls& call) {
 }
 
 // Cancel, constraint and error.
+// Chat templates.
+
+constexpr std::string_view kConversation = R"({"messages": [{"role": "user", "content": "hi"}]})";
+
+void set_chat(CWorld& w, const Calls& call) {
+  call(quire_chat_template_choose, w.chat, "default", 7);
+  call(quire_chat_template_set_token, w.chat, QUIRE_TOKEN_BOS, "<s>", 3);
+  call(quire_chat_template_set_now, w.chat, "2025-07-26", 10);
+}
+void render_chat(CWorld& w, const Calls& call) {
+  call(quire_chat_template_render, w.chat, kConversation.data(), kConversation.size(), nullptr, 0);
+  call(quire_chat_template_segments, w.chat, kConversation.data(), kConversation.size(), nullptr, 0);
+  call(quire_chat_template_tokens, w.chat, w.model, kConversation.data(), kConversation.size(), nullptr, 0);
+  call(quire_chat_template_hash, w.chat, nullptr, 0);
+}
+void free_chat(CWorld& w, const Calls& call) {
+  call(quire_chat_template_free, w.chat);
+}
+
+// Cancel and error.
 
 void trigger(CWorld& w, const Calls& call) {
   call(quire_cancel_is_triggered, w.cancel);
@@ -535,6 +556,9 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"follow text", 0, follow_text},
       {"free constraint", kFrees, free_constraint},
       {"free matcher", kFrees, free_matcher},
+      {"set chat", 0, set_chat},
+      {"render chat", 0, render_chat},
+      {"free chat", kFrees, free_chat},
       {"tell error", 0, tell_error},
       {"free error", kFrees, free_error},
       {"diagnose", 0, diagnose},

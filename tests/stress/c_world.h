@@ -62,6 +62,7 @@ struct CWorld {
   quire_cancel* cancel = nullptr;
   quire_constraint* constraint = nullptr;
   quire_matcher* matcher = nullptr;
+  quire_chat_template* chat = nullptr;
   quire_error* error = nullptr;
   quire_job* job = nullptr;
   int64_t job_id = 0;

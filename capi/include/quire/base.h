@@ -120,6 +120,8 @@ typedef struct quire_cancel quire_cancel;
 /* What a text has to be, and one text on its way through it; constraint.h. */
 typedef struct quire_constraint quire_constraint;
 typedef struct quire_matcher quire_matcher;
+/* What turns a conversation into a prompt; chat.h. */
+typedef struct quire_chat_template quire_chat_template;
 
 #ifdef __cplusplus
 }

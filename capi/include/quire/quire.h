@@ -14,6 +14,7 @@
 #include <quire/cache.h>
 #include <quire/cancel.h>
 #include <quire/constraint.h>
+#include <quire/chat.h>
 #include <quire/diagnose.h>
 #include <quire/error.h>
 #include <quire/event.h>

@@ -83,6 +83,16 @@ TEST(SpecialTokens, OrdinaryAddedTokensAreAlwaysFound) {
   EXPECT_EQ(tokenizer->encode("<think><end>", kParsed), TokenIds{257});
 }
 
+TEST(TextSpans, OrdinaryTokensThatLookLikeMarkersAreTextInContent) {
+  Json json = tiny_tokenizer();
+  json["added_tokens"] = {added_token(256, "<tool_call>", false), added_token(257, "ab", false)};
+  const auto tokenizer = load_json(json);
+  const TextSpan spans[] = {{"<tool_call>ab", true}, {"ab<tool_call>", false}};
+  TokenIds expected{256, 257, 257};
+  for (const char c : std::string_view("<tool_call>")) expected.push_back(c);
+  EXPECT_EQ(tokenizer->encode_spans(spans, false), expected);
+}
+
 TEST(TextSpans, AreOneText) {
   const auto tokenizer = load_golden("llama3");
   const std::string text = "<|im_start|>user\nHello there,   world<|im_end|>\n";

@@ -1,0 +1,110 @@
+// quire render: a conversation as the text of a prompt, or as its tokens.
+#include <optional>
+
+#include "capi/cli/commands.h"
+#include "capi/cli/failure.h"
+#include "capi/cli/input.h"
+#include "capi/cli/terminal.h"
+
+namespace quire::cli {
+namespace {
+
+struct RenderOptions {
+  ModelChoice model;
+  std::string template_path;
+  std::string input_path;
+  std::optional<std::string> bos;
+  std::optional<std::string> eos;
+  std::optional<std::string> now;
+  std::string name;
+  bool tokens = false;
+};
+
+ChatTemplate open_template(const RenderOptions& options, const Interrupt& interrupt) {
+  if (options.template_path.empty()) {
+    return ChatTemplate(call(quire_chat_template_open, options.model.path.data(), options.model.path.size()));
+  }
+  const std::string source = read_input(options.template_path, interrupt);
+  return ChatTemplate(call(quire_chat_template_create, source.data(), source.size()));
+}
+
+void set_up(quire_chat_template* chat, const RenderOptions& options) {
+  const auto set_token = [&](int32_t kind, const std::optional<std::string>& text) {
+    if (text) call(quire_chat_template_set_token, chat, kind, text->data(), text->size());
+  };
+  set_token(QUIRE_TOKEN_BOS, options.bos);
+  set_token(QUIRE_TOKEN_EOS, options.eos);
+  call(quire_chat_template_choose, chat, options.name.data(), options.name.size());
+  if (!options.now) return;
+  try {
+    call(quire_chat_template_set_now, chat, options.now->data(), options.now->size());
+  } catch (const LibraryError&) {
+    throw Failure(kExitUsage, "--now: not a time such as 2025-07-26 or 2025-07-26T14:05:09");
+  }
+}
+
+void print_tokens(quire_chat_template* chat, const RenderOptions& options, const std::string& input,
+                  Interrupt& interrupt) {
+  const Runtime runtime = open_runtime(options.model);
+  const Model model = load_model(runtime.get(), options.model, QUIRE_MODEL_SCOPE_TOKENIZER, interrupt);
+  print_json(elements_of<int32_t>(quire_chat_template_tokens, chat, model.get(), input.data(), input.size()));
+}
+
+int render(const RenderOptions& options, Interrupt& interrupt) {
+  const ChatTemplate chat = open_template(options, interrupt);
+  set_up(chat.get(), options);
+  const std::string input = read_input(options.input_path, interrupt);
+  if (options.tokens) {
+    print_tokens(chat.get(), options, input, interrupt);
+  } else {
+    print(text_of(quire_chat_template_render, chat.get(), input.data(), input.size()));
+  }
+  return kExitOk;
+}
+
+int checked_render(const RenderOptions& options, Interrupt& interrupt) {
+  if (options.tokens && options.model.path.empty()) {
+    throw Failure(kExitUsage, "--tokens: needs --model, whose tokenizer makes them");
+  }
+  if (options.template_path.empty() && options.model.path.empty()) {
+    throw Failure(kExitUsage, "neither --template nor --model says what to render with");
+  }
+  try {
+    return render(options, interrupt);
+  } catch (const LibraryError& error) {  // the template's words on its input are no fault of the command line
+    throw Failure(kExitFailed, error.what());
+  }
+}
+
+constexpr const char* kExamples =
+    R"(Renders one JSON object: messages, and what else the template reads (tools, add_generation_prompt, ...).
+Prints the text as it is, without an end of line.
+
+Examples:
+  quire render --model DIR --input conversation.json
+  quire render --template chat_template.jinja --bos "<s>" --now 2025-07-26 --input -
+)";
+
+}  // namespace
+
+Command add_render(CLI::App& root) {
+  auto options = std::make_shared<RenderOptions>();
+  CLI::App* app = root.add_subcommand("render", "Turn a conversation into the text of a prompt");
+  app->footer(kExamples);
+  app->add_option("--template", options->template_path, "File with the template")->type_name("FILE");
+  app->add_option("--model", options->model.path, "Model directory with the template, and with the tokenizer")
+      ->type_name("DIR");
+  app->add_option("--input", options->input_path, "File with the JSON object, - for standard input")
+      ->type_name("FILE")
+      ->required();
+  app->add_flag("--tokens", options->tokens, "Print the ids of the tokens as a JSON list");
+  app->add_option("--name", options->name, "Which template, where the model has several")->type_name("NAME");
+  app->add_option("--bos", options->bos, "Text of the token that begins a prompt")->type_name("TEXT");
+  app->add_option("--eos", options->eos, "Text of the token that ends a turn")->type_name("TEXT");
+  app->add_option("--now", options->now,
+                  "Date, or date and time, for the template (default: the clock, in UTC)")
+      ->type_name("DATE");
+  return {app, [options](Interrupt& interrupt) { return checked_render(*options, interrupt); }};
+}
+
+}  // namespace quire::cli
