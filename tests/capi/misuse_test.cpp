@@ -259,69 +259,69 @@ void* stale_handle(const std::string& type, const World& world, quire_event* spa
     quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
     return free_twice(quire_plan_create(world.runtime.get(), options.get(), nullptr, nullptr),
                       quire_plan_free);
-    if (type == "quire_chat_template") {
-      return free_twice(quire_chat_template_create("a", 1, nullptr), quire_chat_template_free);
-    }
-    if (type == "quire_cancel") return free_twice(quire_cancel_create(nullptr), quire_cancel_free);
-    return free_twice(quire_job_submit(world.cache.get(), make_request("x", 1).get(), nullptr),
-                      quire_job_free);
   }
+  if (type == "quire_chat_template") {
+    return free_twice(quire_chat_template_create("a", 1, nullptr), quire_chat_template_free);
+  }
+  if (type == "quire_cancel") return free_twice(quire_cancel_create(nullptr), quire_cancel_free);
+  return free_twice(quire_job_submit(world.cache.get(), make_request("x", 1).get(), nullptr), quire_job_free);
+}
 
-  TEST_F(MisuseTest, AFreedHandleIsRefusedBeforeAndAfterItsSlotIsUsedAgain) {
-    for (const auto& [type, handle] : live_handles()) {
-      const OwnedJob source(quire_job_submit(world.cache.get(), make_request("x", 1).get(), nullptr));
-      void* const stale = stale_handle(type, world, next_event(source.get(), QUIRE_WAIT_FOREVER, nullptr));
-      std::vector<OwnedCancel> takers;
-      for (int i = 0; i < 2; ++i) {
-        for (const Case& of : kCases) {
-          if (of.kind != Kind::pointer && type == of.type) {
-            expect_refusal(of, stale, valid, QUIRE_ERROR_BAD_HANDLE, "a freed handle");
-          }
+TEST_F(MisuseTest, AFreedHandleIsRefusedBeforeAndAfterItsSlotIsUsedAgain) {
+  for (const auto& [type, handle] : live_handles()) {
+    const OwnedJob source(quire_job_submit(world.cache.get(), make_request("x", 1).get(), nullptr));
+    void* const stale = stale_handle(type, world, next_event(source.get(), QUIRE_WAIT_FOREVER, nullptr));
+    std::vector<OwnedCancel> takers;
+    for (int i = 0; i < 2; ++i) {
+      for (const Case& of : kCases) {
+        if (of.kind != Kind::pointer && type == of.type) {
+          expect_refusal(of, stale, valid, QUIRE_ERROR_BAD_HANDLE, "a freed handle");
         }
-        for (int n = 0; n < 8; ++n) takers.emplace_back(quire_cancel_create(nullptr));
       }
+      for (int n = 0; n < 8; ++n) takers.emplace_back(quire_cancel_create(nullptr));
     }
   }
+}
 
-  // What an entry throws never leaves it, whatever it is.
-  TEST_F(MisuseTest, AnExceptionInAnyEntryIsAnError) {
-    const std::pair<capi::EntryHook, int32_t> throwers[] = {
-        {[] { throw std::bad_alloc(); }, QUIRE_ERROR_OUT_OF_MEMORY},
-        {[] { throw 42; }, QUIRE_ERROR_INTERNAL},
-        {[] { throw Error(ErrorCode::io, "disk"); }, QUIRE_ERROR_IO}};
+// What an entry throws never leaves it, whatever it is.
+TEST_F(MisuseTest, AnExceptionInAnyEntryIsAnError) {
+  const std::pair<capi::EntryHook, int32_t> throwers[] = {
+      {[] { throw std::bad_alloc(); }, QUIRE_ERROR_OUT_OF_MEMORY},
+      {[] { throw 42; }, QUIRE_ERROR_INTERNAL},
+      {[] { throw Error(ErrorCode::io, "disk"); }, QUIRE_ERROR_IO}};
+  for (const Case& of : kCases) {
+    if (of.kind == Kind::pointer) continue;
+    for (const auto& [hook, code] : throwers) {
+      Report report;
+      capi::set_entry_hook(hook);
+      const bool failed = of.call(live(of.type), valid, report.out());
+      capi::set_entry_hook(nullptr);
+      EXPECT_TRUE(failed) << name_of(of);
+      EXPECT_EQ(report.code(), code) << name_of(of);
+    }
+  }
+}
+
+// In a child of fork() every function says so, and freeing does nothing; the parent goes on.
+TEST_F(MisuseTest, AChildOfForkIsToldSo) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
     for (const Case& of : kCases) {
       if (of.kind == Kind::pointer) continue;
-      for (const auto& [hook, code] : throwers) {
-        Report report;
-        capi::set_entry_hook(hook);
-        const bool failed = of.call(live(of.type), valid, report.out());
-        capi::set_entry_hook(nullptr);
-        EXPECT_TRUE(failed) << name_of(of);
-        EXPECT_EQ(report.code(), code) << name_of(of);
-      }
+      Report report;
+      const bool failed = of.call(live(of.type), valid, report.out());
+      const bool freed = of.kind == Kind::free_handle && !failed && report.code() == QUIRE_ERROR_OK;
+      if (!freed && !(failed && report.code() == QUIRE_ERROR_FORKED)) _exit(1);
     }
+    _exit(0);
   }
-
-  // In a child of fork() every function says so, and freeing does nothing; the parent goes on.
-  TEST_F(MisuseTest, AChildOfForkIsToldSo) {
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      for (const Case& of : kCases) {
-        if (of.kind == Kind::pointer) continue;
-        Report report;
-        const bool failed = of.call(live(of.type), valid, report.out());
-        const bool freed = of.kind == Kind::free_handle && !failed && report.code() == QUIRE_ERROR_OK;
-        if (!freed && !(failed && report.code() == QUIRE_ERROR_FORKED)) _exit(1);
-      }
-      _exit(0);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    EXPECT_EQ(quire_job_cancel(job.get(), nullptr), 1);
-    EXPECT_EQ(collect(job.get()).finish_reason, QUIRE_FINISH_CANCELLED);
-  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(quire_job_cancel(job.get(), nullptr), 1);
+  EXPECT_EQ(collect(job.get()).finish_reason, QUIRE_FINISH_CANCELLED);
+}
 
 }  // namespace
 }  // namespace quire::testing

@@ -107,7 +107,7 @@ void Simulation::random_edits(JobRequest& request) {
 ErrorCode Simulation::must_refuse(const JobRequest& request) const {
   const bool generates = request.kind == JobKind::generate;
   if (static_cast<int32_t>(request.prompt.size()) > kMaxSeqLen - (generates ? 1 : 0))
-    return ErrorCode::capacity;
+    return ErrorCode::too_large;
   for (const TokenId token : request.prompt) {
     if (token >= kVocab) return ErrorCode::invalid_argument;
   }
@@ -115,10 +115,10 @@ ErrorCode Simulation::must_refuse(const JobRequest& request) const {
       static_cast<int64_t>(request.prompt.size()) + (generates ? request.max_new_tokens : 0);
   const int32_t pages =
       pages_of_whole_job(static_cast<int32_t>(std::min<int64_t>(wanted, kMaxSeqLen)), limits_.page_tokens);
-  if (pages > limits_.num_pages) return ErrorCode::capacity;
+  if (pages > limits_.num_pages) return ErrorCode::too_large;
   for (const NamespaceOptions& space : cache_options_.namespaces) {
     const int32_t most = space.quota.max_pages;
-    if (space.name == request.name_space && most > 0 && pages > most) return ErrorCode::quota;
+    if (space.name == request.name_space && most > 0 && pages > most) return ErrorCode::too_large;
   }
   return ErrorCode::ok;
 }

@@ -89,8 +89,8 @@ void Simulation::judge_failure(SimulatedJob& model, const JobResult& result) {
   // Its parent may have been refused by the same step.
   if (code == ErrorCode::closed && model.forked && failed_allocations_ > 0) return;
   if (code == ErrorCode::deadline && missed_deadline(model, result)) return;
-  if (code == ErrorCode::capacity && model.request.slow_reader == SlowReaderPolicy::end) return;
-  if (model.never_fits && (code == ErrorCode::capacity || code == ErrorCode::quota)) return;
+  if (code == ErrorCode::slow_reader && model.request.slow_reader == SlowReaderPolicy::end) return;
+  if (model.never_fits && code == ErrorCode::too_large) return;
   violation(fmt::format("I5: failed with {} ({}) for no fault of its own: {}", error_code_name(code),
                         result.message, describe(model)));
 }
@@ -99,9 +99,9 @@ bool Simulation::missed_deadline(const SimulatedJob& model, const JobResult& res
   const Duration age = clock_.now() - model.submitted;
   const auto missed = [&](Duration deadline) { return deadline > Duration{0} && age >= deadline; };
   const JobRequest& request = model.request;
-  if (result.message == "queue_deadline passed") return missed(request.queue_deadline);
-  if (result.message == "first_token_deadline passed") return missed(request.first_token_deadline);
-  if (result.message == "total_deadline passed") return missed(request.total_deadline);
+  if (result.message == "queue_deadline_ns passed") return missed(request.queue_deadline);
+  if (result.message == "first_token_deadline_ns passed") return missed(request.first_token_deadline);
+  if (result.message == "deadline_ns passed") return missed(request.total_deadline);
   const bool any = missed(request.queue_deadline) || missed(request.first_token_deadline) ||
                    missed(request.total_deadline);
   return any && failed_allocations_ > 0;  // there was no memory for the words

@@ -132,7 +132,8 @@ FakeEngineOptions stress_options() {
 }
 
 bool is_refusal(ErrorCode code) {
-  return code == ErrorCode::capacity || code == ErrorCode::quota || code == ErrorCode::deadline;
+  return code == ErrorCode::capacity || code == ErrorCode::quota || code == ErrorCode::deadline ||
+         code == ErrorCode::too_large || code == ErrorCode::deadline_too_short;
 }
 
 TEST(EngineStressTest, AllEntryPointsAtOnce) {

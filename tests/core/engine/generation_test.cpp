@@ -311,7 +311,7 @@ TEST(GenerationTest, AForkThatCanNeverFitIsRefused) {
   fork.max_new_tokens = 30;
   const auto child = parent->fork(fork);
   engine.run_to_idle();
-  EXPECT_EQ(read_all(*child).terminal.error, ErrorCode::capacity);
+  EXPECT_EQ(read_all(*child).terminal.error, ErrorCode::too_large);
   EXPECT_EQ(read_all(*parent).tokens, fake_greedy(counting(0, 20), 8, kVocab));
 }
 

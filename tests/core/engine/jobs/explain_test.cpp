@@ -88,6 +88,7 @@ class ExplainedJobsTest : public ::testing::Test {
     request.max_unread_events = 3;
     return engine().cache->submit(request);
   }
+  static std::string name_of(const Job& job) { return std::to_string(job.id().value); }
   void step(int32_t num_steps = 1) {
     for (int32_t i = 0; i < num_steps; ++i) {
       engine().cache->core().run_once();
@@ -113,10 +114,11 @@ TEST_F(ExplainedJobsTest, WaitingForPages) {
   const auto holder = submit(40, 10);  // ten pages of four tokens, and then more
   step(2);
   const auto waiting = submit(36, 10);
-  const auto behind = submit(2, 1);
+  const auto later = submit(2, 1);
   step();
-  EXPECT_EQ(waiting->explain(), "queued: needs 9 pages, 5 free, the next release is job 1");
-  EXPECT_EQ(behind->explain(), "queued behind job 2: needs 9 pages, 5 free, the next release is job 1");
+  const std::string why = "needs 9 pages, 5 free, the next release is job " + name_of(*holder);
+  EXPECT_EQ(waiting->explain(), "queued: " + why);
+  EXPECT_EQ(later->explain(), "queued behind job " + name_of(*waiting) + ": " + why);
   engine().run_to_idle();
   EXPECT_TRUE(waiting->explain().starts_with("finished by max_new_tokens: ")) << waiting->explain();
 }
@@ -133,7 +135,7 @@ TEST_F(ExplainedJobsTest, WaitingForAPlaceOrForTheNamespace) {
   step();
   const auto place = submit(4, 50);
   step();
-  EXPECT_EQ(place->explain(), "queued: all 2 places are taken, the next release is job 3");
+  EXPECT_EQ(place->explain(), "queued: all 2 places are taken, the next release is job " + name_of(*second));
 }
 
 TEST_F(ExplainedJobsTest, ALiveJobTellsItsFiguresSoFar) {

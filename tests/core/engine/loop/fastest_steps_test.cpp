@@ -76,7 +76,7 @@ class DeadlineTest : public ::testing::Test {
   }
   bool takes(const JobRequest& made) { return engine->cache->submit(made) != nullptr; }
   void expect_refused(const JobRequest& made, std::string_view field) {
-    expect_error(ErrorCode::deadline, {field}, [&] { engine->cache->submit(made); });
+    expect_error(ErrorCode::deadline_too_short, {field}, [&] { engine->cache->submit(made); });
   }
 
   SimulatedClock clock;
@@ -94,10 +94,10 @@ TEST_F(DeadlineTest, WhatCannotBeInTimeIsRefusedByName) {
   measure_some_steps();
   JobRequest made = request(20, 10);  // three steps for the prompt, nine for the rest
   made.total_deadline = milliseconds(119);
-  expect_refused(made, "total_deadline is 0.119000 s; ");
+  expect_refused(made, "deadline_ns is 0.119000 s; ");
   made.total_deadline = Duration{0};
   made.first_token_deadline = milliseconds(29);
-  expect_refused(made, "first_token_deadline is 0.029000 s; ");
+  expect_refused(made, "first_token_deadline_ns is 0.029000 s; ");
   EXPECT_EQ(engine->cache->core().queue().num_live(), 0U) << "a refused job leaves nothing";
   EXPECT_EQ(engine->cache->stats().submitted_jobs, 1U);
 }
@@ -120,7 +120,7 @@ TEST_F(DeadlineTest, AJobThatMayStopEarlyOrFindItsPromptIsTaken) {
   stops.stop_tokens = {3};
   EXPECT_TRUE(takes(stops));
   stops.min_new_tokens = 50;
-  expect_refused(stops, "total_deadline");
+  expect_refused(stops, "deadline_ns");
   stops.stop_strings = {"x"};
   EXPECT_TRUE(takes(stops)) << "a stop string may come at once";
   JobRequest finds = request(20, 1);
@@ -135,7 +135,7 @@ TEST_F(DeadlineTest, AScoreHasToComputeItsWholePrompt) {
   score.kind = JobKind::score;
   score.reuse_prefix = true;
   score.total_deadline = milliseconds(29);
-  expect_refused(score, "total_deadline");
+  expect_refused(score, "deadline_ns");
 }
 
 }  // namespace
