@@ -68,6 +68,7 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
 StepLoop::~StepLoop() = default;
 
 StepOutcome StepLoop::run_once() {
+  const auto tell = gsl::finally([this] { jobs_.told().flush(); });
   jobs_.look_at_clock();
   const bool is_issued = ahead_.resume(plan_);
   if (!is_issued && !planning_.plan(plan_)) return StepOutcome::idle;
@@ -81,7 +82,6 @@ StepOutcome StepLoop::run_once() {
     watch_.observe(batch_.num_tokens(), grounds_.runtime.clock().now() - jobs_.now());
   ++jobs_.book().cache().steps;
   jobs_.sweep();
-  jobs_.told().flush();
   if (grounds_.options.check_invariants) audit();
   return StepOutcome::advanced;
 }
