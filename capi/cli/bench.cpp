@@ -9,7 +9,9 @@
 #include "capi/cli/commands.h"
 #include "capi/cli/failure.h"
 #include "capi/cli/job_batch.h"
+#include "capi/cli/prompt_maker.h"
 #include "capi/cli/terminal.h"
+#include "capi/cli/workload_bench.h"
 
 namespace quire::cli {
 namespace {
@@ -29,6 +31,7 @@ struct BenchOptions {
   int32_t new_tokens = 128;
   double temperature = 0.0;
   double top_p = 1.0;
+  WorkloadOptions workload;
 };
 
 struct Measured {
@@ -65,38 +68,6 @@ struct Limits {
     return result.prefill_tokens_per_second * static_cast<double>(token_ops) /
            static_cast<double>(ops_per_second);
   }
-};
-
-// Prompts that nobody has seen before, so that no cached prefix helps.
-class PromptMaker {
- public:
-  explicit PromptMaker(quire_model* model) {
-    const int32_t known = tokenizer_size(model);
-    const int32_t size = known > 0 ? known : call(quire_model_vocab_size, model);
-    for (int32_t token = 0; token < size; ++token) {
-      if (known == 0 || call(quire_model_is_special, model, token) == 0) ordinary_.push_back(token);
-    }
-    if (ordinary_.empty()) throw Failure(kExitFailed, "bench: the model has no ordinary tokens");
-  }
-
-  std::vector<int32_t> make(int32_t num_tokens) {
-    std::vector<int32_t> prompt;
-    prompt.reserve(static_cast<size_t>(num_tokens));
-    for (int32_t idx = 0; idx < num_tokens; ++idx) prompt.push_back(ordinary_[next() % ordinary_.size()]);
-    return prompt;
-  }
-
- private:
-  // Steele, Lea, Flood: "Fast splittable pseudorandom number generators" (2014).
-  uint64_t next() {
-    uint64_t z = state_ += 0x9E3779B97F4A7C15U;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBU;
-    return z ^ z >> 31;
-  }
-
-  std::vector<int32_t> ordinary_;
-  uint64_t state_ = 0;
 };
 
 // The device that a name of the options means; they are checked when the model is loaded.
@@ -317,6 +288,7 @@ default, greedy sampling.
 
 Examples:
   quire bench --batch 1,8 --threads 2
+  quire bench --workload chat --rate 1,2,4,0 --jobs 64 --svg chat.svg
   quire bench --synthetic llama-3.1-8b --format exl2 --bits 4.0 --device cuda:0
 )";
 
@@ -374,8 +346,11 @@ Command add_bench(CLI::App& root) {
       ->capture_default_str();
   app->add_option("--top-p", options->top_p, "Of the draws")->type_name("P")->capture_default_str();
   add_synthetic_options(*app, options->synthetic);
+  add_workload_options(*app, options->workload);
   return {app, [options](Interrupt& interrupt) {
             if (!options->synthetic.shape.empty()) options->model.path = synthetic_path(options->synthetic);
+            if (!options->workload.name.empty())
+              return run_workload_bench(options->model, options->workload, interrupt);
             return run_bench(*options, interrupt);
           }};
 }

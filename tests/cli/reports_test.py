@@ -1,6 +1,8 @@
 """quire inspect, diagnose and bench: figures that add up."""
 import json
 import os
+import tempfile
+from xml.etree import ElementTree
 
 import command
 
@@ -138,6 +140,32 @@ class Bench(command.CommandTest):
         result = self.json_of("bench", "--device", "cpu,cpu", "--split", "3,5", "--batch", "1", "--prompt-tokens", "8",
                               "--new-tokens", "4")
         self.assertGreater(result["read_bytes_per_second"], 0)
+
+    WORKLOAD = ("bench", "--workload", "chat", "--jobs", "5", "--max-batch", "4", "--cache-tokens", "16384")
+
+    def test_a_workload_counts_what_clients_see(self):
+        with tempfile.TemporaryDirectory() as folder:
+            picture = os.path.join(folder, "curve.svg")
+            result = self.json_of(*self.WORKLOAD, "--rate", "50,0", "--first-token-limit", "1e9", "--token-limit", "1e9",
+                                  "--svg", picture)
+            svg = ElementTree.parse(picture).getroot()
+        self.assertEqual([row["jobs_per_second_offered"] for row in result["results"]], [50, 0])
+        for row in result["results"]:
+            self.assertAlmostEqual(row["good_jobs_per_second"], row["jobs_per_second"])
+            self.assertAlmostEqual(row["jobs_per_second"], 5 / row["seconds"])
+            self.assertAlmostEqual(row["tokens_per_second"], row["new_tokens"] / row["seconds"])
+            self.assertLess(row["cached_tokens"], row["prompt_tokens"])
+            for times in (row["first_token_ms"], row["between_tokens_ms"]):
+                self.assertLessEqual(0, times["p50"])
+                self.assertLessEqual(times["p50"], times["p90"])
+                self.assertLessEqual(times["p90"], times["p99"])
+        # The same jobs at each rate, and one point for each in the picture.
+        self.assertEqual(result["results"][0]["new_tokens"], result["results"][1]["new_tokens"])
+        self.assertEqual(len(svg.findall("{http://www.w3.org/2000/svg}circle")), 2)
+
+    def test_no_job_of_a_workload_is_good_within_no_time(self):
+        result = self.json_of(*self.WORKLOAD, "--first-token-limit", "0")
+        self.assertEqual(result["results"][0]["good_jobs_per_second"], 0)
 
     def test_text_is_aligned(self):
         lines = self.succeed(*self.ARGS).stdout.splitlines()

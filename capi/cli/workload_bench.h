@@ -1,0 +1,25 @@
+// quire bench --workload: what clients see while jobs arrive, at one rate after another.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "capi/cli/session.h"
+
+namespace quire::cli {
+
+struct WorkloadOptions {
+  std::string name;  // empty: none
+  std::vector<double> rates{0};
+  int32_t num_jobs = 64;
+  int32_t max_batch = 64;
+  int32_t cache_tokens = 65536;
+  double first_token_limit_ms = 1000;
+  double token_limit_ms = 50;
+  std::string svg_path;
+};
+
+void add_workload_options(CLI::App& app, WorkloadOptions& options);
+int run_workload_bench(const ModelChoice& model, const WorkloadOptions& options, Interrupt& interrupt);
+
+}  // namespace quire::cli
