@@ -13,8 +13,8 @@
 #include <quire/base.h>
 #include <quire/cache.h>
 #include <quire/cancel.h>
-#include <quire/constraint.h>
 #include <quire/chat.h>
+#include <quire/constraint.h>
 #include <quire/diagnose.h>
 #include <quire/error.h>
 #include <quire/event.h>

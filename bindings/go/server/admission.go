@@ -1,0 +1,183 @@
+package server
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// admission decides which request may begin: by key, by rate, by the number that is under way.
+type admission struct {
+	mu      sync.Mutex
+	keys    []Key
+	buckets map[string]*bucket // by owner
+	limits  Limits
+	running int
+	closing bool
+	now     func() time.Time
+}
+
+// bucket is what one owner has used. Rates are token buckets that refill over a minute.
+type bucket struct {
+	requests float64
+	tokens   float64
+	running  int
+	filled   time.Time
+}
+
+// permit is the right to one request; release gives its place back.
+type permit struct {
+	of  *admission
+	key Key
+}
+
+func newAdmission(config *Config) *admission {
+	a := &admission{buckets: map[string]*bucket{}, now: time.Now}
+	a.configure(config)
+	return a
+}
+
+func (a *admission) configure(config *Config) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.keys = config.Keys
+	a.limits = config.Limits
+}
+
+// authenticate finds the key of a request: "Authorization: Bearer KEY" or "x-api-key: KEY".
+func (a *admission) authenticate(r *http.Request) (Key, *Failure) {
+	a.mu.Lock()
+	keys := a.keys
+	a.mu.Unlock()
+	if len(keys) == 0 {
+		return Key{}, nil
+	}
+	digest := keyDigest(r)
+	var found *Key
+	for i := range keys {
+		// Every key is compared, so that time tells nothing.
+		if subtle.ConstantTimeCompare([]byte(strings.ToLower(keys[i].SHA256)), []byte(digest)) == 1 {
+			found = &keys[i]
+		}
+	}
+	if found == nil {
+		return Key{}, &Failure{Status: http.StatusUnauthorized, Kind: "invalid_request_error", Code: "invalid_api_key",
+			Message: "the API key is missing or unknown"}
+	}
+	return *found, nil
+}
+
+func keyDigest(r *http.Request) string {
+	key := r.Header.Get("x-api-key")
+	if bearer := r.Header.Get("Authorization"); strings.HasPrefix(bearer, "Bearer ") {
+		key = strings.TrimPrefix(bearer, "Bearer ")
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+func (k Key) mayUse(model string) bool {
+	if len(k.Models) == 0 {
+		return true
+	}
+	for _, name := range k.Models {
+		if name == model {
+			return true
+		}
+	}
+	return false
+}
+
+// enter takes a place, or says why there is none and when there may be one.
+func (a *admission) enter(key Key) (*permit, *Failure) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closing {
+		return nil, unavailable(5*time.Second, "the server is shutting down")
+	}
+	if a.running >= a.limits.MaxQueue {
+		return nil, overloaded(time.Second, "%d requests are under way, which is the limit", a.running)
+	}
+	b := a.bucketOf(key)
+	if key.MaxJobs > 0 && b.running >= key.MaxJobs {
+		return nil, overloaded(time.Second, "%d requests of this key are under way, which is its limit", b.running)
+	}
+	if wait := missing(b.requests, 1, key.RequestsPerMinute); wait > 0 {
+		return nil, overloaded(wait, "the key may send %d requests a minute", key.RequestsPerMinute)
+	}
+	if wait := missing(b.tokens, 1, key.TokensPerMinute); wait > 0 {
+		return nil, overloaded(wait, "the key may use %d tokens a minute", key.TokensPerMinute)
+	}
+	b.requests--
+	b.running++
+	a.running++
+	return &permit{a, key}, nil
+}
+
+// missing is how long a bucket that fills at perMinute takes to hold `need`; 0 where there is no limit.
+func missing(has, need float64, perMinute int) time.Duration {
+	if perMinute <= 0 || has >= need {
+		return 0
+	}
+	return time.Duration((need - has) / float64(perMinute) * float64(time.Minute))
+}
+
+func (a *admission) bucketOf(key Key) *bucket {
+	b, known := a.buckets[key.Owner]
+	now := a.now()
+	if !known {
+		b = &bucket{requests: float64(key.RequestsPerMinute), tokens: float64(key.TokensPerMinute), filled: now}
+		a.buckets[key.Owner] = b
+	}
+	share := now.Sub(b.filled).Minutes()
+	b.filled = now
+	b.requests = refill(b.requests, share, key.RequestsPerMinute)
+	b.tokens = refill(b.tokens, share, key.TokensPerMinute)
+	return b
+}
+
+func refill(has, minutes float64, perMinute int) float64 {
+	has += minutes * float64(perMinute)
+	if has > float64(perMinute) {
+		return float64(perMinute)
+	}
+	return has
+}
+
+// spend counts the tokens that the request has used: they may put the bucket below zero, which later requests wait
+// for.
+func (p *permit) spend(usage Usage) {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.bucketOf(p.key).tokens -= float64(usage.Prompt - usage.Cached + usage.New)
+}
+
+func (p *permit) release() {
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.bucketOf(p.key).running--
+	p.of.running--
+}
+
+// close refuses what comes from now on.
+func (a *admission) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.closing = true
+}
+
+func (a *admission) isClosing() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closing
+}
+
+func (a *admission) numRunning() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.running
+}

@@ -1,0 +1,106 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Failure is an error that the client is told, in the form of the interface that it used.
+type Failure struct {
+	Status     int
+	Kind       string // OpenAI's type: "invalid_request_error", ...
+	Code       string
+	Param      string // the field at fault
+	Message    string
+	RetryAfter time.Duration // 0: not said
+}
+
+func (f *Failure) Error() string { return f.Message }
+
+func invalid(param, format string, args ...interface{}) *Failure {
+	return &Failure{Status: http.StatusBadRequest, Kind: "invalid_request_error", Param: param,
+		Message: fmt.Sprintf(format, args...)}
+}
+
+func notFound(code, format string, args ...interface{}) *Failure {
+	return &Failure{Status: http.StatusNotFound, Kind: "invalid_request_error", Code: code,
+		Message: fmt.Sprintf(format, args...)}
+}
+
+func overloaded(retryAfter time.Duration, format string, args ...interface{}) *Failure {
+	return &Failure{Status: http.StatusTooManyRequests, Kind: "rate_limit_error", Code: "rate_limit_exceeded",
+		Message: fmt.Sprintf(format, args...), RetryAfter: retryAfter}
+}
+
+func unavailable(retryAfter time.Duration, format string, args ...interface{}) *Failure {
+	return &Failure{Status: http.StatusServiceUnavailable, Kind: "server_error", Code: "service_unavailable",
+		Message: fmt.Sprintf(format, args...), RetryAfter: retryAfter}
+}
+
+// failureOf is the failure in err, or one that says no more than that something failed: the text of an unknown error
+// may hold what is not the client's to know.
+func failureOf(err error) *Failure {
+	var failure *Failure
+	if errors.As(err, &failure) {
+		return failure
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return &Failure{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error",
+			Message: fmt.Sprintf("the body is larger than the limit of %d bytes", tooLarge.Limit)}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &Failure{Status: http.StatusGatewayTimeout, Kind: "server_error", Code: "timeout",
+			Message: "the deadline of the request has passed"}
+	}
+	return &Failure{Status: http.StatusInternalServerError, Kind: "server_error", Message: "the request failed"}
+}
+
+// openAIBody is the failure as OpenAI's clients read it.
+func (f *Failure) openAIBody() []byte {
+	type body struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	}
+	out := body{Message: f.Message, Type: f.Kind}
+	if f.Param != "" {
+		out.Param = &f.Param
+	}
+	if f.Code != "" {
+		out.Code = &f.Code
+	}
+	text, _ := json.Marshal(map[string]body{"error": out})
+	return text
+}
+
+// anthropicBody is the failure as Anthropic's clients read it.
+func (f *Failure) anthropicBody(requestID string) []byte {
+	kind := map[int]string{
+		http.StatusBadRequest: "invalid_request_error", http.StatusUnauthorized: "authentication_error",
+		http.StatusForbidden: "permission_error", http.StatusNotFound: "not_found_error",
+		http.StatusRequestEntityTooLarge: "request_too_large", http.StatusTooManyRequests: "rate_limit_error",
+		http.StatusServiceUnavailable: "overloaded_error", http.StatusGatewayTimeout: "timeout_error",
+	}[f.Status]
+	if kind == "" {
+		kind = "api_error"
+	}
+	text, _ := json.Marshal(map[string]interface{}{
+		"type": "error", "request_id": requestID,
+		"error": map[string]string{"type": kind, "message": f.Message},
+	})
+	return text
+}
+
+func (f *Failure) setHeaders(header http.Header) {
+	if f.RetryAfter > 0 {
+		seconds := int64((f.RetryAfter + time.Second - 1) / time.Second)
+		header.Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
+}

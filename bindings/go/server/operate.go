@@ -1,0 +1,290 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// What operators see: models, health, figures, the log, and the admin interface.
+
+// Manager is what an Engine may offer beside: residency of its models and figures of its own.
+type Manager interface {
+	States() map[string]string // resident, loading, on disk, ... by model
+	Evict(name string) error
+	Stepping() bool                      // false where a step has been running for suspiciously long
+	WriteMetrics(out io.Writer) error    // in Prometheus' text format
+	Figures() (waiting, running int)     // jobs, over all models
+	KvUsage() (used float64, known bool) // 0 to 1
+}
+
+type modelBody struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+func (s *Server) modelNames(key Key) []string {
+	config := s.config.Load()
+	var names []string
+	for name := range config.Models {
+		if key.mayUse(name) {
+			names = append(names, name)
+		}
+	}
+	for alias, name := range config.Aliases {
+		if key.mayUse(name) {
+			names = append(names, alias)
+		}
+	}
+	sort.Strings(names)
+	return names
+}
+
+func (s *Server) modelBody(name string) modelBody {
+	config := s.config.Load()
+	owner := config.Models[name].OwnedBy
+	if target, is := config.Aliases[name]; is {
+		owner = config.Models[target].OwnedBy
+	}
+	if owner == "" {
+		owner = "quire"
+	}
+	return modelBody{name, "model", s.started.Unix(), owner}
+}
+
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
+	key, failure := s.admission.authenticate(r)
+	if failure != nil {
+		s.fail(w, r, failure)
+		return
+	}
+	data := []modelBody{}
+	for _, name := range s.modelNames(key) {
+		data = append(data, s.modelBody(name))
+	}
+	_ = answer(w, map[string]interface{}{"object": "list", "data": data})
+}
+
+func (s *Server) getModel(w http.ResponseWriter, r *http.Request) {
+	key, failure := s.admission.authenticate(r)
+	if failure != nil {
+		s.fail(w, r, failure)
+		return
+	}
+	wanted := strings.TrimPrefix(r.URL.Path, "/v1/models/")
+	for _, name := range s.modelNames(key) {
+		if name == wanted {
+			_ = answer(w, s.modelBody(name))
+			return
+		}
+	}
+	s.fail(w, r, notFound("model_not_found", "there is no model %q; GET /v1/models lists those that there are", wanted))
+}
+
+// live says that the process answers and its engines advance.
+func (s *Server) live(w http.ResponseWriter, r *http.Request) {
+	if manager, is := s.engine.(Manager); is && !manager.Stepping() {
+		s.fail(w, r, unavailable(0, "a step has not ended for a long time"))
+		return
+	}
+	_ = answer(w, map[string]string{"status": "ok"})
+}
+
+// health says that requests are taken: what was to be loaded at start is there, and the server does not shut down.
+func (s *Server) health(w http.ResponseWriter, r *http.Request) {
+	if s.admission.isClosing() {
+		s.fail(w, r, unavailable(0, "the server is shutting down"))
+		return
+	}
+	if manager, is := s.engine.(Manager); is {
+		states := manager.States()
+		for name, model := range s.config.Load().Models {
+			if model.Preload && states[name] != "resident" {
+				s.fail(w, r, unavailable(time.Second, "the model %q is %s", name, states[name]))
+				return
+			}
+		}
+	}
+	s.live(w, r)
+}
+
+// admin answers GET /admin/models and POST /admin/models/NAME/{load,evict}.
+func (s *Server) admin(w http.ResponseWriter, r *http.Request) {
+	if !s.isAdmin(r) {
+		s.fail(w, r, &Failure{Status: http.StatusForbidden, Kind: "invalid_request_error",
+			Message: "the admin interface needs one of the keys of `admin`"})
+		return
+	}
+	manager, is := s.engine.(Manager)
+	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/admin/"), "/")
+	switch {
+	case is && len(path) == 1 && path[0] == "models" && r.Method == http.MethodGet:
+		_ = answer(w, manager.States())
+	case is && len(path) == 3 && path[0] == "models" && r.Method == http.MethodPost:
+		s.changeModel(w, r, manager, path[1], path[2])
+	default:
+		s.fail(w, r, notFound("", "the admin interface has no %s %s", r.Method, r.URL.Path))
+	}
+}
+
+func (s *Server) changeModel(w http.ResponseWriter, r *http.Request, manager Manager, name, action string) {
+	var err error
+	if _, known := s.config.Load().Models[name]; !known {
+		s.fail(w, r, notFound("model_not_found", "there is no model %q", name))
+		return
+	}
+	switch action {
+	case "load":
+		_, err = s.engine.Open(r.Context(), name)
+	case "evict":
+		err = manager.Evict(name)
+	default:
+		err = notFound("", "a model can be loaded or evicted, not %q", action)
+	}
+	if err != nil {
+		s.fail(w, r, failureOf(err))
+		return
+	}
+	_ = answer(w, map[string]string{"model": name, "state": manager.States()[name]})
+}
+
+func (s *Server) isAdmin(r *http.Request) bool {
+	digest := keyDigest(r)
+	for _, allowed := range s.config.Load().Admin {
+		if strings.EqualFold(allowed, digest) {
+			return true
+		}
+	}
+	return false
+}
+
+// counters are the server's own figures; those of the engine come from the library.
+type counters struct {
+	mu       sync.Mutex
+	requests map[string]int64 // by path and status
+	seconds  map[string]float64
+	usage    Usage
+}
+
+func (c *counters) observe(path string, status int, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.requests == nil {
+		c.requests, c.seconds = map[string]int64{}, map[string]float64{}
+	}
+	key := fmt.Sprintf(`path=%q,status="%d"`, knownPath(path), status)
+	c.requests[key]++
+	c.seconds[key] += took.Seconds()
+}
+
+// knownPath keeps the number of labels bounded, whatever clients ask for.
+func knownPath(path string) string {
+	for _, known := range []string{"/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/messages",
+		"/v1/messages/count_tokens", "/v1/models", "/v1/responses", "/v1/tokenize", "/v1/detokenize", "/v1/score",
+		"/health", "/health/live", "/health/ready", "/health/startup", "/metrics"} {
+		if path == known {
+			return path
+		}
+	}
+	return "other"
+}
+
+func (c *counters) count(usage Usage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.usage.Prompt += usage.Prompt
+	c.usage.Cached += usage.Cached
+	c.usage.New += usage.New
+}
+
+func (c *counters) write(out io.Writer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	family := func(name, help string) {
+		fmt.Fprintf(out, "# HELP %s %s\n# TYPE %s counter\n", name, help, name)
+	}
+	keys := make([]string, 0, len(c.requests))
+	for key := range c.requests {
+		keys = append(keys, key)
+	}
+	sort.Strings(keys)
+	family("quire_server_requests_total", "Requests by path and status.")
+	for _, key := range keys {
+		fmt.Fprintf(out, "quire_server_requests_total{%s} %d\n", key, c.requests[key])
+	}
+	family("quire_server_request_seconds_total", "Time from the first byte of a request to the last of its answer.")
+	for _, key := range keys {
+		fmt.Fprintf(out, "quire_server_request_seconds_total{%s} %g\n", key, c.seconds[key])
+	}
+	family("quire_server_prompt_tokens_total", "Tokens of prompts.")
+	fmt.Fprintf(out, "quire_server_prompt_tokens_total %d\n", c.usage.Prompt)
+	family("quire_server_cached_tokens_total", "Tokens of prompts that were found in the cache.")
+	fmt.Fprintf(out, "quire_server_cached_tokens_total %d\n", c.usage.Cached)
+	family("quire_server_new_tokens_total", "Tokens that were generated.")
+	fmt.Fprintf(out, "quire_server_new_tokens_total %d\n", c.usage.New)
+}
+
+// metrics writes Prometheus' text format. The gauges of the gateway inference extension bear the names that its
+// routers look for.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	if manager, is := s.engine.(Manager); is {
+		waiting, running := manager.Figures()
+		gauge := func(name, help string, value float64) {
+			fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n%s %g\n", name, help, name, name, value)
+		}
+		gauge("vllm:num_requests_waiting", "Jobs that wait for room.", float64(waiting))
+		gauge("vllm:num_requests_running", "Jobs that take part in steps.", float64(running))
+		if used, known := manager.KvUsage(); known {
+			gauge("vllm:kv_cache_usage_perc", "Share of the pages that jobs hold, 0 to 1.", used)
+		}
+		_ = manager.WriteMetrics(w)
+	}
+	s.counters.write(w)
+}
+
+// Fields are what a line of the log says beside its message.
+type Fields map[string]interface{}
+
+// Logger writes one JSON object a line. No line holds the text of a prompt or an answer. Any goroutine.
+type Logger struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// NewLogger writes to out; nil: to standard error.
+func NewLogger(out io.Writer) *Logger {
+	if out == nil {
+		out = os.Stderr
+	}
+	return &Logger{out: out}
+}
+
+// Info, Warn and Error write a line of their level.
+func (l *Logger) Info(message string, more Fields)  { l.write("info", message, more) }
+func (l *Logger) Warn(message string, more Fields)  { l.write("warning", message, more) }
+func (l *Logger) Error(message string, more Fields) { l.write("error", message, more) }
+
+func (l *Logger) write(level, message string, more Fields) {
+	line := Fields{"time": time.Now().UTC().Format(time.RFC3339Nano), "level": level, "message": message}
+	for key, value := range more {
+		if value != "" {
+			line[key] = value
+		}
+	}
+	text, err := json.Marshal(line)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, _ = l.out.Write(append(text, '\n'))
+}

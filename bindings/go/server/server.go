@@ -1,0 +1,336 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Server is an http.Handler. Any goroutine.
+type Server struct {
+	engine    Engine
+	config    atomic.Pointer[Config]
+	admission *admission
+	stored    *responseStore
+	counters  counters
+	log       *Logger
+	mux       *http.ServeMux
+	started   time.Time
+}
+
+// New makes a server of an engine's models. The configuration has been checked.
+func New(engine Engine, config *Config, log *Logger) *Server {
+	s := &Server{engine: engine, admission: newAdmission(config), stored: newResponseStore(config.Limits.MaxStored),
+		log: log, mux: http.NewServeMux(), started: time.Now()}
+	s.config.Store(config)
+	s.routes()
+	return s
+}
+
+// Configure takes over a new configuration; requests under way go on by the old one.
+func (s *Server) Configure(config *Config) {
+	s.config.Store(config)
+	s.admission.configure(config)
+	s.stored.resize(config.Limits.MaxStored)
+}
+
+// Drain refuses new requests and waits until none is under way, or ctx ends.
+func (s *Server) Drain(ctx context.Context) error {
+	s.admission.close()
+	for s.admission.numRunning() > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// DrainTime is how long a drain may take by the configuration.
+func (s *Server) DrainTime() time.Duration {
+	return time.Duration(s.config.Load().Limits.DrainSeconds) * time.Second
+}
+
+// ServeHTTP answers one request; what it panics with ends that request alone.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	exchange := &exchange{ResponseWriter: w, id: requestID(r), began: time.Now()}
+	w.Header().Set("x-request-id", exchange.id)
+	defer s.finish(exchange, r)
+	s.mux.ServeHTTP(exchange, r)
+}
+
+func (s *Server) finish(e *exchange, r *http.Request) {
+	if problem := recover(); problem != nil {
+		s.log.Error("a request failed inside the server", Fields{"request": e.id, "problem": problem})
+		if !e.wrote {
+			s.fail(e, r, failureOf(nil))
+		}
+	}
+	s.counters.observe(r.URL.Path, e.status, time.Since(e.began))
+	s.log.Info("request", Fields{"request": e.id, "trace": r.Header.Get("traceparent"), "method": r.Method,
+		"path": r.URL.Path, "status": e.status, "seconds": time.Since(e.began).Seconds()})
+}
+
+// exchange is one request's way back, with what the log and the figures want to know of it.
+type exchange struct {
+	http.ResponseWriter
+	id     string
+	began  time.Time
+	status int
+	wrote  bool
+}
+
+func (e *exchange) WriteHeader(status int) {
+	if !e.wrote {
+		e.status, e.wrote = status, true
+	}
+	e.ResponseWriter.WriteHeader(status)
+}
+
+func (e *exchange) Write(text []byte) (int, error) {
+	if !e.wrote {
+		e.status, e.wrote = http.StatusOK, true
+	}
+	return e.ResponseWriter.Write(text)
+}
+
+func (e *exchange) Flush() {
+	if flusher, can := e.ResponseWriter.(http.Flusher); can {
+		flusher.Flush()
+	}
+}
+
+// requestID takes the client's id, so that a request that is sent again can be told, or makes one.
+func requestID(r *http.Request) string {
+	if id := r.Header.Get("x-request-id"); id != "" && len(id) <= 128 && isPlain(id) {
+		return id
+	}
+	return newID("req_")
+}
+
+func isPlain(text string) bool {
+	for _, c := range text {
+		if c <= ' ' || c > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func newID(prefix string) string {
+	bytes := make([]byte, 16)
+	_, _ = rand.Read(bytes)
+	return prefix + hex.EncodeToString(bytes)
+}
+
+func (s *Server) routes() {
+	s.post("/v1/chat/completions", s.chatCompletions)
+	s.post("/v1/completions", s.completions)
+	s.post("/v1/embeddings", s.embeddings)
+	s.post("/v1/responses", s.createResponse)
+	s.mux.HandleFunc("/v1/responses/", s.storedResponse)
+	s.post("/v1/messages", s.messages)
+	s.post("/v1/messages/count_tokens", s.countTokens)
+	s.post("/v1/tokenize", s.tokenize)
+	s.post("/v1/detokenize", s.detokenize)
+	s.post("/v1/score", s.score)
+	s.get("/v1/models", s.listModels)
+	s.mux.HandleFunc("/v1/models/", s.getModel)
+	s.get("/health", s.health)
+	s.get("/health/live", s.live)
+	s.get("/health/ready", s.health)
+	s.get("/health/startup", s.health)
+	s.get("/metrics", s.metrics)
+	s.mux.HandleFunc("/admin/", s.admin)
+	s.mux.HandleFunc("/", s.page)
+}
+
+// call is a request that was let in.
+type call struct {
+	*exchange
+	r      *http.Request
+	ctx    context.Context
+	cancel context.CancelFunc
+	key    Key
+	permit *permit
+	config *Config
+}
+
+func (s *Server) post(path string, handle func(*call) error) {
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			s.fail(w, r, &Failure{Status: http.StatusMethodNotAllowed, Kind: "invalid_request_error",
+				Message: path + " takes POST"})
+			return
+		}
+		s.letIn(w, r, handle)
+	})
+}
+
+func (s *Server) get(path string, handle http.HandlerFunc) {
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", http.MethodGet)
+			s.fail(w, r, &Failure{Status: http.StatusMethodNotAllowed, Kind: "invalid_request_error",
+				Message: path + " takes GET"})
+			return
+		}
+		handle(w, r)
+	})
+}
+
+func (s *Server) letIn(w http.ResponseWriter, r *http.Request, handle func(*call) error) {
+	config := s.config.Load()
+	key, failure := s.admission.authenticate(r)
+	if failure != nil {
+		s.fail(w, r, failure)
+		return
+	}
+	permit, failure := s.admission.enter(key)
+	if failure != nil {
+		s.fail(w, r, failure)
+		return
+	}
+	defer permit.release()
+	limit, failure := requestTime(r, config)
+	if failure != nil {
+		s.fail(w, r, failure)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), limit)
+	defer cancel()
+	r.Body = http.MaxBytesReader(w, r.Body, config.Limits.MaxBodyBytes)
+	c := &call{w.(*exchange), r, ctx, cancel, key, permit, config}
+	if err := handle(c); err != nil {
+		s.giveUp(c, err)
+	}
+}
+
+// requestTime is what the client gives the request, in x-request-timeout (seconds), within what the server does.
+func requestTime(r *http.Request, config *Config) (time.Duration, *Failure) {
+	limit := config.Limits.requestTime()
+	header := r.Header.Get("x-request-timeout")
+	if header == "" {
+		return limit, nil
+	}
+	seconds, err := strconv.ParseFloat(header, 64)
+	if err != nil || !(seconds > 0 && seconds < 1e9) {
+		return 0, invalid("x-request-timeout", "x-request-timeout must be a number of seconds above 0, not %q", header)
+	}
+	if asked := time.Duration(seconds * float64(time.Second)); asked < limit {
+		return asked, nil
+	}
+	return limit, nil
+}
+
+// giveUp tells the client what went wrong: as the answer where nothing was sent, else inside the stream.
+func (s *Server) giveUp(c *call, err error) {
+	failure := failureOf(err)
+	if c.r.Context().Err() != nil {
+		return // nobody listens
+	}
+	if failure.Status >= http.StatusInternalServerError {
+		s.log.Error("a request failed", Fields{"request": c.id, "error": err.Error()})
+	}
+	if !c.wrote {
+		s.fail(c, c.r, failure)
+		return
+	}
+	stream := &sse{w: c, flusher: c}
+	if isAnthropic(c.r) {
+		_ = stream.sendText("error", string(failure.anthropicBody(c.id)))
+		return
+	}
+	_ = stream.sendText("", string(failure.openAIBody()))
+}
+
+func isAnthropic(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/messages") }
+
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, failure *Failure) {
+	failure.setHeaders(w.Header())
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(failure.Status)
+	if isAnthropic(r) {
+		id := ""
+		if e, is := w.(*exchange); is {
+			id = e.id
+		}
+		_, _ = w.Write(failure.anthropicBody(id))
+		return
+	}
+	_, _ = w.Write(failure.openAIBody())
+}
+
+func answer(w http.ResponseWriter, value interface{}) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(text)
+	return err
+}
+
+// read decodes the body into a struct. Unknown fields are passed over, as other servers do: clients send fields of
+// later versions.
+func (c *call) read(into interface{}) error {
+	decoder := json.NewDecoder(c.r.Body)
+	if err := decoder.Decode(into); err != nil {
+		if failure := failureOf(err); failure.Status == http.StatusRequestEntityTooLarge {
+			return failure
+		}
+		return invalid("", "the body is not the JSON that is expected: %v", err)
+	}
+	if decoder.More() {
+		return invalid("", "the body has more than one JSON value")
+	}
+	return nil
+}
+
+// open resolves the name of a model for the key of the call, trying its fallbacks where it cannot be opened.
+func (s *Server) open(c *call, name string, promptBytes int) (Model, string, error) {
+	if name == "" {
+		return nil, "", invalid("model", "model is missing")
+	}
+	resolved, failure := c.config.resolve(name, c.key.Owner, promptBytes)
+	if failure != nil {
+		return nil, "", failure
+	}
+	if !c.key.mayUse(resolved) {
+		return nil, "", notFound("model_not_found", "there is no model %q for this key", name)
+	}
+	model, err := s.engine.Open(c.ctx, resolved)
+	for _, other := range c.config.Fallbacks[resolved] {
+		if err == nil || c.ctx.Err() != nil {
+			break
+		}
+		s.log.Warn("a model cannot be opened; trying the next", Fields{"request": c.id, "model": resolved,
+			"next": other, "error": err.Error()})
+		resolved = other
+		model, err = s.engine.Open(c.ctx, other)
+	}
+	return model, resolved, err
+}
+
+func (c *call) scheduling(priority *int) Scheduling {
+	out := Scheduling{Namespace: c.key.Owner, Priority: c.key.Priority}
+	if priority != nil && *priority < out.Priority {
+		out.Priority = *priority // a client may step back, not ahead
+	}
+	if deadline, has := c.ctx.Deadline(); has {
+		out.Deadline = time.Until(deadline)
+	}
+	return out
+}
+
+func (c *call) heartbeat() time.Duration {
+	return time.Duration(c.config.Limits.HeartbeatSeconds) * time.Second
+}

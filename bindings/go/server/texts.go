@@ -1,0 +1,175 @@
+package server
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+)
+
+// The requests that draw nothing: embeddings, tokens, scores.
+
+const maxInputs = 2048
+
+func (s *Server) embeddings(c *call) error {
+	var request struct {
+		Model          string      `json:"model"`
+		Input          promptField `json:"input"`
+		EncodingFormat string      `json:"encoding_format"`
+		Dimensions     int         `json:"dimensions"`
+		Priority       *int        `json:"priority"`
+	}
+	if err := c.read(&request); err != nil {
+		return err
+	}
+	if len(request.Input) == 0 || len(request.Input) > maxInputs {
+		return invalid("input", "input must be 1 to %d texts or lists of tokens", maxInputs)
+	}
+	if request.EncodingFormat != "" && request.EncodingFormat != "float" && request.EncodingFormat != "base64" {
+		return invalid("encoding_format", "encoding_format must be float or base64, not %q", request.EncodingFormat)
+	}
+	model, _, err := s.open(c, request.Model, request.Input.numBytes())
+	if err != nil {
+		return err
+	}
+	type item struct {
+		Object    string      `json:"object"`
+		Index     int         `json:"index"`
+		Embedding interface{} `json:"embedding"`
+	}
+	data := make([]item, len(request.Input))
+	var usage Usage
+	for i, input := range request.Input {
+		embedding, err := model.Embed(c.ctx, input, c.scheduling(request.Priority))
+		if err != nil {
+			return err
+		}
+		vector, err := shortened(embedding.Vector, request.Dimensions)
+		if err != nil {
+			return err
+		}
+		data[i] = item{"embedding", i, vector}
+		if request.EncodingFormat == "base64" {
+			data[i].Embedding = encodeFloats(vector)
+		}
+		usage.Prompt += embedding.Usage.Prompt
+		usage.Cached += embedding.Usage.Cached
+	}
+	s.account(c, []Result{{Usage: usage}})
+	return answer(c, map[string]interface{}{
+		"object": "list", "model": request.Model, "data": data,
+		"usage": map[string]int{"prompt_tokens": usage.Prompt, "total_tokens": usage.Prompt},
+	})
+}
+
+// shortened keeps the first dimensions and makes the vector's length 1 again.
+func shortened(vector []float32, dimensions int) ([]float32, error) {
+	if dimensions == 0 {
+		return vector, nil
+	}
+	if dimensions < 1 || dimensions > len(vector) {
+		return nil, invalid("dimensions", "dimensions must be from 1 to %d, not %d", len(vector), dimensions)
+	}
+	var squares float64
+	for _, x := range vector[:dimensions] {
+		squares += float64(x) * float64(x)
+	}
+	out := make([]float32, dimensions)
+	for i, x := range vector[:dimensions] {
+		if squares > 0 {
+			out[i] = float32(float64(x) / math.Sqrt(squares))
+		}
+	}
+	return out, nil
+}
+
+func encodeFloats(vector []float32) string {
+	bytes := make([]byte, 4*len(vector))
+	for i, x := range vector {
+		binary.LittleEndian.PutUint32(bytes[4*i:], math.Float32bits(x))
+	}
+	return base64.StdEncoding.EncodeToString(bytes)
+}
+
+func (s *Server) tokenize(c *call) error {
+	var request struct {
+		Model            string `json:"model"`
+		Prompt           string `json:"prompt"`
+		AddSpecialTokens *bool  `json:"add_special_tokens"`
+	}
+	if err := c.read(&request); err != nil {
+		return err
+	}
+	model, _, err := s.open(c, request.Model, len(request.Prompt))
+	if err != nil {
+		return err
+	}
+	tokens, err := model.Tokenize(request.Prompt, request.AddSpecialTokens == nil || *request.AddSpecialTokens)
+	if err != nil {
+		return err
+	}
+	if tokens == nil {
+		tokens = []int32{}
+	}
+	return answer(c, map[string]interface{}{"tokens": tokens, "count": len(tokens),
+		"max_model_len": model.Info().ContextTokens})
+}
+
+func (s *Server) detokenize(c *call) error {
+	var request struct {
+		Model  string  `json:"model"`
+		Tokens []int32 `json:"tokens"`
+	}
+	if err := c.read(&request); err != nil {
+		return err
+	}
+	model, _, err := s.open(c, request.Model, 4*len(request.Tokens))
+	if err != nil {
+		return err
+	}
+	text, err := model.Detokenize(request.Tokens)
+	if err != nil {
+		return err
+	}
+	return answer(c, map[string]string{"prompt": text})
+}
+
+// score says how likely texts are: the log-probability of each token but the first, and their sum.
+func (s *Server) score(c *call) error {
+	var request struct {
+		Model    string      `json:"model"`
+		Input    promptField `json:"input"`
+		Priority *int        `json:"priority"`
+	}
+	if err := c.read(&request); err != nil {
+		return err
+	}
+	if len(request.Input) == 0 || len(request.Input) > maxInputs {
+		return invalid("input", "input must be 1 to %d texts or lists of tokens", maxInputs)
+	}
+	model, _, err := s.open(c, request.Model, request.Input.numBytes())
+	if err != nil {
+		return err
+	}
+	type item struct {
+		Index    int       `json:"index"`
+		Tokens   []int32   `json:"tokens"`
+		LogProbs []float64 `json:"logprobs"`
+		Sum      float64   `json:"score"`
+	}
+	data := make([]item, len(request.Input))
+	var usage Usage
+	for i, input := range request.Input {
+		scores, err := model.Score(c.ctx, input, c.scheduling(request.Priority))
+		if err != nil {
+			return err
+		}
+		data[i] = item{Index: i, Tokens: scores.Tokens, LogProbs: scores.LogProbs}
+		for _, value := range scores.LogProbs {
+			data[i].Sum += value
+		}
+		usage.Prompt += scores.Usage.Prompt
+	}
+	s.account(c, []Result{{Usage: usage}})
+	return answer(c, map[string]interface{}{"object": "list", "model": request.Model, "data": data,
+		"usage": map[string]int{"prompt_tokens": usage.Prompt, "total_tokens": usage.Prompt}})
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"sync"
+)
+
+// Transport answers requests by a handler of this process, without a socket: a client of the official OpenAI or
+// Anthropic library takes it as the Transport of its http.Client. Responses stream; closing a body ends its request.
+func Transport(handler http.Handler) http.RoundTripper { return transport{handler} }
+
+type transport struct{ handler http.Handler }
+
+// RoundTrip runs the handler on a goroutine and returns once it has sent its header.
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	reader, writer := io.Pipe()
+	recorder := &recorder{header: http.Header{}, writer: writer, begun: make(chan struct{})}
+	served := request.Clone(request.Context())
+	if served.Body == nil {
+		served.Body = http.NoBody
+	}
+	go func() {
+		defer served.Body.Close()
+		defer writer.Close()
+		defer recorder.WriteHeader(http.StatusOK)
+		t.handler.ServeHTTP(recorder, served)
+	}()
+	select {
+	case <-recorder.begun:
+	case <-request.Context().Done():
+		reader.CloseWithError(request.Context().Err())
+		return nil, request.Context().Err()
+	}
+	return &http.Response{Status: http.StatusText(recorder.status), StatusCode: recorder.status, Proto: "HTTP/1.1",
+		ProtoMajor: 1, ProtoMinor: 1, Header: recorder.sent, Body: reader, ContentLength: -1, Request: request}, nil
+}
+
+// recorder is the ResponseWriter of one request: its body is a pipe. A reader that has gone makes writes fail.
+type recorder struct {
+	header http.Header
+	sent   http.Header // as it was when the first byte was sent
+	status int
+	once   sync.Once
+	begun  chan struct{}
+	writer *io.PipeWriter
+}
+
+func (r *recorder) Header() http.Header { return r.header }
+
+func (r *recorder) WriteHeader(status int) {
+	r.once.Do(func() {
+		r.status = status
+		r.sent = r.header.Clone()
+		close(r.begun)
+	})
+}
+
+func (r *recorder) Write(text []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.writer.Write(text)
+}
+
+// Flush is there so that streams are written piece by piece: a pipe has nothing to flush.
+func (r *recorder) Flush() {}

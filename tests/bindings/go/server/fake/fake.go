@@ -1,0 +1,205 @@
+// Package fake is an engine for tests of the server: its answers are scripted by the last user message.
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"quire.dev/quire/server"
+)
+
+// Engine answers every configured name with one model. Any goroutine.
+type Engine struct {
+	Broken map[string]bool // names that cannot be opened
+	Delay  time.Duration   // before each piece
+	Open_  atomic.Int64    // streams that are not closed
+
+	mu   sync.Mutex
+	last *server.Generation
+}
+
+// Last is the generation that was submitted last.
+func (e *Engine) Last() *server.Generation {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.last
+}
+
+// Open gives the model.
+func (e *Engine) Open(_ context.Context, name string) (server.Model, error) {
+	if e.Broken[name] {
+		return nil, fmt.Errorf("%s does not load", name)
+	}
+	return &model{e, name}, nil
+}
+
+type model struct {
+	engine *Engine
+	name   string
+}
+
+// Submit scripts the answer: "say TEXT", "think A|B" (reasoning and answer), "call NAME ARGUMENTS", "fail", "wait" (for
+// ever); anything else is echoed word by word.
+func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, error) {
+	m.engine.mu.Lock()
+	m.engine.last = g
+	m.engine.mu.Unlock()
+	text := lastText(g)
+	s := &stream{engine: m.engine, stop: make(chan struct{})}
+	s.result.Usage.Prompt = len(strings.Fields(text)) + 3
+	s.result.Usage.Cached = 2
+	word, rest := text, ""
+	if space := strings.IndexByte(text, ' '); space >= 0 {
+		word, rest = text[:space], text[space+1:]
+	}
+	switch word {
+	case "refuse":
+		return nil, &server.Failure{Status: 400, Kind: "invalid_request_error", Param: "messages",
+			Message: "the prompt is too long"}
+	case "think":
+		parts := strings.SplitN(rest, "|", 2)
+		s.words(server.PieceReasoning, parts[0])
+		s.result.Usage.Reasoning = len(s.pieces)
+		s.words(server.PieceText, parts[1])
+	case "call":
+		parts := strings.SplitN(rest, " ", 2)
+		s.pieces = append(s.pieces, server.Piece{Kind: server.PieceCallBegun, CallID: "call_1", Name: parts[0]})
+		s.words(server.PieceArguments, parts[1])
+		s.pieces = append(s.pieces, server.Piece{Kind: server.PieceCallEnded, CallID: "call_1"})
+		s.result.Finish = server.FinishCalls
+	case "fail":
+		s.words(server.PieceText, "so far")
+		s.err = fmt.Errorf("the device is lost: secret detail")
+	case "wait":
+		s.words(server.PieceText, "waiting")
+		s.waits = true
+	default:
+		s.words(server.PieceText, text)
+	}
+	if g.MaxNewTokens > 0 && len(s.pieces) > g.MaxNewTokens {
+		s.pieces = s.pieces[:g.MaxNewTokens]
+		s.result.Finish = server.FinishLength
+	}
+	s.addLogProbs(g)
+	s.result.Usage.New = len(s.pieces)
+	m.engine.Open_.Add(1)
+	return s, nil
+}
+
+func lastText(g *server.Generation) string {
+	if g.Messages == nil {
+		return g.Text
+	}
+	var messages []struct {
+		Content interface{} `json:"content"`
+	}
+	_ = json.Unmarshal(g.Messages, &messages)
+	text, _ := messages[len(messages)-1].Content.(string)
+	return text
+}
+
+func (m *model) Embed(_ context.Context, input server.Prompt, _ server.Scheduling) (server.Embedding, error) {
+	return server.Embedding{Vector: []float32{float32(len(input.Text)), 0.5, -2, 0},
+		Usage: server.Usage{Prompt: len(input.Text)}}, nil
+}
+
+func (m *model) Score(_ context.Context, input server.Prompt, _ server.Scheduling) (server.Scores, error) {
+	tokens, _ := m.Tokenize(input.Text, false)
+	return server.Scores{Tokens: tokens, LogProbs: make([]float64, len(tokens)-1),
+		Usage: server.Usage{Prompt: len(tokens)}}, nil
+}
+
+func (m *model) Tokenize(text string, addSpecial bool) ([]int32, error) {
+	var tokens []int32
+	if addSpecial {
+		tokens = append(tokens, 0)
+	}
+	for _, b := range []byte(text) {
+		tokens = append(tokens, int32(b))
+	}
+	return tokens, nil
+}
+
+func (m *model) Detokenize(tokens []int32) (string, error) {
+	var text strings.Builder
+	for _, token := range tokens {
+		text.WriteByte(byte(token))
+	}
+	return text.String(), nil
+}
+
+func (m *model) CountTokens(g *server.Generation) (int, error) { return len(lastText(g)), nil }
+
+func (m *model) Info() server.ModelInfo { return server.ModelInfo{ContextTokens: 4096, VocabSize: 256} }
+
+type stream struct {
+	engine *Engine
+	pieces []server.Piece
+	next   int
+	result server.Result
+	err    error
+	waits  bool
+	stop   chan struct{}
+	once   sync.Once
+}
+
+func (s *stream) words(kind server.PieceKind, text string) {
+	for i, word := range strings.SplitAfter(text, " ") {
+		if word != "" || i == 0 {
+			s.pieces = append(s.pieces, server.Piece{Kind: kind, Text: word, NumToken: 1})
+		}
+	}
+}
+
+func (s *stream) addLogProbs(g *server.Generation) {
+	if !g.LogProbs {
+		return
+	}
+	for i := range s.pieces {
+		entry := server.TokenLogProb{Token: s.pieces[i].Text, Bytes: []byte(s.pieces[i].Text), Log: -0.5}
+		for j := 0; j < g.TopLogProbs; j++ {
+			entry.Top = append(entry.Top, server.TokenLogProb{Token: fmt.Sprint("t", j), Bytes: []byte("t"), Log: -1})
+		}
+		s.pieces[i].LogProbs = []server.TokenLogProb{entry}
+	}
+}
+
+func (s *stream) Next(ctx context.Context) (server.Piece, error) {
+	if s.engine.Delay > 0 {
+		select {
+		case <-time.After(s.engine.Delay):
+		case <-ctx.Done():
+			return server.Piece{}, ctx.Err()
+		}
+	}
+	if s.next < len(s.pieces) {
+		s.next++
+		return s.pieces[s.next-1], nil
+	}
+	if s.waits {
+		select {
+		case <-ctx.Done():
+			return server.Piece{}, ctx.Err()
+		case <-s.stop:
+		}
+	}
+	if s.err != nil {
+		return server.Piece{}, s.err
+	}
+	return server.Piece{}, io.EOF
+}
+
+func (s *stream) Result() server.Result { return s.result }
+
+func (s *stream) Close() {
+	s.once.Do(func() {
+		close(s.stop)
+		s.engine.Open_.Add(-1)
+	})
+}
