@@ -49,7 +49,8 @@ std::vector<WorkloadJob> make_workload(const std::string& name, int32_t num_jobs
   for (int32_t idx = 0; idx < num_jobs; ++idx) {
     jobs.push_back(name == "chat" ? chat_job(random) : fixed_job(name));
     jobs.back().arrival_seconds = now;
-    if (rate > 0) now -= std::log(1.0 - random.next_unit()) / rate;
+    const double gap = -std::log(1.0 - random.next_unit());  // drawn in any case: the same jobs at each rate
+    if (rate > 0) now += gap / rate;
   }
   return jobs;
 }

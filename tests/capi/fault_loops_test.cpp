@@ -156,8 +156,11 @@ void submit_many(Scene& s) {
 void steer(Scene& s) {
   s.worked(quire_job_pause(s.job.get(), s.out()) == 1);
   s.worked(quire_job_set_priority(s.job.get(), 3, s.out()) == 1);
-  const OwnedJob fork(quire_job_fork(s.job.get(), s.request.get(), s.out()));
-  s.worked(fork.get());
+  const OwnedRequest as_parent(quire_job_request_create(s.out()));
+  if (s.worked(as_parent.get())) {
+    const OwnedJob fork(quire_job_fork(s.job.get(), as_parent.get(), s.out()));
+    s.worked(fork.get());
+  }
   s.worked(quire_job_rewind(s.job.get(), 1, s.out()) == 1);
   s.worked(quire_job_explain(s.job.get(), s.text.data(), s.text.size(), s.out()));
   s.worked(quire_job_resume(s.job.get(), s.out()) == 1);
@@ -205,6 +208,7 @@ void judge(Scene& s) {
 }
 
 void embed(Scene& s) {
+  s.request = make_prompt(kPrompt);
   s.worked(quire_job_request_set_kind(s.request.get(), QUIRE_JOB_KIND_EMBED, s.out()) == 1);
   s.submit();
   if (!s.worked(s.job.get())) return;

@@ -91,7 +91,9 @@ class FreeTest : public ::testing::Test {
 TEST_F(FreeTest, NoFreeWaitsForAStepWhileAJobLives) {
   ASSERT_TRUE(job);
   ASSERT_TRUE(step.begins());
-  OwnedJob fork(quire_job_fork(job.get(), make_request("abc", 4).get(), nullptr));
+  const OwnedRequest as_parent(quire_job_request_create(nullptr));
+  quire_job_request_set_max_new_tokens(as_parent.get(), 4, nullptr);
+  OwnedJob fork(quire_job_fork(job.get(), as_parent.get(), nullptr));
   ASSERT_TRUE(fork) << "asking for a fork does not wait either";
   OwnedStats stats(quire_cache_stats(cache.get(), nullptr));
   ASSERT_TRUE(stats);

@@ -90,15 +90,13 @@ class MisuseTest : public ::testing::Test {
     job = OwnedJob(quire_job_submit(world.cache.get(), live.get(), nullptr));
     const OwnedJob other(quire_job_submit(world.cache.get(), live.get(), nullptr));
     event = OwnedEvent(next_event(other.get(), QUIRE_WAIT_FOREVER, nullptr));
-    valid = {
-        runtime_options.get(), model_options.get(), cache_options.get(), request.get(), world.runtime.get(),
-        world.model.get(),     world.cache.get(),   stats.get(),         job.get(),     queue.get(),
-        event.get(),           cancel.get(),        constraint.get(),    matcher.get()};
     valid = {runtime_options.get(), model_options.get(), cache_options.get(),
              request.get(),         world.runtime.get(), world.model.get(),
              world.cache.get(),     stats.get(),         job.get(),
              queue.get(),           event.get(),         cancel.get()};
     valid.chat_template = chat.get();
+    valid.constraint = constraint.get();
+    valid.matcher = matcher.get();
     EXPECT_NE(valid.event, nullptr);
     stats = OwnedStats(quire_cache_stats(world.cache.get(), nullptr));
     valid.stats = stats.get();

@@ -126,7 +126,7 @@ ErrorCode Simulation::must_refuse(const JobRequest& request) const {
 void Simulation::refuse(const JobRequest& request, ErrorCode code) {
   ++stats_.rejected;
   const ErrorCode must = must_refuse(request);
-  const bool full = code == ErrorCode::capacity || code == ErrorCode::quota;
+  const bool full = code == ErrorCode::capacity || code == ErrorCode::quota || code == ErrorCode::too_large;
   const bool for_memory = code == ErrorCode::out_of_memory && failed_allocations_ > 0;
   if (code != must && !for_memory && !(must == ErrorCode::ok && full)) {
     violation(fmt::format("refused with {} instead of {}", error_code_name(code), error_code_name(must)));

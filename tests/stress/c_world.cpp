@@ -140,7 +140,7 @@ void CWorld::check_canary(const Roots& roots) {
 
 // Behind the close every job is over and every page is back.
 void CWorld::check_figures() {
-  if (quire_cache_close(cache, QUIRE_WAIT_FOREVER, nullptr, nullptr) == 0) return;  // freed
+  if (quire_cache_close(cache, QUIRE_WAIT_FOREVER, nullptr, nullptr) != 1) return;  // freed
   const OwnedStats of(quire_cache_stats(cache, nullptr));
   EXPECT_EQ(quire_stats_pages_referenced(of.get(), nullptr), 0);
   EXPECT_EQ(quire_stats_jobs_running(of.get(), nullptr), 0);

@@ -38,6 +38,7 @@ struct World {
     JobRequest request = request_of(0);
     request.queue = queue;
     job = engine.cache->submit(std::move(request));
+    id = job->id();
   }
 
   static FakeEngineOptions drawing() {
@@ -55,7 +56,7 @@ struct World {
   std::atomic<bool> queue_closed{false};
 
   void note(const Event& event) { num_terminal += event.job == id && event.terminal() ? 1 : 0; }
-  const JobId id{1};
+  JobId id;
 };
 
 using Call = void (*)(World&);

@@ -222,23 +222,20 @@ void SoakLoad::submit_invalid(Random& random) {
   ++counts_.invalid;
 }
 
-// A prompt with the poison, an answer that comes to it, or a row with no token left to draw.
+// A prompt with the poison, or an answer that comes to it.
 void SoakLoad::submit_poisoned(Random& random) {
   const OwnedRequest request = random_settings(random, any_task(random));
   std::vector<int32_t> all(static_cast<size_t>(quire_cache_vocab_size(cache_, nullptr)));
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
-  switch (below(random, 3)) {
+  switch (below(random, 2)) {
     case 0: {
       std::vector<int32_t> prompt(static_cast<size_t>(1 + below(random, 100)), 70);
       prompt[static_cast<size_t>(below(random, static_cast<int32_t>(prompt.size())))] = poison_;
       quire_job_request_set_prompt_tokens(request.get(), prompt.data(), prompt.size(), nullptr);
       break;
     }
-    case 1:
-      all.erase(all.begin() + poison_);
-      quire_job_request_set_banned_tokens(request.get(), all.data(), all.size(), nullptr);
-      break;
     default:
+      all.erase(all.begin() + poison_);
       quire_job_request_set_banned_tokens(request.get(), all.data(), all.size(), nullptr);
       break;
   }
@@ -263,7 +260,9 @@ void SoakLoad::disturb(Random& random) {
   }
   OwnedJob child;
   if (below(random, 2) == 0) {
-    child = OwnedJob(quire_job_fork(job.get(), request_of(task).get(), nullptr));
+    const OwnedRequest as_parent(quire_job_request_create(nullptr));
+    quire_job_request_set_max_new_tokens(as_parent.get(), task.max_new_tokens, nullptr);
+    child = OwnedJob(quire_job_fork(job.get(), as_parent.get(), nullptr));
     EXPECT_TRUE(child);
   }
   append(collected, collect(job.get()));

@@ -63,8 +63,8 @@ TEST(CpuContext, RefusesABatchBeyondItsLimits) {
 TEST(CpuContext, RefusesLimitsItCannotServe) {
   CpuDevice device("scalar");
   ContextLimits limits = CpuDevice::small_limits();
-  limits.head_dim = 257;
   kernels::Context* context = nullptr;
+  limits.head_dim = 513;
   EXPECT_EQ(device.table().create_context(device.handle(), &limits, &context), Status::invalid_argument);
   limits.head_dim = 64;
   limits.max_columns = 0;
