@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
 #include <string_view>
-
-#include <fmt/format.h>
 
 #include "core/base/error.h"
 
@@ -72,9 +71,13 @@ std::string_view trim(std::string_view text) {
 SamplerStage parse_stage(std::string_view name) {
   const auto found = std::find(kStageNames.begin(), kStageNames.end(), name);
   if (found == kStageNames.end()) {
+    std::string names;
+    for (const std::string_view stage : kStageNames) {
+      if (!names.empty()) names += ", ";
+      names += stage;
+    }
     throw Error(ErrorCode::invalid_argument,
-                "the sampler order names \"{}\", which is no stage; the stages are {}", name,
-                fmt::join(kStageNames, ", "));
+                "the sampler order names \"{}\", which is no stage; the stages are {}", name, names);
   }
   return static_cast<SamplerStage>(found - kStageNames.begin());
 }

@@ -113,7 +113,7 @@ void make_request_with_everything(Scene& s) {
 }
 
 void take_events_of_a_queue(Scene& s) {
-  s.worked(quire_job_request_set_queue(s.request.get(), s.queue.get(), s.out()) == 1);
+  if (!s.worked(quire_job_request_set_queue(s.request.get(), s.queue.get(), s.out()) == 1)) return;
   s.submit();
   if (!s.worked(s.job.get())) return;
   for (int num_failures = 0; num_failures < 3;) {
@@ -208,7 +208,6 @@ void judge(Scene& s) {
 }
 
 void embed(Scene& s) {
-  s.request = make_prompt(kPrompt);
   s.worked(quire_job_request_set_kind(s.request.get(), QUIRE_JOB_KIND_EMBED, s.out()) == 1);
   s.submit();
   if (!s.worked(s.job.get())) return;
@@ -249,7 +248,7 @@ const std::vector<Scenario>& scenarios() {
       {"stats, metrics, diagnose", submit_and_finish, tell},
       {"query and pin", submit_and_finish, look_up},
       {"score and logits", nothing, judge},
-      {"embedding", nothing, embed},
+      {"embedding", [](Scene& s) { s.request = make_prompt(kPrompt); }, embed},
       {"close", submit,
        [](Scene& s) {
          s.worked(quire_cache_close(s.world.cache.get(), QUIRE_WAIT_FOREVER, nullptr, s.out()) == 1);

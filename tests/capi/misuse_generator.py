@@ -34,7 +34,12 @@ def declarations(include):
     for header in headers:
         text = re.sub(r"/\*.*?\*/", " ", header.read_text(encoding="utf-8"), flags=re.DOTALL)
         for result, name, arguments in DECLARATION.findall(text):
-            yield "".join(result.split()).replace("const", "const "), name, parameters_of(arguments)
+            yield without_blanks(result), name, parameters_of(arguments)
+
+
+def without_blanks(type_text):
+    return re.sub(r"^const(?=\w)", "const ", "".join(type_text.split())) if "const " in type_text else \
+        "".join(type_text.split())
 
 
 def parameters_of(arguments):
@@ -43,7 +48,7 @@ def parameters_of(arguments):
     if text in ("", "void"):
         return []
     pairs = (re.fullmatch(r"(.*?)(\w+)", part.strip()).groups() for part in text.split(","))
-    return [("".join(type_text.split()).replace("const", "const "), name) for type_text, name in pairs]
+    return [(without_blanks(type_text), name) for type_text, name in pairs]
 
 
 def is_handle(type_text):

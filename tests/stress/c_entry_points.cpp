@@ -61,6 +61,7 @@ void load_tokenizer(CWorld& w, const Calls& call) {
 }
 void plan_model(CWorld& w, const Calls& call) {
   quire_plan* const plan = call(quire_plan_create, w.runtime, w.model_options, w.cache_options);
+  if (plan == nullptr) return;
   for (auto* get :
        {quire_plan_total_bytes, quire_plan_embedding_bytes, quire_plan_layer_bytes, quire_plan_head_bytes,
         quire_plan_kv_bytes, quire_plan_workspace_bytes, quire_plan_staging_bytes})
@@ -95,35 +96,35 @@ void tell_job_more(CWorld& w, const Calls& call) {
   take(w, event);
 }
 void tell_last_event(CWorld& w, const Calls& call) {
-  quire_event* event = nullptr;
-  call(quire_job_poll, w.job, 0, nullptr, &event);
-  for (auto* get : {quire_event_index, quire_event_log_level, quire_event_stop_token}) call(get, event);
+  for (auto* get : {quire_event_index, quire_event_log_level, quire_event_stop_token}) call(get, w.event);
   for (auto* get :
        {quire_event_first_token, quire_event_kept_tokens, quire_event_kept_bytes, quire_event_lost_lines,
         quire_event_prompt_tokens, quire_event_cached_tokens, quire_event_new_tokens,
         quire_event_draft_tokens, quire_event_accepted_draft_tokens, quire_event_preemptions,
         quire_event_time_queued_ns, quire_event_time_prompt_ns, quire_event_time_generate_ns}) {
-    call(get, event);
+    call(get, w.event);
   }
-  call(quire_event_stop_text, event, nullptr);
-  take(w, event);
+  call(quire_event_stop_text, w.event, nullptr);
 }
 void follow_queue(CWorld& w, const Calls& call) {
   const OwnedQueue made(call(quire_cache_create_queue, w.cache));
+  if (!made) return;
   call(quire_queue_set_log_level, made.get(), QUIRE_LOG_ERROR);
   int64_t id = 0;
   call(quire_queue_ready, made.get(), 0, nullptr, &id, 1);
 }
-void make_prompt_of_parts(CWorld& w, const Calls& call) {
-  call(quire_job_request_clear_prompt, w.request);
-  call(quire_job_request_add_prompt_text, w.request, "a", 1);
-  call(quire_job_request_add_prompt_tokens, w.request, kTokens.data(), kTokens.size());
-  call(quire_job_request_add_prompt_special, w.request, "a", 1);
-  call(quire_job_request_set_prompt_text, w.request, "abc", 3);
-  call(quire_job_request_set_random_seed, w.request, 0);
-  call(quire_job_request_set_logit_biases, w.request, kTokens.data(), kTokens.size(), 0.5);
-  call(quire_job_request_clear_logit_biases, w.request);
-  call(quire_job_request_set_user_data_step, w.request, uint64_t{0});
+// Of a request of its own: others take the prompt of the one that all know.
+void make_prompt_of_parts(CWorld& /*w*/, const Calls& call) {
+  const OwnedRequest request(quire_job_request_create(nullptr));
+  call(quire_job_request_clear_prompt, request.get());
+  call(quire_job_request_add_prompt_text, request.get(), "a", 1);
+  call(quire_job_request_add_prompt_tokens, request.get(), kTokens.data(), kTokens.size());
+  call(quire_job_request_add_prompt_special, request.get(), "a", 1);
+  call(quire_job_request_set_prompt_text, request.get(), "abc", 3);
+  call(quire_job_request_set_random_seed, request.get(), 0);
+  call(quire_job_request_set_logit_biases, request.get(), kTokens.data(), kTokens.size(), 0.5);
+  call(quire_job_request_clear_logit_biases, request.get());
+  call(quire_job_request_set_user_data_step, request.get(), uint64_t{0});
 }
 void free_model(CWorld& w, const Calls& call) {
   call(quire_model_free, w.model);
@@ -213,13 +214,18 @@ void pin_and_unpin(CWorld& w, const Calls& call) {
   const int64_t pin = call(quire_cache_pin, w.cache, w.request, 0, kMinute, nullptr);
   if (pin > 0) call(quire_cache_unpin, w.cache, pin);
 }
+OwnedRequest scored_prompt() {
+  OwnedRequest request(quire_job_request_create(nullptr));
+  quire_job_request_set_prompt_tokens(request.get(), kTokens.data(), kTokens.size(), nullptr);
+  return request;
+}
 void score(CWorld& w, const Calls& call) {
   std::array<float, kTokens.size()> scores{};
-  call(quire_cache_score, w.cache, w.request, 0, kMinute, w.cancel, scores.data(), scores.size());
+  call(quire_cache_score, w.cache, scored_prompt().get(), 0, kMinute, w.cancel, scores.data(), scores.size());
 }
 void logits(CWorld& w, const Calls& call) {
   std::vector<float> rows(2 * 160);
-  call(quire_cache_logits, w.cache, w.request, kMinute, w.cancel, rows.data(), rows.size());
+  call(quire_cache_logits, w.cache, scored_prompt().get(), kMinute, w.cancel, rows.data(), rows.size());
 }
 
 // Figures.
@@ -299,12 +305,14 @@ void set_scheduling(CWorld& w, const Calls& call) {
   call(quire_job_request_set_reuse_prefix, w.request, 0);
   call(quire_job_request_set_publish_pages, w.request, 0);
 }
-void set_kind(CWorld& w, const Calls& call) {
-  call(quire_job_request_set_kind, w.request, QUIRE_JOB_KIND_SCORE);
-  call(quire_job_request_set_raw_logits, w.request, 1);
-  call(quire_job_request_set_kind, w.request, QUIRE_JOB_KIND_EMBED);
-  call(quire_job_request_set_pooling, w.request, QUIRE_POOLING_LAST);
-  call(quire_job_request_set_normalize, w.request, 0);
+// Of a request of its own: what another thread submits meanwhile would not go with it.
+void set_kind(CWorld& /*w*/, const Calls& call) {
+  const OwnedRequest request(quire_job_request_create(nullptr));
+  call(quire_job_request_set_kind, request.get(), QUIRE_JOB_KIND_SCORE);
+  call(quire_job_request_set_raw_logits, request.get(), 1);
+  call(quire_job_request_set_kind, request.get(), QUIRE_JOB_KIND_EMBED);
+  call(quire_job_request_set_pooling, request.get(), QUIRE_POOLING_LAST);
+  call(quire_job_request_set_normalize, request.get(), 0);
 }
 void set_queue(CWorld& w, const Calls& call) {
   call(quire_job_request_set_queue, w.request, w.queue);
@@ -327,7 +335,8 @@ void submit_many(CWorld& w, const Calls& call) {
   for (quire_job* const job : jobs) run_job(w, OwnedJob(job));
 }
 void fork_job(CWorld& w, const Calls& call) {
-  run_job(w, OwnedJob(call(quire_job_fork, w.job, w.request)));
+  const OwnedRequest as_parent(quire_job_request_create(nullptr));
+  run_job(w, OwnedJob(call(quire_job_fork, w.job, as_parent.get())));
 }
 void poll_job(CWorld& w, const Calls& call) {
   for (int32_t i = 0; i < 4; ++i) {

@@ -207,7 +207,7 @@ void SoakLoad::submit_invalid(Random& random) {
       break;
     case 2:
       quire_job_request_set_prompt_text(request.get(), endless.data(), endless.size(), nullptr);
-      expected = QUIRE_ERROR_CAPACITY;
+      expected = QUIRE_ERROR_TOO_LARGE;
       break;
     case 3:
       quire_job_request_set_stop_tokens(request.get(), &no_token, 1, nullptr);
