@@ -95,7 +95,7 @@ const Constraint::Walk& Constraint::walk_from(ByteStateId exact, Marks marks) co
   if (walks_.size() * vocabulary_->num_words() * 4 > kMaxWalkBytes) walks_.clear();
   Walk found;
   TokenBits mask(vocabulary_->num_words());
-  const auto walk_trie = [&](const TokenTrie& trie, uint32_t flag) {
+  const auto walk_trie = [&](const TokenTrie& trie, uint32_t flag) QUIRE_NO_THREAD_ANALYSIS {
     walk_nodes(trie, 0, static_cast<uint32_t>(trie.nodes.size()), flag, state, marks, mask, found.exits);
   };
   walk_trie(vocabulary_->other(), 0);

@@ -107,7 +107,7 @@ class Matcher {
     size_t text_bytes = 0;
     bool ended = false;
   };
-  bool advance(std::string_view bytes, Position position);
+  bool advance(std::string_view bytes, Position position) QUIRE_REQUIRES(constraint_->mutex_);
 
   std::shared_ptr<const Constraint> constraint_;
   std::string text_;

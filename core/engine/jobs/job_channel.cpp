@@ -19,7 +19,7 @@ std::shared_ptr<EventStream> make_stream(EventStreamOptions options, JobId job) 
 
 JobChannel::JobChannel(JobKind job_kind, JobMark job_mark, std::string job_name_space,
                        const EventStreamOptions& options)
-    : id(++last_job_id),
+    : id{++last_job_id},
       kind(job_kind),
       mark(job_mark),
       name_space(std::move(job_name_space)),
