@@ -124,10 +124,9 @@ type toolCall struct {
 }
 
 type tokenLogProb struct {
-	Token       string         `json:"token"`
-	LogProb     float64        `json:"logprob"`
-	Bytes       []int          `json:"bytes"`
-	TopLogProbs []tokenLogProb `json:"top_logprobs,omitempty"`
+	Token   string  `json:"token"`
+	LogProb float64 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
 }
 
 type chatLogProbs struct {
@@ -137,9 +136,7 @@ type chatLogProbs struct {
 
 // tokenLogProbWithTop always has its list, which those within the list have not.
 type tokenLogProbWithTop struct {
-	Token       string         `json:"token"`
-	LogProb     float64        `json:"logprob"`
-	Bytes       []int          `json:"bytes"`
+	tokenLogProb
 	TopLogProbs []tokenLogProb `json:"top_logprobs"`
 }
 
@@ -149,15 +146,17 @@ func logProbsOf(entries []TokenLogProb) *chatLogProbs {
 	}
 	out := &chatLogProbs{}
 	for _, entry := range entries {
-		converted := tokenLogProbWithTop{Token: entry.Token, LogProb: entry.Log, Bytes: bytesOf(entry.Bytes),
-			TopLogProbs: []tokenLogProb{}}
+		converted := tokenLogProbWithTop{logProbOf(entry), []tokenLogProb{}}
 		for _, top := range entry.Top {
-			converted.TopLogProbs = append(converted.TopLogProbs,
-				tokenLogProb{Token: top.Token, LogProb: top.Log, Bytes: bytesOf(top.Bytes)})
+			converted.TopLogProbs = append(converted.TopLogProbs, logProbOf(top))
 		}
 		out.Content = append(out.Content, converted)
 	}
 	return out
+}
+
+func logProbOf(entry TokenLogProb) tokenLogProb {
+	return tokenLogProb{entry.Token, entry.Log, bytesOf(entry.Bytes)}
 }
 
 func bytesOf(text []byte) []int {
@@ -193,7 +192,7 @@ func (s *Server) chatCompletions(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, _, err := s.open(c, request.Model, len(request.Messages))
+	model, err := s.open(c, request.Model, len(request.Messages))
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func (s *Server) completions(c *call) error {
 		return invalid("prompt", "%d prompts of %d answers each are more than a request may ask for", len(request.Prompt),
 			num)
 	}
-	model, _, err := s.open(c, request.Model, request.Prompt.numBytes())
+	model, err := s.open(c, request.Model, request.Prompt.numBytes())
 	if err != nil {
 		return err
 	}

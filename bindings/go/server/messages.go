@@ -212,11 +212,7 @@ func (s *Server) messages(c *call) error {
 		return err
 	}
 	g.MaxNewTokens = *request.MaxTokens
-	model, _, err := s.open(c, request.Model, len(g.Messages))
-	if err != nil {
-		return err
-	}
-	stream, err := model.Submit(c.ctx, g)
+	stream, err := s.submit(c, request.Model, g)
 	if err != nil {
 		return err
 	}
@@ -377,7 +373,7 @@ func (s *Server) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, _, err := s.open(c, request.Model, len(g.Messages))
+	model, err := s.open(c, request.Model, len(g.Messages))
 	if err != nil {
 		return err
 	}

@@ -74,11 +74,7 @@ func (s *Server) createResponse(c *call) error {
 	if err != nil {
 		return err
 	}
-	model, _, err := s.open(c, request.Model, len(g.Messages))
-	if err != nil {
-		return err
-	}
-	stream, err := model.Submit(c.ctx, g)
+	stream, err := s.submit(c, request.Model, g)
 	if err != nil {
 		return err
 	}

@@ -296,16 +296,16 @@ func (c *call) read(into interface{}) error {
 }
 
 // open resolves the name of a model for the key of the call, trying its fallbacks where it cannot be opened.
-func (s *Server) open(c *call, name string, promptBytes int) (Model, string, error) {
+func (s *Server) open(c *call, name string, promptBytes int) (Model, error) {
 	if name == "" {
-		return nil, "", invalid("model", "model is missing")
+		return nil, invalid("model", "model is missing")
 	}
 	resolved, failure := c.config.resolve(name, c.key.Owner, promptBytes)
 	if failure != nil {
-		return nil, "", failure
+		return nil, failure
 	}
 	if !c.key.mayUse(resolved) {
-		return nil, "", notFound("model_not_found", "there is no model %q for this key", name)
+		return nil, notFound("model_not_found", "there is no model %q for this key", name)
 	}
 	model, err := s.engine.Open(c.ctx, resolved)
 	for _, other := range c.config.Fallbacks[resolved] {
@@ -317,7 +317,16 @@ func (s *Server) open(c *call, name string, promptBytes int) (Model, string, err
 		resolved = other
 		model, err = s.engine.Open(c.ctx, other)
 	}
-	return model, resolved, err
+	return model, err
+}
+
+// submit opens the model and has it answer once.
+func (s *Server) submit(c *call, name string, g *Generation) (Stream, error) {
+	model, err := s.open(c, name, len(g.Messages))
+	if err != nil {
+		return nil, err
+	}
+	return model.Submit(c.ctx, g)
 }
 
 func (c *call) scheduling(priority *int) Scheduling {

@@ -27,7 +27,7 @@ func (s *Server) embeddings(c *call) error {
 	if request.EncodingFormat != "" && request.EncodingFormat != "float" && request.EncodingFormat != "base64" {
 		return invalid("encoding_format", "encoding_format must be float or base64, not %q", request.EncodingFormat)
 	}
-	model, _, err := s.open(c, request.Model, request.Input.numBytes())
+	model, err := s.open(c, request.Model, request.Input.numBytes())
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Server) tokenize(c *call) error {
 	if err := c.read(&request); err != nil {
 		return err
 	}
-	model, _, err := s.open(c, request.Model, len(request.Prompt))
+	model, err := s.open(c, request.Model, len(request.Prompt))
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *Server) detokenize(c *call) error {
 	if err := c.read(&request); err != nil {
 		return err
 	}
-	model, _, err := s.open(c, request.Model, 4*len(request.Tokens))
+	model, err := s.open(c, request.Model, 4*len(request.Tokens))
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *Server) score(c *call) error {
 	if len(request.Input) == 0 || len(request.Input) > maxInputs {
 		return invalid("input", "input must be 1 to %d texts or lists of tokens", maxInputs)
 	}
-	model, _, err := s.open(c, request.Model, request.Input.numBytes())
+	model, err := s.open(c, request.Model, request.Input.numBytes())
 	if err != nil {
 		return err
 	}
