@@ -60,6 +60,9 @@ QUIRE_HANDLE(quire_queue, QueueHandle)
 QUIRE_SNAPSHOT(quire_event, EventHandle)
 QUIRE_HANDLE(quire_cancel, CancelHandle)
 QUIRE_SNAPSHOT(quire_plan, PlanHandle)
+QUIRE_HANDLE(quire_constraint, ConstraintHandle)
+QUIRE_HANDLE(quire_matcher, MatcherHandle)
+QUIRE_HANDLE(quire_chat_template, ChatTemplateHandle)
 
 %include <quire/base.h>
 %include <quire/error.h>
@@ -75,4 +78,6 @@ QUIRE_SNAPSHOT(quire_plan, PlanHandle)
 %include <quire/event.h>
 %include <quire/cancel.h>
 %include <quire/plan.h>
+%include <quire/constraint.h>
+%include <quire/chat.h>
 %include <quire/diagnose.h>

@@ -222,286 +222,327 @@ typedef long long swig_type_192;
 typedef long long swig_type_193;
 typedef long long swig_type_194;
 typedef long long swig_type_195;
-typedef long long swig_type_196;
-typedef _goslice_ swig_type_197;
-extern void _wrap_Swig_free_native_459688628f0a8c76(uintptr_t arg1);
-extern uintptr_t _wrap_Swig_malloc_native_459688628f0a8c76(swig_intgo arg1);
-extern int _wrap_QUIRE_WAIT_FOREVER_native_459688628f0a8c76(void);
-extern int _wrap_QUIRE_WAIT_FAILED_native_459688628f0a8c76(void);
-extern int _wrap_QUIRE_WAIT_END_native_459688628f0a8c76(void);
-extern int _wrap_QUIRE_WAIT_CANCELLED_native_459688628f0a8c76(void);
-extern int _wrap_quire_error_code_native_459688628f0a8c76(uintptr_t arg1);
-extern swig_type_1 _wrap_quire_error_message_native_459688628f0a8c76(uintptr_t arg1);
-extern int _wrap_quire_error_is_retryable_native_459688628f0a8c76(uintptr_t arg1);
-extern swig_type_2 _wrap_quire_error_retry_after_ns_native_459688628f0a8c76(uintptr_t arg1);
-extern int _wrap_quire_error_free_native_459688628f0a8c76(uintptr_t arg1);
-extern swig_type_3 _wrap_quire_error_code_name_native_459688628f0a8c76(int arg1);
-extern swig_type_4 _wrap_quire_version_string_native_459688628f0a8c76(void);
-extern int _wrap_quire_abi_check_native_459688628f0a8c76(int arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_options_create_native_459688628f0a8c76(swig_voidp arg1);
-extern int _wrap_quire_runtime_options_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_options_set_num_threads_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_device_native_459688628f0a8c76(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_log_level_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_memory_budget_native_459688628f0a8c76(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_model_options_create_native_459688628f0a8c76(swig_voidp arg1);
-extern int _wrap_quire_model_options_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_options_set_path_native_459688628f0a8c76(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_device_native_459688628f0a8c76(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_split_native_459688628f0a8c76(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_reserve_native_459688628f0a8c76(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_planned_cache_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_scope_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_progress_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_num_shards_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_options_create_native_459688628f0a8c76(swig_voidp arg1);
-extern int _wrap_quire_cache_options_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_name_native_459688628f0a8c76(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_tokens_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_batch_size_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_459688628f0a8c76(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_queue_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_kv_format_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_quota_native_459688628f0a8c76(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_459688628f0a8c76(uintptr_t arg1, swig_type_15 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_459688628f0a8c76(uintptr_t arg1, swig_type_16 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_max_pinned_pages_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_overtakes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_create_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_num_devices_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_20 _wrap_quire_runtime_device_name_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_21 arg3, swig_voidp arg4);
-extern swig_type_22 _wrap_quire_runtime_device_description_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_23 arg3, swig_voidp arg4);
-extern swig_type_24 _wrap_quire_runtime_device_refusal_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_25 arg3, swig_voidp arg4);
-extern swig_type_26 _wrap_quire_runtime_device_memory_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_27 _wrap_quire_runtime_device_free_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_set_memory_budget_native_459688628f0a8c76(uintptr_t arg1, swig_type_28 arg2, swig_type_29 arg3, swig_voidp arg4);
-extern swig_type_30 _wrap_quire_runtime_metrics_native_459688628f0a8c76(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_32 arg3, uintptr_t arg4, swig_voidp arg5);
-extern int _wrap_quire_model_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_33 _wrap_quire_model_encode_native_459688628f0a8c76(uintptr_t arg1, swig_type_34 arg2, int arg3, int arg4, swig_type_35 arg5, swig_voidp arg6);
-extern swig_type_36 _wrap_quire_model_decode_native_459688628f0a8c76(uintptr_t arg1, swig_type_37 arg2, int arg3, swig_type_38 arg4, swig_voidp arg5);
-extern swig_type_39 _wrap_quire_model_token_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_40 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_459688628f0a8c76(uintptr_t arg1, swig_type_41 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_is_special_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_special_token_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_42 _wrap_quire_model_eos_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_43 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tokenizer_size_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_vocab_size_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_44 _wrap_quire_model_architecture_native_459688628f0a8c76(uintptr_t arg1, swig_type_45 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_num_layers_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_hidden_size_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_heads_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_kv_heads_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_46 _wrap_quire_model_max_context_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern double _wrap_quire_model_bits_per_weight_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_47 _wrap_quire_model_weight_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_tensors_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_48 _wrap_quire_model_tensor_name_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
-extern swig_type_50 _wrap_quire_model_tensor_format_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_51 arg3, swig_voidp arg4);
-extern swig_type_52 _wrap_quire_model_tensor_shape_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
-extern swig_type_54 _wrap_quire_model_tensor_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tensor_layer_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_create_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_459688628f0a8c76(uintptr_t arg1, swig_type_55 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_quota_native_459688628f0a8c76(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_namespace_quota_native_459688628f0a8c76(uintptr_t arg1, swig_type_56 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_set_namespace_weight_native_459688628f0a8c76(uintptr_t arg1, swig_type_57 arg2, double arg3, swig_voidp arg4);
-extern swig_type_58 _wrap_quire_cache_required_bytes_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_59 _wrap_quire_cache_max_seq_len_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_vocab_size_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_create_queue_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_stats_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_60 _wrap_quire_cache_metrics_native_459688628f0a8c76(uintptr_t arg1, swig_type_61 arg2, swig_type_62 arg3, swig_voidp arg4);
-extern swig_type_63 _wrap_quire_cache_query_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_64 arg3, uintptr_t arg4, swig_voidp arg5);
-extern swig_type_65 _wrap_quire_cache_pin_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_66 arg3, swig_type_67 arg4, uintptr_t arg5, swig_voidp arg6);
-extern int _wrap_quire_cache_unpin_native_459688628f0a8c76(uintptr_t arg1, swig_type_68 arg2, swig_voidp arg3);
-extern swig_type_69 _wrap_quire_cache_score_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_70 arg3, swig_type_71 arg4, uintptr_t arg5, swig_type_72 arg6, swig_voidp arg7);
-extern swig_type_73 _wrap_quire_cache_logits_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_74 arg3, uintptr_t arg4, swig_type_75 arg5, swig_voidp arg6);
-extern swig_type_76 _wrap_quire_stats_page_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_77 _wrap_quire_stats_pages_total_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_78 _wrap_quire_stats_pages_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_79 _wrap_quire_stats_pages_cached_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_80 _wrap_quire_stats_pages_referenced_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_81 _wrap_quire_stats_pages_pinned_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_82 _wrap_quire_stats_pages_evicted_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_83 _wrap_quire_stats_pages_deduplicated_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_84 _wrap_quire_stats_jobs_queued_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_85 _wrap_quire_stats_jobs_running_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_86 _wrap_quire_stats_jobs_submitted_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_87 _wrap_quire_stats_jobs_finished_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_88 _wrap_quire_stats_jobs_failed_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_89 _wrap_quire_stats_jobs_cancelled_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_90 _wrap_quire_stats_preemptions_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_91 _wrap_quire_stats_steps_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_93 _wrap_quire_stats_cached_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_new_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_95 _wrap_quire_stats_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_96 _wrap_quire_stats_accepted_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_97 _wrap_quire_stats_histogram_count_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_sum_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_quantile_native_459688628f0a8c76(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_98 _wrap_quire_stats_num_namespaces_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_99 _wrap_quire_stats_namespace_name_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_100 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_stats_namespace_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_101 _wrap_quire_stats_device_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_stats_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_job_request_create_native_459688628f0a8c76(swig_voidp arg1);
-extern int _wrap_quire_job_request_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_kind_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_prompt_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_459688628f0a8c76(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_459688628f0a8c76(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_459688628f0a8c76(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_add_special_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_parse_special_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_new_tokens_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_new_tokens_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_459688628f0a8c76(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_stop_texts_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_ignore_eos_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_random_seed_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_459688628f0a8c76(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_repetition_penalty_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_frequency_penalty_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_presence_penalty_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_range_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_decay_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_logit_bias_native_459688628f0a8c76(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_459688628f0a8c76(uintptr_t arg1, swig_type_110 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_clear_logit_biases_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_temperature_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_k_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_p_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_p_native_459688628f0a8c76(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_emit_special_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_log_probs_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_log_probs_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_raw_logits_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_pooling_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_normalize_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_459688628f0a8c76(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_459688628f0a8c76(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_event_policy_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_unread_events_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_progress_events_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_459688628f0a8c76(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_priority_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_115 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_459688628f0a8c76(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reserve_whole_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reuse_prefix_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_publish_pages_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_submit_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_type_118 arg3, swig_voidp arg4);
-extern swig_type_119 _wrap_quire_job_drain_native_459688628f0a8c76(uintptr_t arg1, swig_type_120 arg2, uintptr_t arg3, swig_type_121 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_459688628f0a8c76(uintptr_t arg1, swig_type_122 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_job_cancel_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_pause_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_resume_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_set_priority_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_rewind_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_fork_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_123 _wrap_quire_job_id_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_124 _wrap_quire_job_seed_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_state_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_finish_reason_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_stop_token_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_125 _wrap_quire_job_stop_text_native_459688628f0a8c76(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_error_code_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_127 _wrap_quire_job_explain_native_459688628f0a8c76(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern swig_type_129 _wrap_quire_job_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_130 _wrap_quire_job_cached_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_131 _wrap_quire_job_new_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_132 _wrap_quire_job_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_133 _wrap_quire_job_accepted_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_134 _wrap_quire_job_preemptions_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_135 _wrap_quire_job_time_queued_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_136 _wrap_quire_job_time_prompt_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_137 _wrap_quire_job_time_generate_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_138 _wrap_quire_job_scores_native_459688628f0a8c76(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
-extern swig_type_140 _wrap_quire_job_raw_logits_native_459688628f0a8c76(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
-extern swig_type_142 _wrap_quire_job_embedding_native_459688628f0a8c76(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_queue_create_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_144 _wrap_quire_queue_drain_native_459688628f0a8c76(uintptr_t arg1, swig_type_145 arg2, uintptr_t arg3, swig_type_146 arg4, swig_voidp arg5);
-extern swig_type_147 _wrap_quire_queue_ready_native_459688628f0a8c76(uintptr_t arg1, swig_type_148 arg2, uintptr_t arg3, swig_type_149 arg4, swig_voidp arg5);
-extern int _wrap_quire_queue_set_log_level_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_queue_fd_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_close_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_type_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_150 _wrap_quire_event_user_data_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_151 _wrap_quire_event_job_id_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_index_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_152 _wrap_quire_event_text_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_153 _wrap_quire_event_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_154 arg2, swig_voidp arg3);
-extern swig_type_155 _wrap_quire_event_first_token_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_156 _wrap_quire_event_kept_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_157 _wrap_quire_event_kept_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_event_log_probs_native_459688628f0a8c76(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
-extern swig_type_160 _wrap_quire_event_top_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
-extern swig_type_162 _wrap_quire_event_top_log_probs_native_459688628f0a8c76(uintptr_t arg1, swig_type_163 arg2, swig_voidp arg3);
-extern swig_type_164 _wrap_quire_event_progress_done_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_event_progress_total_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_log_level_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_166 _wrap_quire_event_lost_lines_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_finish_reason_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_stop_token_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_167 _wrap_quire_event_stop_text_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_168 _wrap_quire_event_prompt_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_169 _wrap_quire_event_cached_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_170 _wrap_quire_event_new_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_171 _wrap_quire_event_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_172 _wrap_quire_event_accepted_draft_tokens_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_173 _wrap_quire_event_preemptions_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_174 _wrap_quire_event_time_queued_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_175 _wrap_quire_event_time_prompt_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_176 _wrap_quire_event_time_generate_ns_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_error_code_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_event_error_message_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cancel_create_native_459688628f0a8c76(swig_voidp arg1);
-extern int _wrap_quire_cancel_trigger_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_is_triggered_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_plan_create_native_459688628f0a8c76(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_plan_free_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_plan_total_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_179 _wrap_quire_plan_embedding_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_180 _wrap_quire_plan_layer_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_181 _wrap_quire_plan_head_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_182 _wrap_quire_plan_kv_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_plan_workspace_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_plan_staging_bytes_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_plan_num_devices_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_plan_device_name_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_type_186 arg3, swig_voidp arg4);
-extern int _wrap_quire_plan_device_num_layers_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_187 _wrap_quire_plan_device_usable_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_188 _wrap_quire_plan_device_total_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_189 _wrap_quire_plan_device_embedding_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_190 _wrap_quire_plan_device_layer_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_191 _wrap_quire_plan_device_head_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_192 _wrap_quire_plan_device_kv_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_193 _wrap_quire_plan_device_workspace_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_194 _wrap_quire_plan_device_staging_bytes_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_num_layers_native_459688628f0a8c76(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_plan_layer_device_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_195 _wrap_quire_plan_bytes_of_layer_native_459688628f0a8c76(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_196 _wrap_quire_diagnose_native_459688628f0a8c76(int arg1, swig_type_197 arg2, swig_voidp arg3);
+typedef _gostring_ swig_type_196;
+typedef long long swig_type_197;
+typedef _goslice_ swig_type_198;
+typedef long long swig_type_199;
+typedef _goslice_ swig_type_200;
+typedef long long swig_type_201;
+typedef _gostring_ swig_type_202;
+typedef _gostring_ swig_type_203;
+typedef _gostring_ swig_type_204;
+typedef _gostring_ swig_type_205;
+typedef _gostring_ swig_type_206;
+typedef long long swig_type_207;
+typedef _gostring_ swig_type_208;
+typedef _goslice_ swig_type_209;
+typedef long long swig_type_210;
+typedef _gostring_ swig_type_211;
+typedef _goslice_ swig_type_212;
+typedef long long swig_type_213;
+typedef _gostring_ swig_type_214;
+typedef _goslice_ swig_type_215;
+typedef long long swig_type_216;
+typedef _goslice_ swig_type_217;
+typedef long long swig_type_218;
+typedef _goslice_ swig_type_219;
+extern void _wrap_Swig_free_native_192f0b171e5052b7(uintptr_t arg1);
+extern uintptr_t _wrap_Swig_malloc_native_192f0b171e5052b7(swig_intgo arg1);
+extern int _wrap_QUIRE_WAIT_FOREVER_native_192f0b171e5052b7(void);
+extern int _wrap_QUIRE_WAIT_FAILED_native_192f0b171e5052b7(void);
+extern int _wrap_QUIRE_WAIT_END_native_192f0b171e5052b7(void);
+extern int _wrap_QUIRE_WAIT_CANCELLED_native_192f0b171e5052b7(void);
+extern int _wrap_quire_error_code_native_192f0b171e5052b7(uintptr_t arg1);
+extern swig_type_1 _wrap_quire_error_message_native_192f0b171e5052b7(uintptr_t arg1);
+extern int _wrap_quire_error_is_retryable_native_192f0b171e5052b7(uintptr_t arg1);
+extern swig_type_2 _wrap_quire_error_retry_after_ns_native_192f0b171e5052b7(uintptr_t arg1);
+extern int _wrap_quire_error_free_native_192f0b171e5052b7(uintptr_t arg1);
+extern swig_type_3 _wrap_quire_error_code_name_native_192f0b171e5052b7(int arg1);
+extern swig_type_4 _wrap_quire_version_string_native_192f0b171e5052b7(void);
+extern int _wrap_quire_abi_check_native_192f0b171e5052b7(int arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_options_create_native_192f0b171e5052b7(swig_voidp arg1);
+extern int _wrap_quire_runtime_options_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_options_set_num_threads_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_device_native_192f0b171e5052b7(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_log_level_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_memory_budget_native_192f0b171e5052b7(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_model_options_create_native_192f0b171e5052b7(swig_voidp arg1);
+extern int _wrap_quire_model_options_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_options_set_path_native_192f0b171e5052b7(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_device_native_192f0b171e5052b7(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_split_native_192f0b171e5052b7(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_reserve_native_192f0b171e5052b7(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_planned_cache_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_scope_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_progress_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_num_shards_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_options_create_native_192f0b171e5052b7(swig_voidp arg1);
+extern int _wrap_quire_cache_options_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_options_set_name_native_192f0b171e5052b7(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_batch_size_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_192f0b171e5052b7(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_queue_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_kv_format_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_quota_native_192f0b171e5052b7(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_192f0b171e5052b7(uintptr_t arg1, swig_type_15 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_192f0b171e5052b7(uintptr_t arg1, swig_type_16 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_max_pinned_pages_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_overtakes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_create_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_num_devices_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_20 _wrap_quire_runtime_device_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_21 arg3, swig_voidp arg4);
+extern swig_type_22 _wrap_quire_runtime_device_description_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_23 arg3, swig_voidp arg4);
+extern swig_type_24 _wrap_quire_runtime_device_refusal_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_25 arg3, swig_voidp arg4);
+extern swig_type_26 _wrap_quire_runtime_device_memory_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_27 _wrap_quire_runtime_device_free_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_set_memory_budget_native_192f0b171e5052b7(uintptr_t arg1, swig_type_28 arg2, swig_type_29 arg3, swig_voidp arg4);
+extern swig_type_30 _wrap_quire_runtime_metrics_native_192f0b171e5052b7(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_32 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_33 _wrap_quire_model_encode_native_192f0b171e5052b7(uintptr_t arg1, swig_type_34 arg2, int arg3, int arg4, swig_type_35 arg5, swig_voidp arg6);
+extern swig_type_36 _wrap_quire_model_decode_native_192f0b171e5052b7(uintptr_t arg1, swig_type_37 arg2, int arg3, swig_type_38 arg4, swig_voidp arg5);
+extern swig_type_39 _wrap_quire_model_token_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_40 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_192f0b171e5052b7(uintptr_t arg1, swig_type_41 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_is_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_special_token_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_42 _wrap_quire_model_eos_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_43 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tokenizer_size_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_vocab_size_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_44 _wrap_quire_model_architecture_native_192f0b171e5052b7(uintptr_t arg1, swig_type_45 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_num_layers_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_hidden_size_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_heads_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_kv_heads_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_46 _wrap_quire_model_max_context_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern double _wrap_quire_model_bits_per_weight_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_47 _wrap_quire_model_weight_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_tensors_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_48 _wrap_quire_model_tensor_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
+extern swig_type_50 _wrap_quire_model_tensor_format_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_51 arg3, swig_voidp arg4);
+extern swig_type_52 _wrap_quire_model_tensor_shape_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
+extern swig_type_54 _wrap_quire_model_tensor_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tensor_layer_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_create_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_close_native_192f0b171e5052b7(uintptr_t arg1, swig_type_55 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_quota_native_192f0b171e5052b7(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_192f0b171e5052b7(uintptr_t arg1, swig_type_56 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_192f0b171e5052b7(uintptr_t arg1, swig_type_57 arg2, double arg3, swig_voidp arg4);
+extern swig_type_58 _wrap_quire_cache_required_bytes_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_59 _wrap_quire_cache_max_seq_len_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_vocab_size_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_create_queue_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_stats_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_60 _wrap_quire_cache_metrics_native_192f0b171e5052b7(uintptr_t arg1, swig_type_61 arg2, swig_type_62 arg3, swig_voidp arg4);
+extern swig_type_63 _wrap_quire_cache_query_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_64 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_65 _wrap_quire_cache_pin_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_66 arg3, swig_type_67 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_192f0b171e5052b7(uintptr_t arg1, swig_type_68 arg2, swig_voidp arg3);
+extern swig_type_69 _wrap_quire_cache_score_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_70 arg3, swig_type_71 arg4, uintptr_t arg5, swig_type_72 arg6, swig_voidp arg7);
+extern swig_type_73 _wrap_quire_cache_logits_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_74 arg3, uintptr_t arg4, swig_type_75 arg5, swig_voidp arg6);
+extern swig_type_76 _wrap_quire_stats_page_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_77 _wrap_quire_stats_pages_total_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_78 _wrap_quire_stats_pages_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_79 _wrap_quire_stats_pages_cached_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_80 _wrap_quire_stats_pages_referenced_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_stats_pages_pinned_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_82 _wrap_quire_stats_pages_evicted_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_83 _wrap_quire_stats_pages_deduplicated_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_84 _wrap_quire_stats_jobs_queued_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_85 _wrap_quire_stats_jobs_running_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_86 _wrap_quire_stats_jobs_submitted_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_87 _wrap_quire_stats_jobs_finished_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_88 _wrap_quire_stats_jobs_failed_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_89 _wrap_quire_stats_jobs_cancelled_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_90 _wrap_quire_stats_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_91 _wrap_quire_stats_steps_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_93 _wrap_quire_stats_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_95 _wrap_quire_stats_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_97 _wrap_quire_stats_histogram_count_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_sum_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_quantile_native_192f0b171e5052b7(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern swig_type_98 _wrap_quire_stats_num_namespaces_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_stats_namespace_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_100 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_stats_namespace_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_101 _wrap_quire_stats_device_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_stats_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_job_request_create_native_192f0b171e5052b7(swig_voidp arg1);
+extern int _wrap_quire_job_request_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_kind_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_prompt_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_add_prompt_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_192f0b171e5052b7(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_add_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_parse_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_stop_texts_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_ignore_eos_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_random_seed_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_192f0b171e5052b7(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_repetition_penalty_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_frequency_penalty_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_presence_penalty_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_range_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_decay_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_logit_bias_native_192f0b171e5052b7(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(uintptr_t arg1, swig_type_110 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_clear_logit_biases_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_k_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_p_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_emit_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_log_probs_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_log_probs_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_raw_logits_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_pooling_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_normalize_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_event_policy_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_unread_events_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_progress_events_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_priority_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_115 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reserve_whole_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reuse_prefix_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_publish_pages_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_submit_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_submit_many_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_118 arg3, swig_voidp arg4);
+extern swig_type_119 _wrap_quire_job_drain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_120 arg2, uintptr_t arg3, swig_type_121 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_192f0b171e5052b7(uintptr_t arg1, swig_type_122 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_cancel_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_pause_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_resume_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_set_priority_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_rewind_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_fork_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_123 _wrap_quire_job_id_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_124 _wrap_quire_job_seed_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_state_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_finish_reason_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_stop_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_125 _wrap_quire_job_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_error_code_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_127 _wrap_quire_job_explain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern swig_type_129 _wrap_quire_job_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_130 _wrap_quire_job_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_131 _wrap_quire_job_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_132 _wrap_quire_job_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_133 _wrap_quire_job_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_134 _wrap_quire_job_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_135 _wrap_quire_job_time_queued_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_136 _wrap_quire_job_time_prompt_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_137 _wrap_quire_job_time_generate_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_138 _wrap_quire_job_scores_native_192f0b171e5052b7(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
+extern swig_type_140 _wrap_quire_job_raw_logits_native_192f0b171e5052b7(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern swig_type_142 _wrap_quire_job_embedding_native_192f0b171e5052b7(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_create_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_144 _wrap_quire_queue_drain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_145 arg2, uintptr_t arg3, swig_type_146 arg4, swig_voidp arg5);
+extern swig_type_147 _wrap_quire_queue_ready_native_192f0b171e5052b7(uintptr_t arg1, swig_type_148 arg2, uintptr_t arg3, swig_type_149 arg4, swig_voidp arg5);
+extern int _wrap_quire_queue_set_log_level_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_queue_fd_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_close_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_type_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_150 _wrap_quire_event_user_data_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_151 _wrap_quire_event_job_id_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_index_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_152 _wrap_quire_event_text_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_153 _wrap_quire_event_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_154 arg2, swig_voidp arg3);
+extern swig_type_155 _wrap_quire_event_first_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_156 _wrap_quire_event_kept_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_157 _wrap_quire_event_kept_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_158 _wrap_quire_event_log_probs_native_192f0b171e5052b7(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
+extern swig_type_160 _wrap_quire_event_top_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
+extern swig_type_162 _wrap_quire_event_top_log_probs_native_192f0b171e5052b7(uintptr_t arg1, swig_type_163 arg2, swig_voidp arg3);
+extern swig_type_164 _wrap_quire_event_progress_done_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_event_progress_total_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_log_level_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_event_lost_lines_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_finish_reason_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_stop_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_167 _wrap_quire_event_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_168 _wrap_quire_event_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_169 _wrap_quire_event_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_170 _wrap_quire_event_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_171 _wrap_quire_event_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_172 _wrap_quire_event_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_173 _wrap_quire_event_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_174 _wrap_quire_event_time_queued_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_175 _wrap_quire_event_time_prompt_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_176 _wrap_quire_event_time_generate_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_error_code_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_177 _wrap_quire_event_error_message_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cancel_create_native_192f0b171e5052b7(swig_voidp arg1);
+extern int _wrap_quire_cancel_trigger_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_is_triggered_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_plan_create_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_178 _wrap_quire_plan_total_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_179 _wrap_quire_plan_embedding_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_180 _wrap_quire_plan_layer_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_181 _wrap_quire_plan_head_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_182 _wrap_quire_plan_kv_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_plan_workspace_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_plan_staging_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_num_devices_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_plan_device_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_186 arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_device_num_layers_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_187 _wrap_quire_plan_device_usable_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_188 _wrap_quire_plan_device_total_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_189 _wrap_quire_plan_device_embedding_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_190 _wrap_quire_plan_device_layer_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_191 _wrap_quire_plan_device_head_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_192 _wrap_quire_plan_device_kv_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_193 _wrap_quire_plan_device_workspace_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_194 _wrap_quire_plan_device_staging_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_num_layers_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_layer_device_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_195 _wrap_quire_plan_bytes_of_layer_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_196 arg3, swig_voidp arg4);
+extern int _wrap_quire_constraint_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_matcher_create_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_matcher_accept_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_197 _wrap_quire_matcher_mask_native_192f0b171e5052b7(uintptr_t arg1, swig_type_198 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_may_end_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_199 _wrap_quire_matcher_forced_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_200 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_192f0b171e5052b7(uintptr_t arg1, swig_type_201 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_create_native_192f0b171e5052b7(swig_type_202 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_192f0b171e5052b7(swig_type_203 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_192f0b171e5052b7(uintptr_t arg1, swig_type_204 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_205 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_192f0b171e5052b7(uintptr_t arg1, swig_type_206 arg2, swig_voidp arg3);
+extern swig_type_207 _wrap_quire_chat_template_render_native_192f0b171e5052b7(uintptr_t arg1, swig_type_208 arg2, swig_type_209 arg3, swig_voidp arg4);
+extern swig_type_210 _wrap_quire_chat_template_segments_native_192f0b171e5052b7(uintptr_t arg1, swig_type_211 arg2, swig_type_212 arg3, swig_voidp arg4);
+extern swig_type_213 _wrap_quire_chat_template_tokens_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_214 arg3, swig_type_215 arg4, swig_voidp arg5);
+extern swig_type_216 _wrap_quire_chat_template_hash_native_192f0b171e5052b7(uintptr_t arg1, swig_type_217 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_218 _wrap_quire_diagnose_native_192f0b171e5052b7(int arg1, swig_type_219 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -536,13 +577,13 @@ type _ sync.Mutex
 
 func Swig_free(arg1 uintptr) {
 	_swig_i_0 := arg1
-	C._wrap_Swig_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0))
+	C._wrap_Swig_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0))
 }
 
 func Swig_malloc(arg1 int) (_swig_ret uintptr) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_Swig_malloc_native_459688628f0a8c76(C.swig_intgo(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_Swig_malloc_native_192f0b171e5052b7(C.swig_intgo(_swig_i_0)))
 	return swig_r
 }
 
@@ -602,9 +643,21 @@ type CancelHandle uintptr
 // PlanHandle stands for a quire_plan; 0 is none.
 type PlanHandle uintptr
 
+
+// ConstraintHandle stands for a quire_constraint; 0 is none.
+type ConstraintHandle uintptr
+
+
+// MatcherHandle stands for a quire_matcher; 0 is none.
+type MatcherHandle uintptr
+
+
+// ChatTemplateHandle stands for a quire_chat_template; 0 is none.
+type ChatTemplateHandle uintptr
+
 func _swig_getQUIRE_WAIT_FOREVER() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_459688628f0a8c76())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_192f0b171e5052b7())
 	return swig_r
 }
 
@@ -612,21 +665,21 @@ var QUIRE_WAIT_FOREVER int32 = _swig_getQUIRE_WAIT_FOREVER()
 const QUIRE_WAIT_TIMEOUT int32 = 0
 func _swig_getQUIRE_WAIT_FAILED() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FAILED_native_459688628f0a8c76())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FAILED_native_192f0b171e5052b7())
 	return swig_r
 }
 
 var QUIRE_WAIT_FAILED int32 = _swig_getQUIRE_WAIT_FAILED()
 func _swig_getQUIRE_WAIT_END() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_END_native_459688628f0a8c76())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_END_native_192f0b171e5052b7())
 	return swig_r
 }
 
 var QUIRE_WAIT_END int32 = _swig_getQUIRE_WAIT_END()
 func _swig_getQUIRE_WAIT_CANCELLED() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_CANCELLED_native_459688628f0a8c76())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_CANCELLED_native_192f0b171e5052b7())
 	return swig_r
 }
 
@@ -660,7 +713,7 @@ func Quire_error_code(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_code_native_459688628f0a8c76(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_code_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -668,7 +721,7 @@ func Quire_error_message(arg1 ErrorHandle) (_swig_ret string) {
 	var swig_r string
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r_p := C._wrap_quire_error_message_native_459688628f0a8c76(C.uintptr_t(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_message_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -679,7 +732,7 @@ func Quire_error_is_retryable(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_is_retryable_native_459688628f0a8c76(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_is_retryable_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -687,7 +740,7 @@ func Quire_error_retry_after_ns(arg1 ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int64)(C._wrap_quire_error_retry_after_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0)))
+	swig_r = (int64)(C._wrap_quire_error_retry_after_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -695,14 +748,14 @@ func Quire_error_free(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
 func Quire_error_code_name(arg1 int32) (_swig_ret string) {
 	var swig_r string
 	_swig_i_0 := arg1
-	swig_r_p := C._wrap_quire_error_code_name_native_459688628f0a8c76(C.int(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_code_name_native_192f0b171e5052b7(C.int(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -716,7 +769,7 @@ const QUIRE_ABI_MAJOR int32 = 0
 const QUIRE_ABI_MINOR int32 = 1
 func Quire_version_string() (_swig_ret string) {
 	var swig_r string
-	swig_r_p := C._wrap_quire_version_string_native_459688628f0a8c76()
+	swig_r_p := C._wrap_quire_version_string_native_192f0b171e5052b7()
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -728,7 +781,7 @@ func Quire_abi_check(arg1 int32, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_abi_check_native_459688628f0a8c76(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_abi_check_native_192f0b171e5052b7(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -752,7 +805,7 @@ const QUIRE_QUOTA_PINNED_PAGES int32 = 3
 func Quire_runtime_options_create(arg1 *ErrorHandle) (_swig_ret RuntimeOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 RuntimeOptionsHandle
 swig_r_1 = RuntimeOptionsHandle(swig_r)
 	return swig_r_1
@@ -763,7 +816,7 @@ func Quire_runtime_options_free(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -773,7 +826,7 @@ func Quire_runtime_options_set_num_threads(arg1 RuntimeOptionsHandle, arg2 int32
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -784,7 +837,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -797,7 +850,7 @@ func Quire_runtime_options_set_log_level(arg1 RuntimeOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -809,7 +862,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -819,7 +872,7 @@ _swig_i_1 = arg2
 func Quire_model_options_create(arg1 *ErrorHandle) (_swig_ret ModelOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 ModelOptionsHandle
 swig_r_1 = ModelOptionsHandle(swig_r)
 	return swig_r_1
@@ -830,7 +883,7 @@ func Quire_model_options_free(arg1 ModelOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_options_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_options_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -841,7 +894,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -855,7 +908,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -869,7 +922,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -883,7 +936,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -897,7 +950,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -907,7 +960,7 @@ func Quire_model_options_set_scope(arg1 ModelOptionsHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -917,7 +970,7 @@ func Quire_model_options_set_progress(arg1 ModelOptionsHandle, arg2 uintptr, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -927,14 +980,14 @@ func Quire_model_options_set_num_shards(arg1 ModelOptionsHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
 func Quire_cache_options_create(arg1 *ErrorHandle) (_swig_ret CacheOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CacheOptionsHandle
 swig_r_1 = CacheOptionsHandle(swig_r)
 	return swig_r_1
@@ -945,7 +998,7 @@ func Quire_cache_options_free(arg1 CacheOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_options_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_options_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -956,7 +1009,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -969,7 +1022,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -979,7 +1032,7 @@ func Quire_cache_options_set_page_tokens(arg1 CacheOptionsHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -989,7 +1042,7 @@ func Quire_cache_options_set_max_batch_size(arg1 CacheOptionsHandle, arg2 int32,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -999,7 +1052,7 @@ func Quire_cache_options_set_max_chunk_tokens(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1009,7 +1062,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1019,7 +1072,7 @@ func Quire_cache_options_set_max_queue(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1029,7 +1082,7 @@ func Quire_cache_options_set_kv_format(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1040,7 +1093,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1053,7 +1106,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1068,7 +1121,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1081,7 +1134,7 @@ func Quire_cache_options_set_max_pinned_pages(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1091,7 +1144,7 @@ func Quire_cache_options_set_max_overtakes(arg1 CacheOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1101,7 +1154,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1111,7 +1164,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1121,7 +1174,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1130,7 +1183,7 @@ func Quire_runtime_create(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 RuntimeHandle
 swig_r_1 = RuntimeHandle(swig_r)
 	return swig_r_1
@@ -1141,7 +1194,7 @@ func Quire_runtime_free(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1150,7 +1203,7 @@ func Quire_runtime_num_devices(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1161,7 +1214,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1175,7 +1228,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1189,7 +1242,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1202,7 +1255,7 @@ func Quire_runtime_device_memory_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1212,7 +1265,7 @@ func Quire_runtime_device_free_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Error
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1224,7 +1277,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_1)), C.swig_type_29(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_1)), C.swig_type_29(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1237,7 +1290,7 @@ func Quire_runtime_metrics(arg1 RuntimeHandle, arg2 []byte, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1258,7 +1311,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_32(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_32(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1269,7 +1322,7 @@ func Quire_model_free(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1283,7 +1336,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1301,7 +1354,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1318,7 +1371,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1332,7 +1385,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_41)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_41)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1345,7 +1398,7 @@ func Quire_model_is_special(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_is_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_is_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1355,7 +1408,7 @@ func Quire_model_special_token(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_special_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_special_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1365,7 +1418,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1377,7 +1430,7 @@ func Quire_model_tokenizer_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1386,7 +1439,7 @@ func Quire_model_vocab_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1396,7 +1449,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1408,7 +1461,7 @@ func Quire_model_num_layers(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_layers_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_layers_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1417,7 +1470,7 @@ func Quire_model_hidden_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1426,7 +1479,7 @@ func Quire_model_num_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_heads_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_heads_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1435,7 +1488,7 @@ func Quire_model_num_kv_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1444,7 +1497,7 @@ func Quire_model_max_context(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_max_context_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_max_context_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1453,7 +1506,7 @@ func Quire_model_bits_per_weight(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1462,7 +1515,7 @@ func Quire_model_weight_bytes(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1471,7 +1524,7 @@ func Quire_model_num_tensors(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1482,7 +1535,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1496,7 +1549,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1510,7 +1563,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1523,7 +1576,7 @@ func Quire_model_tensor_bytes(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1533,7 +1586,7 @@ func Quire_model_tensor_layer(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1544,7 +1597,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_cache_create_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 CacheHandle
 swig_r_1 = CacheHandle(swig_r)
 	return swig_r_1
@@ -1555,7 +1608,7 @@ func Quire_cache_free(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1567,7 +1620,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_close_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_55(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_55(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1578,7 +1631,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_quota_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_quota_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1591,7 +1644,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1606,7 +1659,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1620,7 +1673,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1629,7 +1682,7 @@ func Quire_cache_max_seq_len(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1638,7 +1691,7 @@ func Quire_cache_vocab_size(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1647,7 +1700,7 @@ func Quire_cache_create_queue(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret Qu
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_create_queue_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_queue_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
@@ -1658,7 +1711,7 @@ func Quire_cache_stats(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret StatsHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -1672,7 +1725,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1692,7 +1745,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_query_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_64(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_64(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1707,7 +1760,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_66(_swig_i_2), C.swig_type_67(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_66(_swig_i_2), C.swig_type_67(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -1717,7 +1770,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_68(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_68(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1733,7 +1786,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_70(_swig_i_2), C.swig_type_71(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_70(_swig_i_2), C.swig_type_71(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
@@ -1751,7 +1804,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_74(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_74(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -1770,7 +1823,7 @@ func Quire_stats_page_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1779,7 +1832,7 @@ func Quire_stats_pages_total(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1788,7 +1841,7 @@ func Quire_stats_pages_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1797,7 +1850,7 @@ func Quire_stats_pages_cached(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1806,7 +1859,7 @@ func Quire_stats_pages_referenced(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1815,7 +1868,7 @@ func Quire_stats_pages_pinned(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1824,7 +1877,7 @@ func Quire_stats_pages_evicted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1833,7 +1886,7 @@ func Quire_stats_pages_deduplicated(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1842,7 +1895,7 @@ func Quire_stats_jobs_queued(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1851,7 +1904,7 @@ func Quire_stats_jobs_running(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1860,7 +1913,7 @@ func Quire_stats_jobs_submitted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1869,7 +1922,7 @@ func Quire_stats_jobs_finished(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1878,7 +1931,7 @@ func Quire_stats_jobs_failed(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1887,7 +1940,7 @@ func Quire_stats_jobs_cancelled(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1896,7 +1949,7 @@ func Quire_stats_preemptions(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1905,7 +1958,7 @@ func Quire_stats_steps(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_steps_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_steps_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1914,7 +1967,7 @@ func Quire_stats_prompt_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1923,7 +1976,7 @@ func Quire_stats_cached_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1932,7 +1985,7 @@ func Quire_stats_new_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1941,7 +1994,7 @@ func Quire_stats_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1950,7 +2003,7 @@ func Quire_stats_accepted_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1960,7 +2013,7 @@ func Quire_stats_histogram_count(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1970,7 +2023,7 @@ func Quire_stats_histogram_sum(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1981,7 +2034,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1990,7 +2043,7 @@ func Quire_stats_num_namespaces(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2001,7 +2054,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2014,7 +2067,7 @@ func Quire_stats_namespace(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -2025,7 +2078,7 @@ func Quire_stats_device_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2034,7 +2087,7 @@ func Quire_stats_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_stats_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_stats_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2050,7 +2103,7 @@ const QUIRE_EVENTS_END int32 = 2
 func Quire_job_request_create(arg1 *ErrorHandle) (_swig_ret JobRequestHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 JobRequestHandle
 swig_r_1 = JobRequestHandle(swig_r)
 	return swig_r_1
@@ -2061,7 +2114,7 @@ func Quire_job_request_free(arg1 JobRequestHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2071,7 +2124,7 @@ func Quire_job_request_set_kind(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2080,7 +2133,7 @@ func Quire_job_request_clear_prompt(arg1 JobRequestHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_prompt_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_prompt_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2091,7 +2144,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2104,7 +2157,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2118,7 +2171,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2132,7 +2185,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_105)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_105)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2145,7 +2198,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2158,7 +2211,7 @@ func Quire_job_request_set_add_special(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2168,7 +2221,7 @@ func Quire_job_request_set_parse_special(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2178,7 +2231,7 @@ func Quire_job_request_set_max_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2188,7 +2241,7 @@ func Quire_job_request_set_min_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2198,7 +2251,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2212,7 +2265,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2224,7 +2277,7 @@ func Quire_job_request_clear_stop_texts(arg1 JobRequestHandle, arg2 *ErrorHandle
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2234,7 +2287,7 @@ func Quire_job_request_set_ignore_eos(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2244,7 +2297,7 @@ func Quire_job_request_set_random_seed(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_random_seed_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_random_seed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2254,7 +2307,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2264,7 +2317,7 @@ func Quire_job_request_set_repetition_penalty(arg1 JobRequestHandle, arg2 float6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2274,7 +2327,7 @@ func Quire_job_request_set_frequency_penalty(arg1 JobRequestHandle, arg2 float64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2284,7 +2337,7 @@ func Quire_job_request_set_presence_penalty(arg1 JobRequestHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2294,7 +2347,7 @@ func Quire_job_request_set_penalty_range(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2304,7 +2357,7 @@ func Quire_job_request_set_penalty_decay(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2315,7 +2368,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2326,7 +2379,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2338,7 +2391,7 @@ func Quire_job_request_clear_logit_biases(arg1 JobRequestHandle, arg2 *ErrorHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_logit_biases_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_logit_biases_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2348,7 +2401,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_111)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_111)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2361,7 +2414,7 @@ func Quire_job_request_set_temperature(arg1 JobRequestHandle, arg2 float64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2371,7 +2424,7 @@ func Quire_job_request_set_top_k(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2381,7 +2434,7 @@ func Quire_job_request_set_top_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2391,7 +2444,7 @@ func Quire_job_request_set_min_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2401,7 +2454,7 @@ func Quire_job_request_set_emit_special(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2411,7 +2464,7 @@ func Quire_job_request_set_log_probs(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2421,7 +2474,7 @@ func Quire_job_request_set_top_log_probs(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2431,7 +2484,7 @@ func Quire_job_request_set_raw_logits(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2441,7 +2494,7 @@ func Quire_job_request_set_pooling(arg1 JobRequestHandle, arg2 int32, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2451,7 +2504,7 @@ func Quire_job_request_set_normalize(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2461,7 +2514,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_112(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_112(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2471,7 +2524,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2482,7 +2535,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2492,7 +2545,7 @@ func Quire_job_request_set_event_policy(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2502,7 +2555,7 @@ func Quire_job_request_set_max_unread_events(arg1 JobRequestHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2512,7 +2565,7 @@ func Quire_job_request_set_progress_events(arg1 JobRequestHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_progress_events_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_progress_events_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2523,7 +2576,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2536,7 +2589,7 @@ func Quire_job_request_set_priority(arg1 JobRequestHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2546,7 +2599,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_115(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_115(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2556,7 +2609,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_116(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_116(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2566,7 +2619,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_117(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_117(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2576,7 +2629,7 @@ func Quire_job_request_set_reserve_whole(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2586,7 +2639,7 @@ func Quire_job_request_set_reuse_prefix(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2596,7 +2649,7 @@ func Quire_job_request_set_publish_pages(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2612,7 +2665,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_submit_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_submit_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -2626,7 +2679,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2642,7 +2695,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -2657,7 +2710,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_122(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_122(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2666,7 +2719,7 @@ func Quire_job_cancel(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_cancel_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_cancel_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2675,7 +2728,7 @@ func Quire_job_free(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2684,7 +2737,7 @@ func Quire_job_pause(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_pause_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_pause_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2693,7 +2746,7 @@ func Quire_job_resume(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_resume_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_resume_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2703,7 +2756,7 @@ func Quire_job_set_priority(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_set_priority_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_set_priority_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2713,7 +2766,7 @@ func Quire_job_rewind(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_rewind_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_rewind_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2724,7 +2777,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_fork_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_fork_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -2735,7 +2788,7 @@ func Quire_job_id(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_id_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_id_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2744,7 +2797,7 @@ func Quire_job_seed(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret uint64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_job_seed_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_job_seed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2753,7 +2806,7 @@ func Quire_job_state(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_state_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_state_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2762,7 +2815,7 @@ func Quire_job_finish_reason(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2771,7 +2824,7 @@ func Quire_job_stop_token(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_stop_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_stop_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2781,7 +2834,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2793,7 +2846,7 @@ func Quire_job_error_code(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_error_code_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_error_code_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2803,7 +2856,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2815,7 +2868,7 @@ func Quire_job_prompt_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2824,7 +2877,7 @@ func Quire_job_cached_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2833,7 +2886,7 @@ func Quire_job_new_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2842,7 +2895,7 @@ func Quire_job_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2851,7 +2904,7 @@ func Quire_job_accepted_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_accepted_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_accepted_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2860,7 +2913,7 @@ func Quire_job_preemptions(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_preemptions_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_preemptions_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2869,7 +2922,7 @@ func Quire_job_time_queued_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2878,7 +2931,7 @@ func Quire_job_time_prompt_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_prompt_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_prompt_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2887,7 +2940,7 @@ func Quire_job_time_generate_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2897,7 +2950,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2910,7 +2963,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2923,7 +2976,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2935,7 +2988,7 @@ func Quire_queue_create(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret QueueH
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_queue_create_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_queue_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
@@ -2950,7 +3003,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_145(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_145(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -2966,7 +3019,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -2979,7 +3032,7 @@ func Quire_queue_set_log_level(arg1 QueueHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_queue_set_log_level_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_queue_set_log_level_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2988,7 +3041,7 @@ func Quire_queue_fd(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_fd_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_fd_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2997,7 +3050,7 @@ func Quire_queue_close(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_close_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_close_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3006,7 +3059,7 @@ func Quire_queue_free(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3030,7 +3083,7 @@ func Quire_event_type(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_type_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_type_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3039,7 +3092,7 @@ func Quire_event_user_data(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret uint6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_event_user_data_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_event_user_data_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3048,7 +3101,7 @@ func Quire_event_job_id(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_job_id_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_job_id_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3057,7 +3110,7 @@ func Quire_event_index(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_index_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_index_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3066,7 +3119,7 @@ func Quire_event_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -3079,7 +3132,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3091,7 +3144,7 @@ func Quire_event_first_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_first_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_first_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3100,7 +3153,7 @@ func Quire_event_kept_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_kept_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_kept_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3109,7 +3162,7 @@ func Quire_event_kept_bytes(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_kept_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_kept_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3119,7 +3172,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3132,7 +3185,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3145,7 +3198,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), *(*C.swig_type_163)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_163)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3157,7 +3210,7 @@ func Quire_event_progress_done(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_progress_done_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_done_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3166,7 +3219,7 @@ func Quire_event_progress_total(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_progress_total_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_total_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3175,7 +3228,7 @@ func Quire_event_log_level(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_log_level_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_log_level_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3184,7 +3237,7 @@ func Quire_event_lost_lines(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_lost_lines_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_lost_lines_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3193,7 +3246,7 @@ func Quire_event_finish_reason(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3202,7 +3255,7 @@ func Quire_event_stop_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_stop_token_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_stop_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3211,7 +3264,7 @@ func Quire_event_stop_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret strin
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_stop_text_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -3223,7 +3276,7 @@ func Quire_event_prompt_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_prompt_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3232,7 +3285,7 @@ func Quire_event_cached_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_cached_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_cached_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3241,7 +3294,7 @@ func Quire_event_new_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_new_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3250,7 +3303,7 @@ func Quire_event_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3259,7 +3312,7 @@ func Quire_event_accepted_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_accepted_draft_tokens_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_accepted_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3268,7 +3321,7 @@ func Quire_event_preemptions(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_preemptions_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_preemptions_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3277,7 +3330,7 @@ func Quire_event_time_queued_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_queued_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_queued_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3286,7 +3339,7 @@ func Quire_event_time_prompt_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_prompt_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_prompt_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3295,7 +3348,7 @@ func Quire_event_time_generate_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_generate_ns_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_generate_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3304,7 +3357,7 @@ func Quire_event_error_code(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_error_code_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_error_code_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3313,7 +3366,7 @@ func Quire_event_error_message(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret s
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_error_message_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_error_message_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -3325,14 +3378,14 @@ func Quire_event_free(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
 func Quire_cancel_create(arg1 *ErrorHandle) (_swig_ret CancelHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_459688628f0a8c76(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CancelHandle
 swig_r_1 = CancelHandle(swig_r)
 	return swig_r_1
@@ -3343,7 +3396,7 @@ func Quire_cancel_trigger(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3352,7 +3405,7 @@ func Quire_cancel_is_triggered(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3361,7 +3414,7 @@ func Quire_cancel_free(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3374,7 +3427,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_plan_create_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_plan_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	var swig_r_1 PlanHandle
 swig_r_1 = PlanHandle(swig_r)
 	return swig_r_1
@@ -3385,7 +3438,7 @@ func Quire_plan_free(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_free_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3394,7 +3447,7 @@ func Quire_plan_total_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_total_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_total_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3403,7 +3456,7 @@ func Quire_plan_embedding_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_embedding_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_embedding_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3412,7 +3465,7 @@ func Quire_plan_layer_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_layer_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_layer_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3421,7 +3474,7 @@ func Quire_plan_head_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_head_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_head_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3430,7 +3483,7 @@ func Quire_plan_kv_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_kv_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_kv_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3439,7 +3492,7 @@ func Quire_plan_workspace_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_workspace_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_workspace_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3448,7 +3501,7 @@ func Quire_plan_staging_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_staging_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_staging_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3457,7 +3510,7 @@ func Quire_plan_num_devices(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_num_devices_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_num_devices_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3468,7 +3521,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_186)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_186)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3481,7 +3534,7 @@ func Quire_plan_device_num_layers(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3491,7 +3544,7 @@ func Quire_plan_device_usable_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_usable_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_usable_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3501,7 +3554,7 @@ func Quire_plan_device_total_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_total_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_total_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3511,7 +3564,7 @@ func Quire_plan_device_embedding_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_embedding_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_embedding_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3521,7 +3574,7 @@ func Quire_plan_device_layer_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_layer_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_layer_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3531,7 +3584,7 @@ func Quire_plan_device_head_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_head_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_head_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3541,7 +3594,7 @@ func Quire_plan_device_kv_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_kv_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_kv_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3551,7 +3604,7 @@ func Quire_plan_device_workspace_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_workspace_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_workspace_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3561,7 +3614,7 @@ func Quire_plan_device_staging_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHan
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_staging_bytes_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_staging_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3570,7 +3623,7 @@ func Quire_plan_num_layers(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_num_layers_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_num_layers_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3580,7 +3633,7 @@ func Quire_plan_layer_device(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3590,7 +3643,263 @@ func Quire_plan_bytes_of_layer(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_bytes_of_layer_native_459688628f0a8c76(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_bytes_of_layer_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+const QUIRE_CONSTRAINT_JSON_SCHEMA int32 = 1
+const QUIRE_CONSTRAINT_JSON_OBJECT int32 = 2
+const QUIRE_CONSTRAINT_REGEX int32 = 3
+const QUIRE_CONSTRAINT_CHOICE int32 = 4
+const QUIRE_CONSTRAINT_GBNF int32 = 5
+const QUIRE_CONSTRAINT_LARK int32 = 6
+func Quire_constraint_create(arg1 ModelHandle, arg2 int32, arg3 string, arg4 *ErrorHandle) (_swig_ret ConstraintHandle) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	var _swig_i_2 string
+_swig_i_2 = arg3
+	_swig_i_3 := arg4
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_196)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_2
+	}
+	var swig_r_1 ConstraintHandle
+swig_r_1 = ConstraintHandle(swig_r)
+	return swig_r_1
+}
+
+func Quire_constraint_free(arg1 ConstraintHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_constraint_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_matcher_create(arg1 ConstraintHandle, arg2 *ErrorHandle) (_swig_ret MatcherHandle) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (uintptr)(C._wrap_quire_matcher_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	var swig_r_1 MatcherHandle
+swig_r_1 = MatcherHandle(swig_r)
+	return swig_r_1
+}
+
+func Quire_matcher_accept(arg1 MatcherHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_matcher_accept_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_198)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_matcher_may_end(arg1 MatcherHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_matcher_may_end_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_200)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_201(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_matcher_free(arg1 MatcherHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_matcher_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTemplateHandle) {
+	var swig_r uintptr
+	var _swig_i_0 string
+_swig_i_0 = arg1
+	_swig_i_1 := arg2
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_192f0b171e5052b7(*(*C.swig_type_202)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_0
+	}
+	var swig_r_1 ChatTemplateHandle
+swig_r_1 = ChatTemplateHandle(swig_r)
+	return swig_r_1
+}
+
+func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTemplateHandle) {
+	var swig_r uintptr
+	var _swig_i_0 string
+_swig_i_0 = arg1
+	_swig_i_1 := arg2
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_192f0b171e5052b7(*(*C.swig_type_203)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_0
+	}
+	var swig_r_1 ChatTemplateHandle
+swig_r_1 = ChatTemplateHandle(swig_r)
+	return swig_r_1
+}
+
+func Quire_chat_template_choose(arg1 ChatTemplateHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_204)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_chat_template_set_token(arg1 ChatTemplateHandle, arg2 int32, arg3 string, arg4 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	var _swig_i_2 string
+_swig_i_2 = arg3
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_205)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_2
+	}
+	return swig_r
+}
+
+func Quire_chat_template_set_now(arg1 ChatTemplateHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_206)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_chat_template_render(arg1 ChatTemplateHandle, arg2 string, arg3 []byte, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_208)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_209)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	if Swig_escape_always_false {
+		Swig_escape_val = arg3
+	}
+	return swig_r
+}
+
+func Quire_chat_template_segments(arg1 ChatTemplateHandle, arg2 string, arg3 []int64, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_211)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	if Swig_escape_always_false {
+		Swig_escape_val = arg3
+	}
+	return swig_r
+}
+
+func Quire_chat_template_tokens(arg1 ChatTemplateHandle, arg2 ModelHandle, arg3 string, arg4 []int32, arg5 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	var _swig_i_2 string
+_swig_i_2 = arg3
+	_swig_i_3 := arg4
+	_swig_i_4 := arg5
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_214)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_215)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_2
+	}
+	if Swig_escape_always_false {
+		Swig_escape_val = arg4
+	}
+	return swig_r
+}
+
+func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_217)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_chat_template_free(arg1 ChatTemplateHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_chat_template_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3601,7 +3910,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_459688628f0a8c76(C.int(_swig_i_0), *(*C.swig_type_197)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_192f0b171e5052b7(C.int(_swig_i_0), *(*C.swig_type_219)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -185,7 +185,7 @@ static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total
 extern "C" {
 #endif
 
-void _wrap_Swig_free_native_459688628f0a8c76(void *_swig_go_0) {
+void _wrap_Swig_free_native_192f0b171e5052b7(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
   
   arg1 = *(void **)&_swig_go_0; 
@@ -195,7 +195,7 @@ void _wrap_Swig_free_native_459688628f0a8c76(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_native_459688628f0a8c76(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_native_192f0b171e5052b7(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -208,7 +208,7 @@ void *_wrap_Swig_malloc_native_459688628f0a8c76(intgo _swig_go_0) {
 }
 
 
-int _wrap_QUIRE_WAIT_FOREVER_native_459688628f0a8c76() {
+int _wrap_QUIRE_WAIT_FOREVER_native_192f0b171e5052b7() {
   int result;
   int _swig_go_result;
   
@@ -219,7 +219,7 @@ int _wrap_QUIRE_WAIT_FOREVER_native_459688628f0a8c76() {
 }
 
 
-int _wrap_QUIRE_WAIT_FAILED_native_459688628f0a8c76() {
+int _wrap_QUIRE_WAIT_FAILED_native_192f0b171e5052b7() {
   int result;
   int _swig_go_result;
   
@@ -230,7 +230,7 @@ int _wrap_QUIRE_WAIT_FAILED_native_459688628f0a8c76() {
 }
 
 
-int _wrap_QUIRE_WAIT_END_native_459688628f0a8c76() {
+int _wrap_QUIRE_WAIT_END_native_192f0b171e5052b7() {
   int result;
   int _swig_go_result;
   
@@ -241,7 +241,7 @@ int _wrap_QUIRE_WAIT_END_native_459688628f0a8c76() {
 }
 
 
-int _wrap_QUIRE_WAIT_CANCELLED_native_459688628f0a8c76() {
+int _wrap_QUIRE_WAIT_CANCELLED_native_192f0b171e5052b7() {
   int result;
   int _swig_go_result;
   
@@ -252,7 +252,7 @@ int _wrap_QUIRE_WAIT_CANCELLED_native_459688628f0a8c76() {
 }
 
 
-int _wrap_quire_error_code_native_459688628f0a8c76(quire_error *_swig_go_0) {
+int _wrap_quire_error_code_native_192f0b171e5052b7(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -265,7 +265,7 @@ int _wrap_quire_error_code_native_459688628f0a8c76(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_message_native_459688628f0a8c76(quire_error *_swig_go_0) {
+_gostring_ _wrap_quire_error_message_native_192f0b171e5052b7(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   size_t length2 ;
@@ -285,7 +285,7 @@ _gostring_ _wrap_quire_error_message_native_459688628f0a8c76(quire_error *_swig_
 }
 
 
-int _wrap_quire_error_is_retryable_native_459688628f0a8c76(quire_error *_swig_go_0) {
+int _wrap_quire_error_is_retryable_native_192f0b171e5052b7(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -298,7 +298,7 @@ int _wrap_quire_error_is_retryable_native_459688628f0a8c76(quire_error *_swig_go
 }
 
 
-long long _wrap_quire_error_retry_after_ns_native_459688628f0a8c76(quire_error *_swig_go_0) {
+long long _wrap_quire_error_retry_after_ns_native_192f0b171e5052b7(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int64_t result;
   long long _swig_go_result;
@@ -311,7 +311,7 @@ long long _wrap_quire_error_retry_after_ns_native_459688628f0a8c76(quire_error *
 }
 
 
-int _wrap_quire_error_free_native_459688628f0a8c76(quire_error *_swig_go_0) {
+int _wrap_quire_error_free_native_192f0b171e5052b7(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -324,7 +324,7 @@ int _wrap_quire_error_free_native_459688628f0a8c76(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_code_name_native_459688628f0a8c76(int _swig_go_0) {
+_gostring_ _wrap_quire_error_code_name_native_192f0b171e5052b7(int _swig_go_0) {
   int32_t arg1 ;
   char *result = 0 ;
   _gostring_ _swig_go_result;
@@ -340,7 +340,7 @@ _gostring_ _wrap_quire_error_code_name_native_459688628f0a8c76(int _swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_version_string_native_459688628f0a8c76() {
+_gostring_ _wrap_quire_version_string_native_192f0b171e5052b7() {
   char *result = 0 ;
   _gostring_ _swig_go_result;
   
@@ -354,7 +354,7 @@ _gostring_ _wrap_quire_version_string_native_459688628f0a8c76() {
 }
 
 
-int _wrap_quire_abi_check_native_459688628f0a8c76(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_abi_check_native_192f0b171e5052b7(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -371,7 +371,7 @@ int _wrap_quire_abi_check_native_459688628f0a8c76(int _swig_go_0, int _swig_go_1
 }
 
 
-quire_runtime_options *_wrap_quire_runtime_options_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
+quire_runtime_options *_wrap_quire_runtime_options_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_runtime_options *result = 0 ;
   quire_runtime_options *_swig_go_result;
@@ -384,7 +384,7 @@ quire_runtime_options *_wrap_quire_runtime_options_create_native_459688628f0a8c7
 }
 
 
-int _wrap_quire_runtime_options_free_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_options_free_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -399,7 +399,7 @@ int _wrap_quire_runtime_options_free_native_459688628f0a8c76(quire_runtime_optio
 }
 
 
-int _wrap_quire_runtime_options_set_num_threads_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_num_threads_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -416,7 +416,7 @@ int _wrap_quire_runtime_options_set_num_threads_native_459688628f0a8c76(quire_ru
 }
 
 
-int _wrap_quire_runtime_options_set_device_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_device_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -435,7 +435,7 @@ int _wrap_quire_runtime_options_set_device_native_459688628f0a8c76(quire_runtime
 }
 
 
-int _wrap_quire_runtime_options_set_log_level_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_log_level_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -452,7 +452,7 @@ int _wrap_quire_runtime_options_set_log_level_native_459688628f0a8c76(quire_runt
 }
 
 
-int _wrap_quire_runtime_options_set_memory_budget_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_runtime_options_set_memory_budget_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -473,7 +473,7 @@ int _wrap_quire_runtime_options_set_memory_budget_native_459688628f0a8c76(quire_
 }
 
 
-quire_model_options *_wrap_quire_model_options_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
+quire_model_options *_wrap_quire_model_options_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_model_options *result = 0 ;
   quire_model_options *_swig_go_result;
@@ -486,7 +486,7 @@ quire_model_options *_wrap_quire_model_options_create_native_459688628f0a8c76(qu
 }
 
 
-int _wrap_quire_model_options_free_native_459688628f0a8c76(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_options_free_native_192f0b171e5052b7(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -501,7 +501,7 @@ int _wrap_quire_model_options_free_native_459688628f0a8c76(quire_model_options *
 }
 
 
-int _wrap_quire_model_options_set_path_native_459688628f0a8c76(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_path_native_192f0b171e5052b7(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -520,7 +520,7 @@ int _wrap_quire_model_options_set_path_native_459688628f0a8c76(quire_model_optio
 }
 
 
-int _wrap_quire_model_options_set_device_native_459688628f0a8c76(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_device_native_192f0b171e5052b7(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -539,7 +539,7 @@ int _wrap_quire_model_options_set_device_native_459688628f0a8c76(quire_model_opt
 }
 
 
-int _wrap_quire_model_options_set_split_native_459688628f0a8c76(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_split_native_192f0b171e5052b7(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -558,7 +558,7 @@ int _wrap_quire_model_options_set_split_native_459688628f0a8c76(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_reserve_native_459688628f0a8c76(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_reserve_native_192f0b171e5052b7(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -577,7 +577,7 @@ int _wrap_quire_model_options_set_reserve_native_459688628f0a8c76(quire_model_op
 }
 
 
-int _wrap_quire_model_options_set_planned_cache_native_459688628f0a8c76(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_planned_cache_native_192f0b171e5052b7(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -594,7 +594,7 @@ int _wrap_quire_model_options_set_planned_cache_native_459688628f0a8c76(quire_mo
 }
 
 
-int _wrap_quire_model_options_set_scope_native_459688628f0a8c76(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_scope_native_192f0b171e5052b7(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -611,7 +611,7 @@ int _wrap_quire_model_options_set_scope_native_459688628f0a8c76(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_progress_native_459688628f0a8c76(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_progress_native_192f0b171e5052b7(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_progress_fn arg2 = (quire_progress_fn) 0 ;
   void *arg3 = (void *) 0 ;
@@ -632,7 +632,7 @@ int _wrap_quire_model_options_set_progress_native_459688628f0a8c76(quire_model_o
 }
 
 
-int _wrap_quire_model_options_set_num_shards_native_459688628f0a8c76(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_num_shards_native_192f0b171e5052b7(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -649,7 +649,7 @@ int _wrap_quire_model_options_set_num_shards_native_459688628f0a8c76(quire_model
 }
 
 
-quire_cache_options *_wrap_quire_cache_options_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
+quire_cache_options *_wrap_quire_cache_options_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
   quire_cache_options *_swig_go_result;
@@ -662,7 +662,7 @@ quire_cache_options *_wrap_quire_cache_options_create_native_459688628f0a8c76(qu
 }
 
 
-int _wrap_quire_cache_options_free_native_459688628f0a8c76(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_options_free_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -677,7 +677,7 @@ int _wrap_quire_cache_options_free_native_459688628f0a8c76(quire_cache_options *
 }
 
 
-int _wrap_quire_cache_options_set_name_native_459688628f0a8c76(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_name_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -696,7 +696,7 @@ int _wrap_quire_cache_options_set_name_native_459688628f0a8c76(quire_cache_optio
 }
 
 
-int _wrap_quire_cache_options_set_max_tokens_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_tokens_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -713,7 +713,7 @@ int _wrap_quire_cache_options_set_max_tokens_native_459688628f0a8c76(quire_cache
 }
 
 
-int _wrap_quire_cache_options_set_page_tokens_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_page_tokens_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -730,7 +730,7 @@ int _wrap_quire_cache_options_set_page_tokens_native_459688628f0a8c76(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_batch_size_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_batch_size_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -747,7 +747,7 @@ int _wrap_quire_cache_options_set_max_batch_size_native_459688628f0a8c76(quire_c
 }
 
 
-int _wrap_quire_cache_options_set_max_chunk_tokens_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_chunk_tokens_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -764,7 +764,7 @@ int _wrap_quire_cache_options_set_max_chunk_tokens_native_459688628f0a8c76(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_seq_len_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_seq_len_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -781,7 +781,7 @@ int _wrap_quire_cache_options_set_max_seq_len_native_459688628f0a8c76(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_queue_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_queue_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -798,7 +798,7 @@ int _wrap_quire_cache_options_set_max_queue_native_459688628f0a8c76(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_kv_format_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_kv_format_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -815,7 +815,7 @@ int _wrap_quire_cache_options_set_kv_format_native_459688628f0a8c76(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_quota_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_quota_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -834,7 +834,7 @@ int _wrap_quire_cache_options_set_quota_native_459688628f0a8c76(quire_cache_opti
 }
 
 
-int _wrap_quire_cache_options_set_namespace_quota_native_459688628f0a8c76(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_options_set_namespace_quota_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -857,7 +857,7 @@ int _wrap_quire_cache_options_set_namespace_quota_native_459688628f0a8c76(quire_
 }
 
 
-int _wrap_quire_cache_options_set_namespace_weight_native_459688628f0a8c76(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_namespace_weight_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -878,7 +878,7 @@ int _wrap_quire_cache_options_set_namespace_weight_native_459688628f0a8c76(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_pinned_pages_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_pinned_pages_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -895,7 +895,7 @@ int _wrap_quire_cache_options_set_max_pinned_pages_native_459688628f0a8c76(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_overtakes_native_459688628f0a8c76(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_overtakes_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -912,7 +912,7 @@ int _wrap_quire_cache_options_set_max_overtakes_native_459688628f0a8c76(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_ageing_ns_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_ageing_ns_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -929,7 +929,7 @@ int _wrap_quire_cache_options_set_ageing_ns_native_459688628f0a8c76(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_step_timeout_ns_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_timeout_ns_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -946,7 +946,7 @@ int _wrap_quire_cache_options_set_step_timeout_ns_native_459688628f0a8c76(quire_
 }
 
 
-int _wrap_quire_cache_options_set_close_timeout_ns_native_459688628f0a8c76(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_close_timeout_ns_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -963,7 +963,7 @@ int _wrap_quire_cache_options_set_close_timeout_ns_native_459688628f0a8c76(quire
 }
 
 
-quire_runtime *_wrap_quire_runtime_create_native_459688628f0a8c76(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+quire_runtime *_wrap_quire_runtime_create_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_runtime *result = 0 ;
@@ -978,7 +978,7 @@ quire_runtime *_wrap_quire_runtime_create_native_459688628f0a8c76(quire_runtime_
 }
 
 
-int _wrap_quire_runtime_free_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_free_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -993,7 +993,7 @@ int _wrap_quire_runtime_free_native_459688628f0a8c76(quire_runtime *_swig_go_0, 
 }
 
 
-int _wrap_quire_runtime_num_devices_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_num_devices_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1008,7 +1008,7 @@ int _wrap_quire_runtime_num_devices_native_459688628f0a8c76(quire_runtime *_swig
 }
 
 
-long long _wrap_quire_runtime_device_name_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_name_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1029,7 +1029,7 @@ long long _wrap_quire_runtime_device_name_native_459688628f0a8c76(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_device_description_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_description_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1050,7 +1050,7 @@ long long _wrap_quire_runtime_device_description_native_459688628f0a8c76(quire_r
 }
 
 
-long long _wrap_quire_runtime_device_refusal_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_refusal_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1071,7 +1071,7 @@ long long _wrap_quire_runtime_device_refusal_native_459688628f0a8c76(quire_runti
 }
 
 
-long long _wrap_quire_runtime_device_memory_bytes_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_memory_bytes_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1088,7 +1088,7 @@ long long _wrap_quire_runtime_device_memory_bytes_native_459688628f0a8c76(quire_
 }
 
 
-long long _wrap_quire_runtime_device_free_bytes_native_459688628f0a8c76(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_free_bytes_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1105,7 +1105,7 @@ long long _wrap_quire_runtime_device_free_bytes_native_459688628f0a8c76(quire_ru
 }
 
 
-int _wrap_quire_runtime_set_memory_budget_native_459688628f0a8c76(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_runtime_set_memory_budget_native_192f0b171e5052b7(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1126,7 +1126,7 @@ int _wrap_quire_runtime_set_memory_budget_native_459688628f0a8c76(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_metrics_native_459688628f0a8c76(quire_runtime *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_metrics_native_192f0b171e5052b7(quire_runtime *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1145,7 +1145,7 @@ long long _wrap_quire_runtime_metrics_native_459688628f0a8c76(quire_runtime *_sw
 }
 
 
-quire_model *_wrap_quire_model_load_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+quire_model *_wrap_quire_model_load_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   int64_t arg3 ;
@@ -1166,7 +1166,7 @@ quire_model *_wrap_quire_model_load_native_459688628f0a8c76(quire_runtime *_swig
 }
 
 
-int _wrap_quire_model_free_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_free_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1181,7 +1181,7 @@ int _wrap_quire_model_free_native_459688628f0a8c76(quire_model *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_model_encode_native_459688628f0a8c76(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_model_encode_native_192f0b171e5052b7(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1208,7 +1208,7 @@ long long _wrap_quire_model_encode_native_459688628f0a8c76(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_decode_native_459688628f0a8c76(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_model_decode_native_192f0b171e5052b7(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1233,7 +1233,7 @@ long long _wrap_quire_model_decode_native_459688628f0a8c76(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_token_bytes_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_token_bytes_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   uint8_t *arg3 = (uint8_t *) 0 ;
@@ -1254,7 +1254,7 @@ long long _wrap_quire_model_token_bytes_native_459688628f0a8c76(quire_model *_sw
 }
 
 
-int _wrap_quire_model_find_token_native_459688628f0a8c76(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_find_token_native_192f0b171e5052b7(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1273,7 +1273,7 @@ int _wrap_quire_model_find_token_native_459688628f0a8c76(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_is_special_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_is_special_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1290,7 +1290,7 @@ int _wrap_quire_model_is_special_native_459688628f0a8c76(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_special_token_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_special_token_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1307,7 +1307,7 @@ int _wrap_quire_model_special_token_native_459688628f0a8c76(quire_model *_swig_g
 }
 
 
-long long _wrap_quire_model_eos_tokens_native_459688628f0a8c76(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_eos_tokens_native_192f0b171e5052b7(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1326,7 +1326,7 @@ long long _wrap_quire_model_eos_tokens_native_459688628f0a8c76(quire_model *_swi
 }
 
 
-int _wrap_quire_model_tokenizer_size_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_tokenizer_size_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1341,7 +1341,7 @@ int _wrap_quire_model_tokenizer_size_native_459688628f0a8c76(quire_model *_swig_
 }
 
 
-int _wrap_quire_model_vocab_size_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_vocab_size_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1356,7 +1356,7 @@ int _wrap_quire_model_vocab_size_native_459688628f0a8c76(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_architecture_native_459688628f0a8c76(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_architecture_native_192f0b171e5052b7(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1375,7 +1375,7 @@ long long _wrap_quire_model_architecture_native_459688628f0a8c76(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_layers_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_layers_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1390,7 +1390,7 @@ int _wrap_quire_model_num_layers_native_459688628f0a8c76(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_hidden_size_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_hidden_size_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1405,7 +1405,7 @@ int _wrap_quire_model_hidden_size_native_459688628f0a8c76(quire_model *_swig_go_
 }
 
 
-int _wrap_quire_model_num_heads_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_heads_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1420,7 +1420,7 @@ int _wrap_quire_model_num_heads_native_459688628f0a8c76(quire_model *_swig_go_0,
 }
 
 
-int _wrap_quire_model_num_kv_heads_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_kv_heads_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1435,7 +1435,7 @@ int _wrap_quire_model_num_kv_heads_native_459688628f0a8c76(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_max_context_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_max_context_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1450,7 +1450,7 @@ long long _wrap_quire_model_max_context_native_459688628f0a8c76(quire_model *_sw
 }
 
 
-double _wrap_quire_model_bits_per_weight_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+double _wrap_quire_model_bits_per_weight_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   double result;
@@ -1465,7 +1465,7 @@ double _wrap_quire_model_bits_per_weight_native_459688628f0a8c76(quire_model *_s
 }
 
 
-long long _wrap_quire_model_weight_bytes_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_weight_bytes_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1480,7 +1480,7 @@ long long _wrap_quire_model_weight_bytes_native_459688628f0a8c76(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_tensors_native_459688628f0a8c76(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_tensors_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1495,7 +1495,7 @@ int _wrap_quire_model_num_tensors_native_459688628f0a8c76(quire_model *_swig_go_
 }
 
 
-long long _wrap_quire_model_tensor_name_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_name_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1516,7 +1516,7 @@ long long _wrap_quire_model_tensor_name_native_459688628f0a8c76(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_tensor_format_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_format_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1537,7 +1537,7 @@ long long _wrap_quire_model_tensor_format_native_459688628f0a8c76(quire_model *_
 }
 
 
-long long _wrap_quire_model_tensor_shape_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_shape_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   int64_t *arg3 = (int64_t *) 0 ;
@@ -1558,7 +1558,7 @@ long long _wrap_quire_model_tensor_shape_native_459688628f0a8c76(quire_model *_s
 }
 
 
-long long _wrap_quire_model_tensor_bytes_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_tensor_bytes_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1575,7 +1575,7 @@ long long _wrap_quire_model_tensor_bytes_native_459688628f0a8c76(quire_model *_s
 }
 
 
-int _wrap_quire_model_tensor_layer_native_459688628f0a8c76(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_tensor_layer_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1592,7 +1592,7 @@ int _wrap_quire_model_tensor_layer_native_459688628f0a8c76(quire_model *_swig_go
 }
 
 
-quire_cache *_wrap_quire_cache_create_native_459688628f0a8c76(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_cache *_wrap_quire_cache_create_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1609,7 +1609,7 @@ quire_cache *_wrap_quire_cache_create_native_459688628f0a8c76(quire_model *_swig
 }
 
 
-int _wrap_quire_cache_free_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_free_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1624,7 +1624,7 @@ int _wrap_quire_cache_free_native_459688628f0a8c76(quire_cache *_swig_go_0, quir
 }
 
 
-int _wrap_quire_cache_close_native_459688628f0a8c76(quire_cache *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_close_native_192f0b171e5052b7(quire_cache *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -1643,7 +1643,7 @@ int _wrap_quire_cache_close_native_459688628f0a8c76(quire_cache *_swig_go_0, lon
 }
 
 
-int _wrap_quire_cache_set_quota_native_459688628f0a8c76(quire_cache *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_set_quota_native_192f0b171e5052b7(quire_cache *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -1662,7 +1662,7 @@ int _wrap_quire_cache_set_quota_native_459688628f0a8c76(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_set_namespace_quota_native_459688628f0a8c76(quire_cache *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_set_namespace_quota_native_192f0b171e5052b7(quire_cache *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1685,7 +1685,7 @@ int _wrap_quire_cache_set_namespace_quota_native_459688628f0a8c76(quire_cache *_
 }
 
 
-int _wrap_quire_cache_set_namespace_weight_native_459688628f0a8c76(quire_cache *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_set_namespace_weight_native_192f0b171e5052b7(quire_cache *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1706,7 +1706,7 @@ int _wrap_quire_cache_set_namespace_weight_native_459688628f0a8c76(quire_cache *
 }
 
 
-long long _wrap_quire_cache_required_bytes_native_459688628f0a8c76(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_cache_required_bytes_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1723,7 +1723,7 @@ long long _wrap_quire_cache_required_bytes_native_459688628f0a8c76(quire_model *
 }
 
 
-long long _wrap_quire_cache_max_seq_len_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_cache_max_seq_len_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1738,7 +1738,7 @@ long long _wrap_quire_cache_max_seq_len_native_459688628f0a8c76(quire_cache *_sw
 }
 
 
-int _wrap_quire_cache_vocab_size_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_vocab_size_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1753,7 +1753,7 @@ int _wrap_quire_cache_vocab_size_native_459688628f0a8c76(quire_cache *_swig_go_0
 }
 
 
-quire_queue *_wrap_quire_cache_create_queue_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_cache_create_queue_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -1768,7 +1768,7 @@ quire_queue *_wrap_quire_cache_create_queue_native_459688628f0a8c76(quire_cache 
 }
 
 
-quire_stats *_wrap_quire_cache_stats_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_stats *_wrap_quire_cache_stats_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_stats *result = 0 ;
@@ -1783,7 +1783,7 @@ quire_stats *_wrap_quire_cache_stats_native_459688628f0a8c76(quire_cache *_swig_
 }
 
 
-long long _wrap_quire_cache_metrics_native_459688628f0a8c76(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_metrics_native_192f0b171e5052b7(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1806,7 +1806,7 @@ long long _wrap_quire_cache_metrics_native_459688628f0a8c76(quire_cache *_swig_g
 }
 
 
-long long _wrap_quire_cache_query_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_cache_query_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1827,7 +1827,7 @@ long long _wrap_quire_cache_query_native_459688628f0a8c76(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_pin_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_pin_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1850,7 +1850,7 @@ long long _wrap_quire_cache_pin_native_459688628f0a8c76(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_unpin_native_459688628f0a8c76(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_unpin_native_192f0b171e5052b7(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1867,7 +1867,7 @@ int _wrap_quire_cache_unpin_native_459688628f0a8c76(quire_cache *_swig_go_0, lon
 }
 
 
-long long _wrap_quire_cache_score_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
+long long _wrap_quire_cache_score_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1894,7 +1894,7 @@ long long _wrap_quire_cache_score_native_459688628f0a8c76(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_logits_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_logits_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1919,7 +1919,7 @@ long long _wrap_quire_cache_logits_native_459688628f0a8c76(quire_cache *_swig_go
 }
 
 
-long long _wrap_quire_stats_page_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_page_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1934,7 +1934,7 @@ long long _wrap_quire_stats_page_tokens_native_459688628f0a8c76(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_total_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_total_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1949,7 +1949,7 @@ long long _wrap_quire_stats_pages_total_native_459688628f0a8c76(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_free_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_free_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1964,7 +1964,7 @@ long long _wrap_quire_stats_pages_free_native_459688628f0a8c76(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_pages_cached_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_cached_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1979,7 +1979,7 @@ long long _wrap_quire_stats_pages_cached_native_459688628f0a8c76(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_referenced_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_referenced_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1994,7 +1994,7 @@ long long _wrap_quire_stats_pages_referenced_native_459688628f0a8c76(quire_stats
 }
 
 
-long long _wrap_quire_stats_pages_pinned_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_pinned_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2009,7 +2009,7 @@ long long _wrap_quire_stats_pages_pinned_native_459688628f0a8c76(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_evicted_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_evicted_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2024,7 +2024,7 @@ long long _wrap_quire_stats_pages_evicted_native_459688628f0a8c76(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_pages_deduplicated_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_deduplicated_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2039,7 +2039,7 @@ long long _wrap_quire_stats_pages_deduplicated_native_459688628f0a8c76(quire_sta
 }
 
 
-long long _wrap_quire_stats_jobs_queued_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_queued_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2054,7 +2054,7 @@ long long _wrap_quire_stats_jobs_queued_native_459688628f0a8c76(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_running_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_running_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2069,7 +2069,7 @@ long long _wrap_quire_stats_jobs_running_native_459688628f0a8c76(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_jobs_submitted_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_submitted_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2084,7 +2084,7 @@ long long _wrap_quire_stats_jobs_submitted_native_459688628f0a8c76(quire_stats *
 }
 
 
-long long _wrap_quire_stats_jobs_finished_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_finished_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2099,7 +2099,7 @@ long long _wrap_quire_stats_jobs_finished_native_459688628f0a8c76(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_jobs_failed_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_failed_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2114,7 +2114,7 @@ long long _wrap_quire_stats_jobs_failed_native_459688628f0a8c76(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_cancelled_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_cancelled_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2129,7 +2129,7 @@ long long _wrap_quire_stats_jobs_cancelled_native_459688628f0a8c76(quire_stats *
 }
 
 
-long long _wrap_quire_stats_preemptions_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_preemptions_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2144,7 +2144,7 @@ long long _wrap_quire_stats_preemptions_native_459688628f0a8c76(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_steps_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_steps_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2159,7 +2159,7 @@ long long _wrap_quire_stats_steps_native_459688628f0a8c76(quire_stats *_swig_go_
 }
 
 
-long long _wrap_quire_stats_prompt_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prompt_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2174,7 +2174,7 @@ long long _wrap_quire_stats_prompt_tokens_native_459688628f0a8c76(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_cached_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_cached_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2189,7 +2189,7 @@ long long _wrap_quire_stats_cached_tokens_native_459688628f0a8c76(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_new_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_new_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2204,7 +2204,7 @@ long long _wrap_quire_stats_new_tokens_native_459688628f0a8c76(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_draft_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_draft_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2219,7 +2219,7 @@ long long _wrap_quire_stats_draft_tokens_native_459688628f0a8c76(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_accepted_draft_tokens_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_accepted_draft_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2234,7 +2234,7 @@ long long _wrap_quire_stats_accepted_draft_tokens_native_459688628f0a8c76(quire_
 }
 
 
-long long _wrap_quire_stats_histogram_count_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_stats_histogram_count_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2251,7 +2251,7 @@ long long _wrap_quire_stats_histogram_count_native_459688628f0a8c76(quire_stats 
 }
 
 
-double _wrap_quire_stats_histogram_sum_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+double _wrap_quire_stats_histogram_sum_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2268,7 +2268,7 @@ double _wrap_quire_stats_histogram_sum_native_459688628f0a8c76(quire_stats *_swi
 }
 
 
-double _wrap_quire_stats_histogram_quantile_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+double _wrap_quire_stats_histogram_quantile_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2287,7 +2287,7 @@ double _wrap_quire_stats_histogram_quantile_native_459688628f0a8c76(quire_stats 
 }
 
 
-long long _wrap_quire_stats_num_namespaces_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_num_namespaces_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2302,7 +2302,7 @@ long long _wrap_quire_stats_num_namespaces_native_459688628f0a8c76(quire_stats *
 }
 
 
-long long _wrap_quire_stats_namespace_name_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_stats_namespace_name_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -2323,7 +2323,7 @@ long long _wrap_quire_stats_namespace_name_native_459688628f0a8c76(quire_stats *
 }
 
 
-quire_stats *_wrap_quire_stats_namespace_native_459688628f0a8c76(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+quire_stats *_wrap_quire_stats_namespace_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2340,7 +2340,7 @@ quire_stats *_wrap_quire_stats_namespace_native_459688628f0a8c76(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_device_bytes_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_device_bytes_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2355,7 +2355,7 @@ long long _wrap_quire_stats_device_bytes_native_459688628f0a8c76(quire_stats *_s
 }
 
 
-int _wrap_quire_stats_free_native_459688628f0a8c76(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_stats_free_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2370,7 +2370,7 @@ int _wrap_quire_stats_free_native_459688628f0a8c76(quire_stats *_swig_go_0, quir
 }
 
 
-quire_job_request *_wrap_quire_job_request_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
+quire_job_request *_wrap_quire_job_request_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_job_request *result = 0 ;
   quire_job_request *_swig_go_result;
@@ -2383,7 +2383,7 @@ quire_job_request *_wrap_quire_job_request_create_native_459688628f0a8c76(quire_
 }
 
 
-int _wrap_quire_job_request_free_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_free_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2398,7 +2398,7 @@ int _wrap_quire_job_request_free_native_459688628f0a8c76(quire_job_request *_swi
 }
 
 
-int _wrap_quire_job_request_set_kind_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_kind_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2415,7 +2415,7 @@ int _wrap_quire_job_request_set_kind_native_459688628f0a8c76(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_clear_prompt_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_prompt_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2430,7 +2430,7 @@ int _wrap_quire_job_request_clear_prompt_native_459688628f0a8c76(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_add_prompt_text_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_text_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2449,7 +2449,7 @@ int _wrap_quire_job_request_add_prompt_text_native_459688628f0a8c76(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_prompt_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2468,7 +2468,7 @@ int _wrap_quire_job_request_add_prompt_tokens_native_459688628f0a8c76(quire_job_
 }
 
 
-int _wrap_quire_job_request_add_prompt_special_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_special_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2487,7 +2487,7 @@ int _wrap_quire_job_request_add_prompt_special_native_459688628f0a8c76(quire_job
 }
 
 
-int _wrap_quire_job_request_set_prompt_text_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2506,7 +2506,7 @@ int _wrap_quire_job_request_set_prompt_text_native_459688628f0a8c76(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_prompt_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2525,7 +2525,7 @@ int _wrap_quire_job_request_set_prompt_tokens_native_459688628f0a8c76(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_add_special_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_add_special_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2542,7 +2542,7 @@ int _wrap_quire_job_request_set_add_special_native_459688628f0a8c76(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_parse_special_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_parse_special_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2559,7 +2559,7 @@ int _wrap_quire_job_request_set_parse_special_native_459688628f0a8c76(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_max_new_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_new_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2576,7 +2576,7 @@ int _wrap_quire_job_request_set_max_new_tokens_native_459688628f0a8c76(quire_job
 }
 
 
-int _wrap_quire_job_request_set_min_new_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_new_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2593,7 +2593,7 @@ int _wrap_quire_job_request_set_min_new_tokens_native_459688628f0a8c76(quire_job
 }
 
 
-int _wrap_quire_job_request_set_stop_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2612,7 +2612,7 @@ int _wrap_quire_job_request_set_stop_tokens_native_459688628f0a8c76(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_stop_text_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2631,7 +2631,7 @@ int _wrap_quire_job_request_add_stop_text_native_459688628f0a8c76(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_clear_stop_texts_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_stop_texts_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2646,7 +2646,7 @@ int _wrap_quire_job_request_clear_stop_texts_native_459688628f0a8c76(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_ignore_eos_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_ignore_eos_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2663,7 +2663,7 @@ int _wrap_quire_job_request_set_ignore_eos_native_459688628f0a8c76(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_random_seed_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_random_seed_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2680,7 +2680,7 @@ int _wrap_quire_job_request_set_random_seed_native_459688628f0a8c76(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_seed_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_seed_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2697,7 +2697,7 @@ int _wrap_quire_job_request_set_seed_native_459688628f0a8c76(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_repetition_penalty_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_repetition_penalty_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2714,7 +2714,7 @@ int _wrap_quire_job_request_set_repetition_penalty_native_459688628f0a8c76(quire
 }
 
 
-int _wrap_quire_job_request_set_frequency_penalty_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_frequency_penalty_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2731,7 +2731,7 @@ int _wrap_quire_job_request_set_frequency_penalty_native_459688628f0a8c76(quire_
 }
 
 
-int _wrap_quire_job_request_set_presence_penalty_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_presence_penalty_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2748,7 +2748,7 @@ int _wrap_quire_job_request_set_presence_penalty_native_459688628f0a8c76(quire_j
 }
 
 
-int _wrap_quire_job_request_set_penalty_range_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_range_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2765,7 +2765,7 @@ int _wrap_quire_job_request_set_penalty_range_native_459688628f0a8c76(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_penalty_decay_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_decay_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2782,7 +2782,7 @@ int _wrap_quire_job_request_set_penalty_decay_native_459688628f0a8c76(quire_job_
 }
 
 
-int _wrap_quire_job_request_add_logit_bias_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_add_logit_bias_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2801,7 +2801,7 @@ int _wrap_quire_job_request_add_logit_bias_native_459688628f0a8c76(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_logit_biases_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2822,7 +2822,7 @@ int _wrap_quire_job_request_set_logit_biases_native_459688628f0a8c76(quire_job_r
 }
 
 
-int _wrap_quire_job_request_clear_logit_biases_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_logit_biases_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2837,7 +2837,7 @@ int _wrap_quire_job_request_clear_logit_biases_native_459688628f0a8c76(quire_job
 }
 
 
-int _wrap_quire_job_request_set_banned_tokens_native_459688628f0a8c76(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2856,7 +2856,7 @@ int _wrap_quire_job_request_set_banned_tokens_native_459688628f0a8c76(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_temperature_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2873,7 +2873,7 @@ int _wrap_quire_job_request_set_temperature_native_459688628f0a8c76(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_top_k_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_k_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2890,7 +2890,7 @@ int _wrap_quire_job_request_set_top_k_native_459688628f0a8c76(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_p_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_p_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2907,7 +2907,7 @@ int _wrap_quire_job_request_set_top_p_native_459688628f0a8c76(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_min_p_native_459688628f0a8c76(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2924,7 +2924,7 @@ int _wrap_quire_job_request_set_min_p_native_459688628f0a8c76(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_emit_special_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_emit_special_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2941,7 +2941,7 @@ int _wrap_quire_job_request_set_emit_special_native_459688628f0a8c76(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_log_probs_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_log_probs_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2958,7 +2958,7 @@ int _wrap_quire_job_request_set_log_probs_native_459688628f0a8c76(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_top_log_probs_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_log_probs_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2975,7 +2975,7 @@ int _wrap_quire_job_request_set_top_log_probs_native_459688628f0a8c76(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_raw_logits_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_raw_logits_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2992,7 +2992,7 @@ int _wrap_quire_job_request_set_raw_logits_native_459688628f0a8c76(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_pooling_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_pooling_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3009,7 +3009,7 @@ int _wrap_quire_job_request_set_pooling_native_459688628f0a8c76(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_normalize_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_normalize_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3026,7 +3026,7 @@ int _wrap_quire_job_request_set_normalize_native_459688628f0a8c76(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3043,7 +3043,7 @@ int _wrap_quire_job_request_set_user_data_native_459688628f0a8c76(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_step_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3060,7 +3060,7 @@ int _wrap_quire_job_request_set_user_data_step_native_459688628f0a8c76(quire_job
 }
 
 
-int _wrap_quire_job_request_set_queue_native_459688628f0a8c76(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_queue *arg2 = (quire_queue *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3077,7 +3077,7 @@ int _wrap_quire_job_request_set_queue_native_459688628f0a8c76(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_event_policy_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_event_policy_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3094,7 +3094,7 @@ int _wrap_quire_job_request_set_event_policy_native_459688628f0a8c76(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_max_unread_events_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_unread_events_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3111,7 +3111,7 @@ int _wrap_quire_job_request_set_max_unread_events_native_459688628f0a8c76(quire_
 }
 
 
-int _wrap_quire_job_request_set_progress_events_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_progress_events_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3128,7 +3128,7 @@ int _wrap_quire_job_request_set_progress_events_native_459688628f0a8c76(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_namespace_native_459688628f0a8c76(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3147,7 +3147,7 @@ int _wrap_quire_job_request_set_namespace_native_459688628f0a8c76(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_priority_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_priority_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3164,7 +3164,7 @@ int _wrap_quire_job_request_set_priority_native_459688628f0a8c76(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_queue_deadline_ns_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3181,7 +3181,7 @@ int _wrap_quire_job_request_set_queue_deadline_ns_native_459688628f0a8c76(quire_
 }
 
 
-int _wrap_quire_job_request_set_first_token_deadline_ns_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3198,7 +3198,7 @@ int _wrap_quire_job_request_set_first_token_deadline_ns_native_459688628f0a8c76(
 }
 
 
-int _wrap_quire_job_request_set_deadline_ns_native_459688628f0a8c76(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3215,7 +3215,7 @@ int _wrap_quire_job_request_set_deadline_ns_native_459688628f0a8c76(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_reserve_whole_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reserve_whole_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3232,7 +3232,7 @@ int _wrap_quire_job_request_set_reserve_whole_native_459688628f0a8c76(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_reuse_prefix_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reuse_prefix_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3249,7 +3249,7 @@ int _wrap_quire_job_request_set_reuse_prefix_native_459688628f0a8c76(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_publish_pages_native_459688628f0a8c76(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_publish_pages_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3266,7 +3266,7 @@ int _wrap_quire_job_request_set_publish_pages_native_459688628f0a8c76(quire_job_
 }
 
 
-quire_job *_wrap_quire_job_submit_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_submit_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3283,7 +3283,7 @@ quire_job *_wrap_quire_job_submit_native_459688628f0a8c76(quire_cache *_swig_go_
 }
 
 
-int _wrap_quire_job_submit_many_native_459688628f0a8c76(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_submit_many_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_job **arg3 = (quire_job **) 0 ;
@@ -3304,7 +3304,7 @@ int _wrap_quire_job_submit_many_native_459688628f0a8c76(quire_cache *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_drain_native_459688628f0a8c76(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_job_drain_native_192f0b171e5052b7(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -3327,7 +3327,7 @@ long long _wrap_quire_job_drain_native_459688628f0a8c76(quire_job *_swig_go_0, l
 }
 
 
-int _wrap_quire_job_wait_native_459688628f0a8c76(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_wait_native_192f0b171e5052b7(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -3346,7 +3346,7 @@ int _wrap_quire_job_wait_native_459688628f0a8c76(quire_job *_swig_go_0, long lon
 }
 
 
-int _wrap_quire_job_cancel_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_cancel_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3361,7 +3361,7 @@ int _wrap_quire_job_cancel_native_459688628f0a8c76(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_free_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_free_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3376,7 +3376,7 @@ int _wrap_quire_job_free_native_459688628f0a8c76(quire_job *_swig_go_0, quire_er
 }
 
 
-int _wrap_quire_job_pause_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_pause_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3391,7 +3391,7 @@ int _wrap_quire_job_pause_native_459688628f0a8c76(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_resume_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_resume_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3406,7 +3406,7 @@ int _wrap_quire_job_resume_native_459688628f0a8c76(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_set_priority_native_459688628f0a8c76(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_set_priority_native_192f0b171e5052b7(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3423,7 +3423,7 @@ int _wrap_quire_job_set_priority_native_459688628f0a8c76(quire_job *_swig_go_0, 
 }
 
 
-int _wrap_quire_job_rewind_native_459688628f0a8c76(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_rewind_native_192f0b171e5052b7(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3440,7 +3440,7 @@ int _wrap_quire_job_rewind_native_459688628f0a8c76(quire_job *_swig_go_0, int _s
 }
 
 
-quire_job *_wrap_quire_job_fork_native_459688628f0a8c76(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_fork_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3457,7 +3457,7 @@ quire_job *_wrap_quire_job_fork_native_459688628f0a8c76(quire_job *_swig_go_0, q
 }
 
 
-long long _wrap_quire_job_id_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_id_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3472,7 +3472,7 @@ long long _wrap_quire_job_id_native_459688628f0a8c76(quire_job *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_job_seed_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_seed_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -3487,7 +3487,7 @@ long long _wrap_quire_job_seed_native_459688628f0a8c76(quire_job *_swig_go_0, qu
 }
 
 
-int _wrap_quire_job_state_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_state_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3502,7 +3502,7 @@ int _wrap_quire_job_state_native_459688628f0a8c76(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_finish_reason_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_finish_reason_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3517,7 +3517,7 @@ int _wrap_quire_job_finish_reason_native_459688628f0a8c76(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_stop_token_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_stop_token_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3532,7 +3532,7 @@ int _wrap_quire_job_stop_token_native_459688628f0a8c76(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_stop_text_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_stop_text_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3551,7 +3551,7 @@ long long _wrap_quire_job_stop_text_native_459688628f0a8c76(quire_job *_swig_go_
 }
 
 
-int _wrap_quire_job_error_code_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_error_code_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3566,7 +3566,7 @@ int _wrap_quire_job_error_code_native_459688628f0a8c76(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_explain_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_explain_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3585,7 +3585,7 @@ long long _wrap_quire_job_explain_native_459688628f0a8c76(quire_job *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_prompt_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_prompt_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3600,7 +3600,7 @@ long long _wrap_quire_job_prompt_tokens_native_459688628f0a8c76(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_cached_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_cached_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3615,7 +3615,7 @@ long long _wrap_quire_job_cached_tokens_native_459688628f0a8c76(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_new_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_new_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3630,7 +3630,7 @@ long long _wrap_quire_job_new_tokens_native_459688628f0a8c76(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_draft_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_draft_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3645,7 +3645,7 @@ long long _wrap_quire_job_draft_tokens_native_459688628f0a8c76(quire_job *_swig_
 }
 
 
-long long _wrap_quire_job_accepted_draft_tokens_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_accepted_draft_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3660,7 +3660,7 @@ long long _wrap_quire_job_accepted_draft_tokens_native_459688628f0a8c76(quire_jo
 }
 
 
-long long _wrap_quire_job_preemptions_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_preemptions_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3675,7 +3675,7 @@ long long _wrap_quire_job_preemptions_native_459688628f0a8c76(quire_job *_swig_g
 }
 
 
-long long _wrap_quire_job_time_queued_ns_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_queued_ns_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3690,7 +3690,7 @@ long long _wrap_quire_job_time_queued_ns_native_459688628f0a8c76(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_prompt_ns_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_prompt_ns_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3705,7 +3705,7 @@ long long _wrap_quire_job_time_prompt_ns_native_459688628f0a8c76(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_generate_ns_native_459688628f0a8c76(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_generate_ns_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3720,7 +3720,7 @@ long long _wrap_quire_job_time_generate_ns_native_459688628f0a8c76(quire_job *_s
 }
 
 
-long long _wrap_quire_job_scores_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_scores_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3739,7 +3739,7 @@ long long _wrap_quire_job_scores_native_459688628f0a8c76(quire_job *_swig_go_0, 
 }
 
 
-long long _wrap_quire_job_raw_logits_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_raw_logits_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3758,7 +3758,7 @@ long long _wrap_quire_job_raw_logits_native_459688628f0a8c76(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_embedding_native_459688628f0a8c76(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_embedding_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -3777,7 +3777,7 @@ long long _wrap_quire_job_embedding_native_459688628f0a8c76(quire_job *_swig_go_
 }
 
 
-quire_queue *_wrap_quire_queue_create_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_queue_create_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -3792,7 +3792,7 @@ quire_queue *_wrap_quire_queue_create_native_459688628f0a8c76(quire_runtime *_sw
 }
 
 
-long long _wrap_quire_queue_drain_native_459688628f0a8c76(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_queue_drain_native_192f0b171e5052b7(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -3815,7 +3815,7 @@ long long _wrap_quire_queue_drain_native_459688628f0a8c76(quire_queue *_swig_go_
 }
 
 
-long long _wrap_quire_queue_ready_native_459688628f0a8c76(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_queue_ready_native_192f0b171e5052b7(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -3838,7 +3838,7 @@ long long _wrap_quire_queue_ready_native_459688628f0a8c76(quire_queue *_swig_go_
 }
 
 
-int _wrap_quire_queue_set_log_level_native_459688628f0a8c76(quire_queue *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_queue_set_log_level_native_192f0b171e5052b7(quire_queue *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3855,7 +3855,7 @@ int _wrap_quire_queue_set_log_level_native_459688628f0a8c76(quire_queue *_swig_g
 }
 
 
-int _wrap_quire_queue_fd_native_459688628f0a8c76(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_fd_native_192f0b171e5052b7(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3870,7 +3870,7 @@ int _wrap_quire_queue_fd_native_459688628f0a8c76(quire_queue *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_queue_close_native_459688628f0a8c76(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_close_native_192f0b171e5052b7(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3885,7 +3885,7 @@ int _wrap_quire_queue_close_native_459688628f0a8c76(quire_queue *_swig_go_0, qui
 }
 
 
-int _wrap_quire_queue_free_native_459688628f0a8c76(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_free_native_192f0b171e5052b7(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3900,7 +3900,7 @@ int _wrap_quire_queue_free_native_459688628f0a8c76(quire_queue *_swig_go_0, quir
 }
 
 
-int _wrap_quire_event_type_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_type_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3915,7 +3915,7 @@ int _wrap_quire_event_type_native_459688628f0a8c76(quire_event *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_event_user_data_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_user_data_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -3930,7 +3930,7 @@ long long _wrap_quire_event_user_data_native_459688628f0a8c76(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_job_id_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_job_id_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -3945,7 +3945,7 @@ long long _wrap_quire_event_job_id_native_459688628f0a8c76(quire_event *_swig_go
 }
 
 
-int _wrap_quire_event_index_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_index_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3960,7 +3960,7 @@ int _wrap_quire_event_index_native_459688628f0a8c76(quire_event *_swig_go_0, qui
 }
 
 
-_gostring_ _wrap_quire_event_text_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_text_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3982,7 +3982,7 @@ _gostring_ _wrap_quire_event_text_native_459688628f0a8c76(quire_event *_swig_go_
 }
 
 
-long long _wrap_quire_event_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -4001,7 +4001,7 @@ long long _wrap_quire_event_tokens_native_459688628f0a8c76(quire_event *_swig_go
 }
 
 
-long long _wrap_quire_event_first_token_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_first_token_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4016,7 +4016,7 @@ long long _wrap_quire_event_first_token_native_459688628f0a8c76(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_kept_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_kept_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4031,7 +4031,7 @@ long long _wrap_quire_event_kept_tokens_native_459688628f0a8c76(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_kept_bytes_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_kept_bytes_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4046,7 +4046,7 @@ long long _wrap_quire_event_kept_bytes_native_459688628f0a8c76(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_log_probs_native_459688628f0a8c76(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_log_probs_native_192f0b171e5052b7(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4065,7 +4065,7 @@ long long _wrap_quire_event_log_probs_native_459688628f0a8c76(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_top_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -4084,7 +4084,7 @@ long long _wrap_quire_event_top_tokens_native_459688628f0a8c76(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_top_log_probs_native_459688628f0a8c76(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_log_probs_native_192f0b171e5052b7(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4103,7 +4103,7 @@ long long _wrap_quire_event_top_log_probs_native_459688628f0a8c76(quire_event *_
 }
 
 
-long long _wrap_quire_event_progress_done_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_done_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4118,7 +4118,7 @@ long long _wrap_quire_event_progress_done_native_459688628f0a8c76(quire_event *_
 }
 
 
-long long _wrap_quire_event_progress_total_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_total_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4133,7 +4133,7 @@ long long _wrap_quire_event_progress_total_native_459688628f0a8c76(quire_event *
 }
 
 
-int _wrap_quire_event_log_level_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_log_level_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4148,7 +4148,7 @@ int _wrap_quire_event_log_level_native_459688628f0a8c76(quire_event *_swig_go_0,
 }
 
 
-long long _wrap_quire_event_lost_lines_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_lost_lines_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4163,7 +4163,7 @@ long long _wrap_quire_event_lost_lines_native_459688628f0a8c76(quire_event *_swi
 }
 
 
-int _wrap_quire_event_finish_reason_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_finish_reason_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4178,7 +4178,7 @@ int _wrap_quire_event_finish_reason_native_459688628f0a8c76(quire_event *_swig_g
 }
 
 
-int _wrap_quire_event_stop_token_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_stop_token_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4193,7 +4193,7 @@ int _wrap_quire_event_stop_token_native_459688628f0a8c76(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_stop_text_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_stop_text_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4215,7 +4215,7 @@ _gostring_ _wrap_quire_event_stop_text_native_459688628f0a8c76(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_prompt_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prompt_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4230,7 +4230,7 @@ long long _wrap_quire_event_prompt_tokens_native_459688628f0a8c76(quire_event *_
 }
 
 
-long long _wrap_quire_event_cached_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_cached_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4245,7 +4245,7 @@ long long _wrap_quire_event_cached_tokens_native_459688628f0a8c76(quire_event *_
 }
 
 
-long long _wrap_quire_event_new_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_new_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4260,7 +4260,7 @@ long long _wrap_quire_event_new_tokens_native_459688628f0a8c76(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_draft_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_draft_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4275,7 +4275,7 @@ long long _wrap_quire_event_draft_tokens_native_459688628f0a8c76(quire_event *_s
 }
 
 
-long long _wrap_quire_event_accepted_draft_tokens_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_accepted_draft_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4290,7 +4290,7 @@ long long _wrap_quire_event_accepted_draft_tokens_native_459688628f0a8c76(quire_
 }
 
 
-long long _wrap_quire_event_preemptions_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_preemptions_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4305,7 +4305,7 @@ long long _wrap_quire_event_preemptions_native_459688628f0a8c76(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_time_queued_ns_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_queued_ns_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4320,7 +4320,7 @@ long long _wrap_quire_event_time_queued_ns_native_459688628f0a8c76(quire_event *
 }
 
 
-long long _wrap_quire_event_time_prompt_ns_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_prompt_ns_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4335,7 +4335,7 @@ long long _wrap_quire_event_time_prompt_ns_native_459688628f0a8c76(quire_event *
 }
 
 
-long long _wrap_quire_event_time_generate_ns_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_generate_ns_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4350,7 +4350,7 @@ long long _wrap_quire_event_time_generate_ns_native_459688628f0a8c76(quire_event
 }
 
 
-int _wrap_quire_event_error_code_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_error_code_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4365,7 +4365,7 @@ int _wrap_quire_event_error_code_native_459688628f0a8c76(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_error_message_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_error_message_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4387,7 +4387,7 @@ _gostring_ _wrap_quire_event_error_message_native_459688628f0a8c76(quire_event *
 }
 
 
-int _wrap_quire_event_free_native_459688628f0a8c76(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_free_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4402,7 +4402,7 @@ int _wrap_quire_event_free_native_459688628f0a8c76(quire_event *_swig_go_0, quir
 }
 
 
-quire_cancel *_wrap_quire_cancel_create_native_459688628f0a8c76(quire_error **_swig_go_0) {
+quire_cancel *_wrap_quire_cancel_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cancel *result = 0 ;
   quire_cancel *_swig_go_result;
@@ -4415,7 +4415,7 @@ quire_cancel *_wrap_quire_cancel_create_native_459688628f0a8c76(quire_error **_s
 }
 
 
-int _wrap_quire_cancel_trigger_native_459688628f0a8c76(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_trigger_native_192f0b171e5052b7(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4430,7 +4430,7 @@ int _wrap_quire_cancel_trigger_native_459688628f0a8c76(quire_cancel *_swig_go_0,
 }
 
 
-int _wrap_quire_cancel_is_triggered_native_459688628f0a8c76(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_is_triggered_native_192f0b171e5052b7(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4445,7 +4445,7 @@ int _wrap_quire_cancel_is_triggered_native_459688628f0a8c76(quire_cancel *_swig_
 }
 
 
-int _wrap_quire_cancel_free_native_459688628f0a8c76(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_free_native_192f0b171e5052b7(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4460,7 +4460,7 @@ int _wrap_quire_cancel_free_native_459688628f0a8c76(quire_cancel *_swig_go_0, qu
 }
 
 
-quire_plan *_wrap_quire_plan_create_native_459688628f0a8c76(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, quire_error **_swig_go_3) {
+quire_plan *_wrap_quire_plan_create_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   quire_cache_options *arg3 = (quire_cache_options *) 0 ;
@@ -4479,7 +4479,7 @@ quire_plan *_wrap_quire_plan_create_native_459688628f0a8c76(quire_runtime *_swig
 }
 
 
-int _wrap_quire_plan_free_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_free_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4494,7 +4494,7 @@ int _wrap_quire_plan_free_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_
 }
 
 
-long long _wrap_quire_plan_total_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_total_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4509,7 +4509,7 @@ long long _wrap_quire_plan_total_bytes_native_459688628f0a8c76(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_embedding_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_embedding_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4524,7 +4524,7 @@ long long _wrap_quire_plan_embedding_bytes_native_459688628f0a8c76(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_layer_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_layer_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4539,7 +4539,7 @@ long long _wrap_quire_plan_layer_bytes_native_459688628f0a8c76(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_head_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_head_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4554,7 +4554,7 @@ long long _wrap_quire_plan_head_bytes_native_459688628f0a8c76(quire_plan *_swig_
 }
 
 
-long long _wrap_quire_plan_kv_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_kv_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4569,7 +4569,7 @@ long long _wrap_quire_plan_kv_bytes_native_459688628f0a8c76(quire_plan *_swig_go
 }
 
 
-long long _wrap_quire_plan_workspace_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_workspace_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4584,7 +4584,7 @@ long long _wrap_quire_plan_workspace_bytes_native_459688628f0a8c76(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_staging_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_staging_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4599,7 +4599,7 @@ long long _wrap_quire_plan_staging_bytes_native_459688628f0a8c76(quire_plan *_sw
 }
 
 
-int _wrap_quire_plan_num_devices_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_num_devices_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4614,7 +4614,7 @@ int _wrap_quire_plan_num_devices_native_459688628f0a8c76(quire_plan *_swig_go_0,
 }
 
 
-long long _wrap_quire_plan_device_name_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_plan_device_name_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -4635,7 +4635,7 @@ long long _wrap_quire_plan_device_name_native_459688628f0a8c76(quire_plan *_swig
 }
 
 
-int _wrap_quire_plan_device_num_layers_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_device_num_layers_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4652,7 +4652,7 @@ int _wrap_quire_plan_device_num_layers_native_459688628f0a8c76(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_device_usable_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_usable_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4669,7 +4669,7 @@ long long _wrap_quire_plan_device_usable_bytes_native_459688628f0a8c76(quire_pla
 }
 
 
-long long _wrap_quire_plan_device_total_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_total_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4686,7 +4686,7 @@ long long _wrap_quire_plan_device_total_bytes_native_459688628f0a8c76(quire_plan
 }
 
 
-long long _wrap_quire_plan_device_embedding_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_embedding_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4703,7 +4703,7 @@ long long _wrap_quire_plan_device_embedding_bytes_native_459688628f0a8c76(quire_
 }
 
 
-long long _wrap_quire_plan_device_layer_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_layer_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4720,7 +4720,7 @@ long long _wrap_quire_plan_device_layer_bytes_native_459688628f0a8c76(quire_plan
 }
 
 
-long long _wrap_quire_plan_device_head_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_head_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4737,7 +4737,7 @@ long long _wrap_quire_plan_device_head_bytes_native_459688628f0a8c76(quire_plan 
 }
 
 
-long long _wrap_quire_plan_device_kv_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_kv_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4754,7 +4754,7 @@ long long _wrap_quire_plan_device_kv_bytes_native_459688628f0a8c76(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_device_workspace_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_workspace_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4771,7 +4771,7 @@ long long _wrap_quire_plan_device_workspace_bytes_native_459688628f0a8c76(quire_
 }
 
 
-long long _wrap_quire_plan_device_staging_bytes_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_staging_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4788,7 +4788,7 @@ long long _wrap_quire_plan_device_staging_bytes_native_459688628f0a8c76(quire_pl
 }
 
 
-int _wrap_quire_plan_num_layers_native_459688628f0a8c76(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_num_layers_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4803,7 +4803,7 @@ int _wrap_quire_plan_num_layers_native_459688628f0a8c76(quire_plan *_swig_go_0, 
 }
 
 
-int _wrap_quire_plan_layer_device_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_layer_device_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4820,7 +4820,7 @@ int _wrap_quire_plan_layer_device_native_459688628f0a8c76(quire_plan *_swig_go_0
 }
 
 
-long long _wrap_quire_plan_bytes_of_layer_native_459688628f0a8c76(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_bytes_of_layer_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4837,7 +4837,358 @@ long long _wrap_quire_plan_bytes_of_layer_native_459688628f0a8c76(quire_plan *_s
 }
 
 
-long long _wrap_quire_diagnose_native_459688628f0a8c76(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+quire_constraint *_wrap_quire_constraint_create_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  quire_constraint *result = 0 ;
+  quire_constraint *_swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = _swig_go_2.p; arg4 = (size_t)_swig_go_2.n; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (quire_constraint *)quire_constraint_create(arg1,arg2,(char const *)arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_constraint_free_native_192f0b171e5052b7(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
+  quire_constraint *arg1 = (quire_constraint *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_constraint *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_constraint_free(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+quire_matcher *_wrap_quire_matcher_create_native_192f0b171e5052b7(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
+  quire_constraint *arg1 = (quire_constraint *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  quire_matcher *result = 0 ;
+  quire_matcher *_swig_go_result;
+  
+  arg1 = (quire_constraint *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (quire_matcher *)quire_matcher_create(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_matcher_accept_native_192f0b171e5052b7(quire_matcher *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_matcher *arg1 = (quire_matcher *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_matcher *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_matcher_accept(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_matcher_mask_native_192f0b171e5052b7(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_matcher *arg1 = (quire_matcher *) 0 ;
+  uint8_t *arg2 = (uint8_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_matcher *)(uintptr_t)_swig_go_0; 
+  arg2 = (uint8_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_matcher_mask(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_matcher_may_end_native_192f0b171e5052b7(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
+  quire_matcher *arg1 = (quire_matcher *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_matcher *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_matcher_may_end(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_matcher_forced_text_native_192f0b171e5052b7(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_matcher *arg1 = (quire_matcher *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_matcher *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_matcher_forced_text(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_matcher_rollback_native_192f0b171e5052b7(quire_matcher *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_matcher *arg1 = (quire_matcher *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_matcher *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_matcher_rollback(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_matcher_free_native_192f0b171e5052b7(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
+  quire_matcher *arg1 = (quire_matcher *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_matcher *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_matcher_free(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+quire_chat_template *_wrap_quire_chat_template_create_native_192f0b171e5052b7(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+  char *arg1 = (char *) 0 ;
+  size_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_chat_template *result = 0 ;
+  quire_chat_template *_swig_go_result;
+  
+  arg1 = _swig_go_0.p; arg2 = (size_t)_swig_go_0.n; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (quire_chat_template *)quire_chat_template_create((char const *)arg1,arg2,arg3);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+quire_chat_template *_wrap_quire_chat_template_open_native_192f0b171e5052b7(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+  char *arg1 = (char *) 0 ;
+  size_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_chat_template *result = 0 ;
+  quire_chat_template *_swig_go_result;
+  
+  arg1 = _swig_go_0.p; arg2 = (size_t)_swig_go_0.n; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (quire_chat_template *)quire_chat_template_open((char const *)arg1,arg2,arg3);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_chat_template_choose_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_chat_template_choose(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_chat_template_set_token_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  int32_t arg2 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = _swig_go_2.p; arg4 = (size_t)_swig_go_2.n; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_chat_template_set_token(arg1,arg2,(char const *)arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_chat_template_set_now_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_chat_template_set_now(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_chat_template_render_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  char *arg4 = (char *) 0 ;
+  size_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (char *)_swig_go_2.array; arg5 = (size_t)_swig_go_2.len; 
+  arg6 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_chat_template_render(arg1,(char const *)arg2,arg3,arg4,arg5,arg6);
+  _swig_go_result = result; 
+  
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_chat_template_segments_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  int64_t *arg4 = (int64_t *) 0 ;
+  size_t arg5 ;
+  quire_error **arg6 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (int64_t *)_swig_go_2.array; arg5 = (size_t)_swig_go_2.len; 
+  arg6 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_chat_template_segments(arg1,(char const *)arg2,arg3,arg4,arg5,arg6);
+  _swig_go_result = result; 
+  
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_chat_template_tokens_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _gostring_ _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  quire_model *arg2 = (quire_model *) 0 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  int32_t *arg5 = (int32_t *) 0 ;
+  size_t arg6 ;
+  quire_error **arg7 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_model *)(uintptr_t)_swig_go_1; 
+  arg3 = _swig_go_2.p; arg4 = (size_t)_swig_go_2.n; 
+  arg5 = (int32_t *)_swig_go_3.array; arg6 = (size_t)_swig_go_3.len; 
+  arg7 = (quire_error **)_swig_go_4; 
+  
+  result = (int64_t)quire_chat_template_tokens(arg1,arg2,(char const *)arg3,arg4,arg5,arg6,arg7);
+  _swig_go_result = result; 
+  
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_chat_template_hash_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_chat_template_hash(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_chat_template_free_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, quire_error **_swig_go_1) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_chat_template_free(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_diagnose_native_192f0b171e5052b7(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;

@@ -1,0 +1,119 @@
+// Chat templates and constraints.
+package story
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"quire.dev/quire"
+)
+
+const conversation = `{"messages": [{"role": "user", "content": "a <|im_end|> b"}], "add_generation_prompt": true}`
+
+func TestAChatTemplateRendersAConversation(t *testing.T) {
+	model, _ := open(t)
+	template := must(quire.OpenChatTemplate(modelPath()))
+	defer template.Close()
+	text := must(template.Render(conversation))
+	if text != "<|im_start|>user\na <|im_end|> b<|im_end|>\n<|im_start|>assistant\n" {
+		t.Errorf("%q", text)
+	}
+	var bytes int64
+	sizes := must(template.Segments(conversation))
+	for _, size := range sizes {
+		bytes += size
+	}
+	if bytes != int64(len(text)) || sizes[0] != int64(len("<|im_start|>")) || sizes[1] != int64(len("user")) {
+		t.Errorf("segments %v of %d bytes", sizes, len(text))
+	}
+	tokens := must(template.Tokens(model, conversation))
+	if decoded := must(model.Decode(tokens, false)); decoded != text {
+		t.Errorf("%q", decoded)
+	}
+	forged := must(model.Encode(text, false, true))
+	if reads := must(model.FindToken("<|im_end|>")); reads >= 0 && len(forged) == len(tokens) {
+		t.Error("content became a special token")
+	}
+	source := must(os.ReadFile(filepath.Join(modelPath(), "chat_template.jinja")))
+	if hash := must(template.Hash()); hash != fmt.Sprintf("%x", sha256.Sum256(source)) {
+		t.Error(hash)
+	}
+}
+
+func TestAChatTemplateIsToldWhatItReads(t *testing.T) {
+	template := must(quire.NewChatTemplate("{{ bos_token }}{{ strftime_now('%Y') }}"))
+	defer template.Close()
+	for _, err := range []error{template.SetToken(quire.TokenBOS, "<é>"), template.SetNow("2025-07-26")} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if text := must(template.Render(`{"messages": []}`)); text != "<é>2025" {
+		t.Errorf("%q", text)
+	}
+	expectRefused(t, template.Choose("tool_use"), quire.NotFound, "tool_use")
+	_, err := template.Render("no JSON")
+	expectRefused(t, err, quire.Format, "")
+	_, err = quire.NewChatTemplate("{% if %}")
+	expectRefused(t, err, quire.Format, "line 1")
+	_, err = quire.OpenChatTemplate("/nowhere")
+	expectRefused(t, err, quire.NotFound, "/nowhere")
+	template.Close()
+	_, err = template.Hash()
+	expectRefused(t, err, quire.Closed, "")
+}
+
+func TestAMatcherFollowsAText(t *testing.T) {
+	model, _ := open(t)
+	constraint := must(model.NewConstraint(quire.ConstraintRegex, "Once( upon)+"))
+	matcher := must(constraint.NewMatcher())
+	defer matcher.Close()
+	constraint.Close()
+	if forced := string(must(matcher.ForcedText())); forced != "Once upon" {
+		t.Errorf("%q", forced)
+	}
+	tokens := must(model.Encode("Once upon", false, false))
+	for _, token := range tokens {
+		if mask := must(matcher.Mask()); mask[token/8]>>(token%8)&1 != 1 {
+			t.Errorf("token %d is masked", token)
+		}
+		if !must(matcher.Accept(token)) {
+			t.Errorf("token %d is refused", token)
+		}
+	}
+	if !must(matcher.MayEnd()) {
+		t.Error("the text may not end")
+	}
+	if other := must(model.Encode(" the", false, false)); must(matcher.Accept(other[0])) && len(other) == 1 {
+		t.Error("another word was taken")
+	}
+	if err := matcher.Rollback(int64(len(tokens))); err != nil {
+		t.Error(err)
+	}
+	if must(matcher.MayEnd()) {
+		t.Error("the text may be empty")
+	}
+	expectRefused(t, matcher.Rollback(1), quire.InvalidArgument, "")
+}
+
+func TestAConstraintIsRefusedByName(t *testing.T) {
+	model, _ := open(t)
+	for kind, source := range map[quire.ConstraintKind]string{
+		quire.ConstraintJSONSchema: "{", quire.ConstraintChoice: "[1]", quire.ConstraintRegex: "(",
+		quire.ConstraintGBNF: "root ::= (", quire.ConstraintLark: "start: ("} {
+		if made, err := model.NewConstraint(kind, source); err == nil {
+			made.Close()
+			t.Errorf("kind %d takes %q", kind, source)
+		}
+	}
+	made := must(model.NewConstraint(quire.ConstraintJSONObject, ""))
+	defer made.Close()
+	object := must(made.NewMatcher())
+	defer object.Close()
+	if must(object.Accept(must(model.Encode("Once", false, false))[0])) {
+		t.Error("an object begins with a word")
+	}
+}
