@@ -49,7 +49,7 @@ quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options
     const std::shared_ptr<const ModelShare> share = Pinned(model, "model")->share;
     const quire::ModelCacheOptions settings = cache_options(options);
     refuse_in_callback("quire_cache_create");
-    const MayWait may_wait;       // nothing stays behind where there is no handle to be had
+    const MayWait may_wait;       // nothing stays where there is no handle to be had
     share->model->transformer();  // refuses a model without weights in its own words
     CacheShare parts;
     parts.model = share;

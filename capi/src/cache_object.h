@@ -1,4 +1,4 @@
-// What stands behind a quire_cache.
+// The object of a quire_cache.
 #pragma once
 
 #include <memory>

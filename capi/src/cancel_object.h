@@ -1,4 +1,4 @@
-// What stands behind a quire_cancel.
+// The object of a quire_cancel.
 #pragma once
 
 #include <memory>

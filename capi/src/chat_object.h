@@ -1,4 +1,4 @@
-// What stands behind a quire_chat_template.
+// The object of a quire_chat_template.
 #pragma once
 
 #include <map>

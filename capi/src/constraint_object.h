@@ -1,4 +1,4 @@
-// What stands behind a quire_constraint and a quire_matcher.
+// The object of a quire_constraint and a quire_matcher.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What stands behind a quire_error.
+// The object of a quire_error.
 #pragma once
 
 #include <string>

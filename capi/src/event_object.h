@@ -1,4 +1,4 @@
-// What stands behind a quire_event.
+// The object of a quire_event.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
 // Knows whether this process is a child of fork() that inherited live handles. Its threads and locks are gone
-// there, so nothing that stands behind a handle may be touched.
+// there, so nothing that a handle stands for may be touched.
 #pragma once
 
 namespace quire::capi {

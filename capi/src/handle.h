@@ -1,4 +1,4 @@
-// Typed access to the handle table: which object stands behind which C type.
+// Typed access to the handle table: which object is of which C type.
 #pragma once
 
 #include <memory>

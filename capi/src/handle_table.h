@@ -4,7 +4,7 @@
 //   63      56 55                      24 23                0
 //   [ 010 | type ] [     generation      ] [      slot       ]
 //
-// The top bits make the token a non-canonical address, so that a caller who dereferences one faults at once.
+// The top bits make the token a non-canonical address, so that a caller that dereferences one faults at once.
 // A slot counts its generation up each time it is reused and is retired before it would repeat one; slots
 // start at generations far apart, so that a flipped bit does not turn one live token into another.
 #pragma once

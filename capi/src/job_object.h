@@ -1,4 +1,4 @@
-// What stands behind a quire_job.
+// The object of a quire_job.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ struct JobObject final : Object {
         job(std::move(the_job)),
         kind(the_kind),
         counted(cache->model->runtime->census(), HandleType::job) {}
-  // Wakes who waits in the job: it ends within a step.
+  // Wakes the waits in the job: it ends within a step.
   void close() noexcept override { job->cancel(); }
 
   // Before the job, so that the job never drops the last reference to its cache: that may wait.

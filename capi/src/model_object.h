@@ -1,4 +1,4 @@
-// What stands behind a quire_model.
+// The object of a quire_model.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What stands behind the option handles: plain values behind a lock.
+// The objects of the option handles: plain values under a lock.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What stands behind a quire_plan.
+// The object of a quire_plan.
 #pragma once
 
 #include <string>

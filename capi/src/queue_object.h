@@ -1,4 +1,4 @@
-// What stands behind a quire_queue.
+// The object of a quire_queue.
 #pragma once
 
 #include "capi/src/request_object.h"

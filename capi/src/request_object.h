@@ -1,4 +1,4 @@
-// What stands behind a quire_job_request.
+// The object of a quire_job_request.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What stands behind a quire_runtime: the engine's runtime, the gate to the host's log, and the devices.
+// The object of a quire_runtime: the engine's runtime, the gate to the host's log, and the devices.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What stands behind a quire_stats.
+// The object of a quire_stats.
 #pragma once
 
 #include <memory>

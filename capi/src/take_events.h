@@ -19,7 +19,7 @@ quire_event* take_event(Source& source, const Wait& wait, WaitEnd& end) {
   return end == WaitEnd::ready ? pending.give(std::move(taken.front())) : nullptr;
 }
 
-// Up to max_events: the first is waited for, and no failure behind it takes what is there. How many, or why
+// Up to max_events: the first is waited for, and no failure after it takes what is there. How many, or why
 // there is none.
 template <typename Source>
 int64_t take_events(Source& source, const Wait& wait, quire_event** out_events, size_t max_events) {

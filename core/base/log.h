@@ -1,4 +1,4 @@
-// The log sink of one runtime. There is no global log: who writes was handed a reference.
+// The log sink of one runtime. There is no global log: what writes was handed a reference.
 #pragma once
 
 #include <atomic>

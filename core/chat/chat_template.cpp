@@ -22,7 +22,7 @@ std::unique_ptr<const Syntax> parse(std::string_view source, const TemplateLimit
   return syntax;
 }
 
-// Generation blocks may reach behind a text that was cut.
+// Generation blocks may reach beyond a text that was cut.
 std::vector<CharRange> clipped(std::vector<CharRange> ranges, size_t num_chars) {
   for (CharRange& range : ranges) range.end = std::min(range.end, num_chars);
   ranges.erase(std::remove_if(ranges.begin(), ranges.end(),

@@ -30,7 +30,7 @@ struct FieldSpec {
   char type = '\0';
 };
 
-// The number at `pos`, which moves behind it; -1 where there is none.
+// The number at `pos`, which moves past it; -1 where there is none.
 int64_t read_number(Machine& machine, std::string_view text, size_t& pos) {
   int64_t number = -1;
   const auto result = std::from_chars(text.data() + pos, text.data() + text.size(), number);

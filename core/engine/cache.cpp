@@ -41,7 +41,7 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
     record->stop_tokens.insert(record->stop_tokens.end(), parts.end_tokens.begin(), parts.end_tokens.end());
   }
   if (own.kind == JobKind::score) {
-    own.reuse_prefix = false;  // the logits behind every token are wanted
+    own.reuse_prefix = false;  // the logits after every token are wanted
     record->output.scores.resize(lane.tokens.size() - 1);
     if (own.want_raw_logits) {
       record->output.raw_logits.resize(lane.tokens.size() * static_cast<size_t>(parts.num_tokens));

@@ -74,7 +74,7 @@ using PinId = StrongId<struct PinTag, uint64_t>;
 class Cache : public std::enable_shared_from_this<Cache> {
  public:
   // Starts the engine's thread. Throws ErrorCode::invalid_argument naming the option, or
-  // ErrorCode::out_of_memory where no thread can be had; nothing is left behind then.
+  // ErrorCode::out_of_memory where no thread can be had; nothing stays then.
   static std::shared_ptr<Cache> create(std::shared_ptr<Runtime> runtime, CacheParts parts,
                                        const CacheOptions& options);
   // Closes, unless it was closed or abandoned.
@@ -82,7 +82,7 @@ class Cache : public std::enable_shared_from_this<Cache> {
 
   // Checks everything that can be checked, and throws naming the field: invalid_argument, capacity (queue
   // full, or can never fit), quota, deadline (cannot be met), closed, or the engine's own error. A job that
-  // was refused leaves nothing behind.
+  // was refused leaves nothing.
   std::shared_ptr<Job> submit(JobRequest request);
   // num_jobs jobs for one prompt, which is computed once; seeds count up from the request's. All or none.
   std::vector<std::shared_ptr<Job>> submit_many(const JobRequest& request, int32_t num_jobs);
@@ -109,13 +109,13 @@ class Cache : public std::enable_shared_from_this<Cache> {
 
   // Ends every job with ErrorCode::closed, wakes every waiter, refuses what comes later, and stops the
   // thread. From any thread, twice is once; the second caller waits for the first. Where a device hangs,
-  // gives up after close_timeout and leaves the thread behind.
+  // gives up after close_timeout and leaves the thread to itself.
   void close() noexcept;
   // The same, waiting for the step in progress no longer than that: a later call goes on with it.
   WaitEnd close(const Wait& wait);
   bool closed() const;
-  // The same without waiting, for who drops the last reference and must not wait for a step: the thread ends
-  // by itself behind the step in progress, and the pages go with it.
+  // The same without waiting, for a caller that drops the last reference and must not wait for a step: the
+  // thread ends by itself after the step in progress, and the pages go with it.
   void abandon() noexcept;
 
   const ExecutorLimits& limits() const;

@@ -58,7 +58,7 @@ class Job {
   JobId id() const;
   uint64_t tag() const;
 
-  // Takes up to max_events events behind those of `out`, which has room for them, waiting for the first and
+  // Takes up to max_events events after those of `out`, which has room for them, waiting for the first and
   // not for the others. WaitEnd::end once the terminal event has been taken. Two readers share the events:
   // each goes to exactly one of them.
   WaitEnd drain(const Wait& wait, size_t max_events, std::vector<Event>& out);

@@ -42,7 +42,7 @@ class PageIndex {
   std::vector<Link> links_;
 };
 
-// A 64-bit hash of tokens behind a parent. An index only: equality is always compared.
+// A 64-bit hash of tokens after a parent. An index only: equality is always compared.
 uint64_t hash_tokens(uint64_t seed, gsl::span<const TokenId> tokens);
 
 }  // namespace quire

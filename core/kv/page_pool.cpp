@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-// How many pages behind one parent are compared for a partial match. Bounds the work of a match where
+// How many pages after one parent are compared for a partial match. Bounds the work of a match where
 // thousands of prompts begin differently.
 constexpr int32_t kMaxCandidates = 64;
 

@@ -1,4 +1,4 @@
-// The pages of one cache: who uses them, what they hold, and which goes next when room is needed.
+// The pages of one cache: what uses them, what they hold, and which goes next when room is needed.
 #pragma once
 
 #include <cstdint>
@@ -49,24 +49,24 @@ class PagePool {
   ContentId content(PageId page) const { return at(page).content; }
   gsl::span<const TokenId> tokens(PageId page) const;  // those recorded
 
-  // Tokens [offset, offset + tokens.size()) of a writable page now stand; what was behind them is forgotten.
+  // Tokens [offset, offset + tokens.size()) of a writable page now stand; what came after them is forgotten.
   void record(PageId page, int32_t offset, gsl::span<const TokenId> tokens) noexcept;
   // Forgets the tokens from num_tokens on; the page is writable.
   void truncate(PageId page, int32_t num_tokens) noexcept;
 
-  // Makes the recorded tokens of a page findable behind `parent` (a domain's root or the page before).
+  // Makes the recorded tokens of a page findable after `parent` (a domain's root or the page before).
   void show(PageId page, ContentId parent) noexcept;
-  // Gives a full, shown page its place among whole pages. Where another holds the same tokens behind the same
+  // Gives a full, shown page its place among whole pages. Where another holds the same tokens after the same
   // parent that one is returned, this page is found no longer, and the caller moves to the other.
   PageId publish(PageId page) noexcept;
 
-  // The whole page of these page_tokens tokens behind `parent`; value -1 where there is none.
+  // The whole page of these page_tokens tokens after `parent`; value -1 where there is none.
   PageId find(ContentId parent, gsl::span<const TokenId> tokens) const;
   struct PartialMatch {
     PageId page{-1};
     int32_t num_tokens = 0;
   };
-  // The shown page behind `parent` that starts with the most of `tokens`.
+  // The shown page after `parent` that starts with the most of `tokens`.
   PartialMatch find_longest(ContentId parent, gsl::span<const TokenId> tokens) const;
 
   // Empty where all is sound, else what is not. `references` are those that the callers know of, by page.

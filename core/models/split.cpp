@@ -73,11 +73,11 @@ std::optional<Placement> split_around_host(Rooms devices, size_t host) {
   std::vector<int32_t> counts = fill_forwards(devices.first(host), 0);
   if (host == 0) counts.clear();
   const int32_t first = sum(counts);
-  const std::vector<int32_t> behind = fill_backwards(devices.subspan(host + 1), first);
-  const int32_t between = num_layers(devices) - first - sum(behind);
+  const std::vector<int32_t> after = fill_backwards(devices.subspan(host + 1), first);
+  const int32_t between = num_layers(devices) - first - sum(after);
   if (!holds(devices[host], first, first + between)) return std::nullopt;
   counts.push_back(between);
-  counts.insert(counts.end(), behind.begin(), behind.end());
+  counts.insert(counts.end(), after.begin(), after.end());
   return place(counts);
 }
 

@@ -40,7 +40,7 @@ struct DeviceRoom {
 
 // Layers run in the order of the devices. Where the devices that are not the host hold the model, the first
 // of them take as much as they can; otherwise those before the host are filled from the first layer on, those
-// behind it from the last layer back, and the host, of which there is at most one, takes the layers between:
+// after it from the last layer back, and the host, of which there is at most one, takes the layers between:
 // no other split leaves it fewer. Throws ErrorCode::out_of_memory with the bytes needed and to be had where
 // there is no split.
 Placement split_automatically(gsl::span<const DeviceRoom> devices);

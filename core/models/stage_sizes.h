@@ -1,4 +1,4 @@
-// What each stage of a transformer must be sized for: computed here for those who plan and those who take.
+// What each stage of a transformer must be sized for: computed here for the plan and for the taking.
 #pragma once
 
 #include "core/models/transformer.h"
@@ -26,7 +26,7 @@ struct StageSizes {
 int32_t max_context(const TransformerExecutorOptions& options);
 // Whether tokens are drawn where the logits lie.
 bool draws_on_device(const Transformer& transformer);
-// Whether a step can be issued behind draws that are not known yet: where they are made and where tokens
+// Whether a step can be issued after draws that are not known yet: where they are made and where tokens
 // enter is one device.
 bool follows_on_device(const Transformer& transformer);
 StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx);

@@ -24,7 +24,7 @@ struct Candidate {
   Weight weight;
 };
 
-// The place in the order behind which tokens are cut; the token itself stays.
+// The place in the order after which tokens are cut; the token itself stays.
 struct Cutoff {
   float logit;
   TokenId token;

@@ -54,7 +54,7 @@ void TokenCounts::vacate(size_t slot) noexcept {
   const size_t mask = slots_.size() - 1;
   for (size_t next = (slot + 1) & mask; slots_[next] != kVacant; next = (next + 1) & mask) {
     const size_t home = home_of(entries_[static_cast<size_t>(slots_[next])].token);
-    if (((next - home) & mask) < ((next - slot) & mask)) continue;  // its home lies behind the gap
+    if (((next - home) & mask) < ((next - slot) & mask)) continue;  // its home lies after the gap
     slots_[slot] = slots_[next];
     slot = next;
   }

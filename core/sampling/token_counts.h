@@ -11,7 +11,7 @@
 namespace quire {
 
 // Tokens that were added more often than removed. Taking no memory within what reserve was told, so that a
-// step can neither fail here nor leave half a change behind. One thread at a time.
+// step can neither fail here nor leave half a change. One thread at a time.
 class TokenCounts {
  public:
   struct Entry {

@@ -75,8 +75,8 @@ class ThreadPool {
 
   int32_t num_threads_;
   std::mutex turn_;  // held by the operation that has the pool
-  // Read, like Lane::first_piece, by those who have claimed a piece: the operation cannot end, and the next
-  // one change it, before they have finished that.
+  // Read, like Lane::first_piece, by the threads that have claimed a piece: the operation cannot end, and the
+  // next one change it, before they have finished that.
   Operation operation_;
   std::vector<Lane> lanes_;  // [threads]
   std::atomic<bool> stopping_{false};

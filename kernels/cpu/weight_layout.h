@@ -1,4 +1,4 @@
-// What a matrix takes, settled before any of it is taken: by those who plan and those who prepare.
+// What a matrix takes, settled before any of it is taken: by the plan and by the preparation.
 #pragma once
 
 #include <cstdint>

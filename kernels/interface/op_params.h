@@ -382,7 +382,7 @@ struct LogitEdit {
 };
 
 // A draw from one row of logits; see SamplingSettings in core/sampling for the meaning of each number. The
-// edits of a row are three runs, one behind the other, that take effect in this order: penalised (amount: how
+// edits of a row are three runs, one after the other, that take effect in this order: penalised (amount: how
 // often the token occurred), biased (added; never makes a finite logit infinite), excluded (-infinity). No
 // token is penalised or biased twice.
 struct SampleRow {

@@ -38,8 +38,8 @@ def declarations(include):
 
 
 def without_blanks(type_text):
-    return re.sub(r"^const(?=\w)", "const ", "".join(type_text.split())) if "const " in type_text else \
-        "".join(type_text.split())
+    words = type_text.split()
+    return ("const " if words[0] == "const" else "") + "".join(word for word in words if word != "const")
 
 
 def parameters_of(arguments):

@@ -20,7 +20,7 @@ extern "C" {
  * today all memory that generation needs is taken here, so that no later step runs out of it; one that lets a
  * cache grow says so. The caller owns the result. NULL on
  * failure: QUIRE_ERROR_OUT_OF_MEMORY with the bytes needed, QUIRE_ERROR_INVALID_ARGUMENT naming the option,
- * QUIRE_ERROR_UNSUPPORTED for a model that was loaded without weights. Nothing stays behind on failure.
+ * QUIRE_ERROR_UNSUPPORTED for a model that was loaded without weights. Nothing stays on failure.
  */
 QUIRE_API quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options,
                                           quire_error** error);
@@ -77,7 +77,7 @@ QUIRE_API int32_t quire_cache_vocab_size(quire_cache* cache, quire_error** error
 
 /**
  * Makes an empty queue (queue.h) for jobs of all caches of the runtime of this one, as quire_queue_create
- * does for who has the runtime. The caller owns it. NULL on failure.
+ * does for those that have the runtime. The caller owns it. NULL on failure.
  */
 QUIRE_API quire_queue* quire_cache_create_queue(quire_cache* cache, quire_error** error);
 

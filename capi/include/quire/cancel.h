@@ -17,7 +17,7 @@ extern "C" {
 QUIRE_API quire_cancel* quire_cancel_create(quire_error** error);
 
 /**
- * Switches it on: calls that use it end soon with QUIRE_ERROR_CANCELLED and leave nothing behind. Does not
+ * Switches it on: calls that use it end soon with QUIRE_ERROR_CANCELLED and leave nothing. Does not
  * wait for them. May be called again. Returns 1, or 0 on failure.
  */
 QUIRE_API int32_t quire_cancel_trigger(quire_cancel* cancel, quire_error** error);

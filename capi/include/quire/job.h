@@ -29,7 +29,7 @@ extern "C" {
  * and what there is), QUIRE_ERROR_CAPACITY where the queue of the cache is full and QUIRE_ERROR_QUOTA where
  * that of its namespace is, both worth another try, QUIRE_ERROR_DEADLINE_TOO_SHORT, QUIRE_ERROR_CLOSED,
  * QUIRE_ERROR_DEVICE_LOST. A setting that does not count for the kind of the job is refused as well. A
- * refused job leaves nothing behind and yields no event. Does not wait. The caller owns the job. NULL on
+ * refused job leaves nothing and yields no event. Does not wait. The caller owns the job. NULL on
  * failure.
  */
 QUIRE_API quire_job* quire_job_submit(quire_cache* cache, quire_job_request* request, quire_error** error);

@@ -22,7 +22,7 @@ extern "C" {
 /**
  * Loads the model that `options` name. Waits (base.h) until it is loaded; a wait that ends early ends the
  * load. Without a tokenizer in its directory a model takes and gives ids alone. The caller owns the result.
- * NULL on failure, and then nothing stays behind: QUIRE_ERROR_NOT_FOUND, QUIRE_ERROR_IO, QUIRE_ERROR_FORMAT,
+ * NULL on failure, and then nothing stays: QUIRE_ERROR_NOT_FOUND, QUIRE_ERROR_IO, QUIRE_ERROR_FORMAT,
  * QUIRE_ERROR_TRUNCATED, QUIRE_ERROR_UNSUPPORTED, QUIRE_ERROR_OUT_OF_MEMORY, each naming the file, field or
  * tensor, QUIRE_ERROR_TIMEOUT, QUIRE_ERROR_CANCELLED.
  */
@@ -38,7 +38,7 @@ QUIRE_API int32_t quire_model_free(quire_model* handle, quire_error** error);
 /* Tokenizer; QUIRE_ERROR_UNSUPPORTED for a model without one. */
 
 /**
- * Text to token ids. add_special: 1 puts the tokens in front and behind that the model's own tokenizer puts
+ * Text to token ids. add_special: 1 puts before and after it the tokens that the model's own tokenizer puts
  * there. parse_special: 1 reads the text of special tokens in `text` as those tokens, for templates; 0 leaves
  * it ordinary text, for what users wrote. Time is linear in the text. Returns the number of ids (base.h:
  * results), -1 on failure; QUIRE_ERROR_ENCODING where the text is not UTF-8.

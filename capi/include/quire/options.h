@@ -133,7 +133,7 @@ QUIRE_API int32_t quire_model_options_set_split(quire_model_options* options, co
 
 /**
  * Memory of the devices that the model leaves alone, in bytes: one number for all of them, or one for each,
- * separated by commas. K, M and G behind a number stand for KiB, MiB and GiB. Default: "256M", of which the
+ * separated by commas. K, M and G after a number stand for KiB, MiB and GiB. Default: "256M", of which the
  * CPU takes no notice.
  */
 QUIRE_API int32_t quire_model_options_set_reserve(quire_model_options* options, const char* text,
@@ -251,7 +251,7 @@ QUIRE_API int32_t quire_cache_options_set_max_overtakes(quire_cache_options* opt
                                                         quire_error** error);
 
 /**
- * Nanoseconds of waiting that are worth one priority, so that no job waits for ever behind others of higher
+ * Nanoseconds of waiting that are worth one priority, so that no job waits for ever for others of higher
  * priority; 0 is never. Default: ten seconds.
  */
 QUIRE_API int32_t quire_cache_options_set_ageing_ns(quire_cache_options* options, int64_t ageing_ns,

@@ -22,7 +22,7 @@
 #define QUIRE_JOB_KIND_WARM 2     /* computes the prompt, so that later jobs find it in the cache */
 #define QUIRE_JOB_KIND_EMBED 3    /* makes one vector of the prompt: quire_job_embedding */
 
-/* How an embedding is made of the states of a prompt: those of its tokens behind the last norm of the model.
+/* How an embedding is made of the states of a prompt: those of its tokens after the last norm of the model.
  */
 #define QUIRE_POOLING_MEAN 0 /* their mean */
 #define QUIRE_POOLING_LAST 1 /* the last one */

@@ -27,7 +27,7 @@ class EventQueue {
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
 
-  // Takes up to max_events events behind those of `out`, waiting for the first and not for the others. Jobs
+  // Takes up to max_events events after those of `out`, waiting for the first and not for the others. Jobs
   // take turns; the events of one job keep their order. After close: what is left, then WaitEnd::end.
   WaitEnd drain(const Wait& wait, size_t max_events, std::vector<Event>& out);
   // The same without a word on why there are none.

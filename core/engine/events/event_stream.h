@@ -29,7 +29,7 @@ struct EventStreamOptions {
   std::shared_ptr<EngineSignal> engine;  // told when a reader has caught up; may be null
 };
 
-// Streams that got events in one step, told to their queues together behind it: who waits in a queue wakes
+// Streams that got events in one step, told to their queues together after it: a wait in a queue wakes
 // once and finds the events of all its jobs. One thread at a time.
 class EventBatch {
  public:
@@ -51,13 +51,13 @@ class EventStream : public std::enable_shared_from_this<EventStream> {
   const EventStreamOptions& options() const { return options_; }
 
   // False where the buffer is full and the policy is to end the job; the event is dropped then. May throw for
-  // want of memory, and then changes nothing. Events behind the terminal one, or without a reader, are
+  // want of memory, and then changes nothing. Events after the terminal one, or without a reader, are
   // dropped.
   // Those that wait in the job wake at once; its queue is told with `batch`, or at once where there is none.
   bool push(Event&& event, EventBatch* batch = nullptr);
   // The terminal event; the second and later ones are dropped.
   void finish(Event&& terminal, EventBatch* batch = nullptr) noexcept;
-  // True where the policy is to pause the job and the reader is behind.
+  // True where the policy is to pause the job and the reader is slow.
   bool holds_back() const { return holds_back_.load(std::memory_order_relaxed); }
 
   // Job::drain.

@@ -43,7 +43,7 @@ class TextOutput {
 
   // A copy for a fork. What is pending goes with the parent alone; what is held back goes with both.
   TextOutput clone() const;
-  // The state behind `tokens`, the first of those that were pushed here. What was taken is not shown again;
+  // The state after `tokens`, the first of those that were pushed here. What was taken is not shown again;
   // of what is pending the part that belongs to `tokens` stays.
   TextOutput rewound(gsl::span<const TokenId> tokens) const;
 

@@ -25,8 +25,7 @@ JobChannel::JobChannel(JobKind job_kind, JobMark job_mark, std::string job_name_
       name_space(std::move(job_name_space)),
       stream(make_stream(options, id)) {}
 
-Event JobChannel::make_event(EventKind event_kind) const {
-  Event event;
+Event JobChannel::make_event(EventKind event_kind, Event event) const {
   event.kind = event_kind;
   event.job = id;
   event.index = mark.index;

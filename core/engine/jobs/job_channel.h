@@ -28,7 +28,7 @@ struct WaitReason {
   bool operator==(const WaitReason&) const = default;
 };
 
-// What scoring and embedding jobs leave behind.
+// What scoring and embedding jobs give.
 struct JobOutput {
   std::vector<float> scores;
   std::vector<float> raw_logits;
@@ -72,8 +72,8 @@ class JobChannel {
   std::atomic<JobState> state{JobState::queued};
   JobProgress progress;
 
-  // An event of this job, with nothing in it yet.
-  Event make_event(EventKind event_kind) const;
+  // `event` as one of this job.
+  Event make_event(EventKind event_kind, Event event = {}) const;
   // Result, state and terminal event in one; false where the job was over already.
   bool finish(JobResult&& result, EventBatch* batch = nullptr) noexcept;
   bool over() const { return over_.load(std::memory_order_acquire); }

@@ -87,7 +87,7 @@ struct JobRecord {
   std::optional<TimePoint> started;
   std::optional<TimePoint> first_token;
   TimePoint last_token;
-  std::optional<TimePoint> resting_since;  // while it is paused, or its reader is behind
+  std::optional<TimePoint> resting_since;  // while it is paused, or its reader is slow
   bool announced = false;                  // EventKind::started was sent
   bool ended = false;                      // its terminal event comes with the next sweep
   JobResult result;

@@ -108,8 +108,9 @@ void Commit::count_tokens(const PlannedLane& planned, int32_t company) noexcept 
   // The prompt alone counts; after a preemption only what was never computed before is new.
   if (!job.first_token && job.result.preemptions == 0) job.result.cached_tokens += planned.num_found_tokens;
   progress.cached_tokens = job.result.cached_tokens;
+  const int32_t num_accepted = num_drafts_accepted(job);
   job.result.draft_tokens += num_candidates;
-  job.result.accepted_draft_tokens += num_drafts_accepted(job);
+  job.result.accepted_draft_tokens += num_accepted;
   progress.draft_tokens = job.result.draft_tokens;
   progress.accepted_draft_tokens = job.result.accepted_draft_tokens;
   jobs_.book().count(job.book_place, [&](JobCounts& of) {
@@ -117,7 +118,7 @@ void Commit::count_tokens(const PlannedLane& planned, int32_t company) noexcept 
     if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(planned.num_found_tokens);
     of.new_tokens += static_cast<uint64_t>(job.step.drawn.size());
     of.draft_tokens += static_cast<uint64_t>(num_candidates);
-    of.draft_tokens_accepted += static_cast<uint64_t>(num_drafts_accepted(job));
+    of.draft_tokens_accepted += static_cast<uint64_t>(num_accepted);
   });
 }
 
@@ -151,12 +152,7 @@ void Commit::emit(JobRecord& job) {
   }
   const bool ends = job.step.finish != FinishReason::unfinished;
   if (!job.text.has_text() && !(ends && job.text.has_anything())) return;
-  Event text = job.text.take();
-  text.kind = EventKind::text;
-  text.job = job.id;
-  text.index = job.channel->mark.index;
-  text.tag = job.channel->mark.tag;
-  if (!stream.push(std::move(text), &jobs_.told())) {
+  if (!stream.push(job.channel->make_event(EventKind::text, job.text.take()), &jobs_.told())) {
     throw Error(ErrorCode::slow_reader, "the reader left {} events unread", job.request.max_unread_events);
   }
 }

@@ -1,5 +1,5 @@
 // The engine of one cache: door, step loop and thread. Lives as long as its thread does, so that a device
-// that hangs can be left behind.
+// that hangs can be left to itself.
 #pragma once
 
 #include <atomic>

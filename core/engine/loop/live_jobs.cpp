@@ -309,7 +309,7 @@ void LiveJobs::begin(JobRecord& job) noexcept {
 PinId LiveJobs::pin(const TokenIds& prompt, const std::string& name_space, Duration time_to_live) {
   const TimePoint expires = time_to_live > Duration{0} ? now_ + time_to_live : TimePoint::max();
   const PinId pin = pins_.add(prompt, name_space, expires);
-  publish_stats();  // who asks after the call sees what it did
+  publish_stats();  // a question after the call sees what it did
   return pin;
 }
 

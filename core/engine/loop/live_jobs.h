@@ -41,7 +41,7 @@ class LiveJobs {
   void take_in(Inbox& inbox);
   // Before a step: ends the jobs that missed a deadline, and the pins that expire.
   void look_at_clock() noexcept;
-  // After a step: who has ended is announced and forgotten, and figures are published.
+  // After a step: jobs that have ended are announced and forgotten, and figures are published.
   void sweep() noexcept;
   void end_all(ErrorCode code, std::string_view message) noexcept;
   // When somebody has to look again without being told; max() where never.

@@ -61,9 +61,8 @@ TimePoint Pins::next_expiry() const {
 int32_t Pins::count_pages() noexcept {
   int32_t sum = 0;
   for (const Pin& pin : pins_) {
-    const auto num_pages = pin.num_own_pages;
-    book_.add_pages(pin.book_place, 0, num_pages);
-    sum += num_pages;
+    book_.add_pages(pin.book_place, 0, pin.num_own_pages);
+    sum += pin.num_own_pages;
   }
   return sum;
 }

@@ -101,7 +101,7 @@ struct PolicyOutput {
   std::vector<Grant> grants;          // decoding jobs first
   std::vector<int32_t> overtaken;     // into waiting, once for each admitted job that passed it
   std::optional<BlockedJob> blocked;  // the first for want of pages or places
-  std::vector<BlockedJob> held_back;  // by rank; who is in neither list had no turn in this step
+  std::vector<BlockedJob> held_back;  // by rank; a job in neither list had no turn in this step
 
   void clear();
 };
@@ -114,7 +114,7 @@ struct PolicyOutput {
 //   goes first.
 // - Where pages run out the lowest job that ranks below the one in need is preempted; the lowest of all
 //   preempts itself, even where it holds no page. A waiting job preempts a running one only if its priority,
-//   without age, is higher, or if the running one rests: it is paused, or its reader is behind.
+//   without age, is higher, or if the running one rests: it is paused, or its reader is slow.
 // - A job that its namespace has no page left for gets one by the same rule among the jobs of that
 //   namespace: a lower one is preempted, or it waits for lower ones that take part in this step, or, as the
 //   lowest, preempts itself. A namespace never holds more pages than it may.

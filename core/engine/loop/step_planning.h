@@ -46,7 +46,7 @@ class StepPlanning {
   std::vector<WaitingView> waiting_views_;
   PolicyOutput policy_;
   std::vector<WaitReason> wait_reasons_;  // as the waiting jobs
-  bool places_are_taken_ = false;         // as of the last plan: nobody who waits could begin before a change
+  bool places_are_taken_ = false;         // as of the last plan: no waiting job could begin before a change
   uint64_t changes_seen_ = 0;
   int32_t num_failures_ = 0;  // plans in a row without memory
   TimePoint plan_again_ = TimePoint::max();

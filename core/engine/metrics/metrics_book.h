@@ -14,7 +14,7 @@ namespace quire {
 // The engine's thread writes and publishes; any thread reads what was published last.
 class MetricsBook {
  public:
-  // More namespaces than this are not told apart, so that callers who make up a name per request fill
+  // More namespaces than this are not told apart, so that callers that make up a name per request fill
   // neither memory nor a monitoring system.
   static constexpr size_t kMaxNamespaces = 64;
   static constexpr int32_t kNoPlace = -1;

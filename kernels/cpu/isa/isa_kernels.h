@@ -1,6 +1,6 @@
-// What one instruction set provides: single-threaded pieces of work behind plain function pointers. Checks,
+// What one instruction set provides: single-threaded pieces of work as plain function pointers. Checks,
 // scratch memory and threads are the caller's, so that everything compiled with extra instructions lies
-// behind this struct.
+// by way of this struct.
 //
 // All instruction sets run the same code over vectors of 16 lanes (vector_*.h), with the same order of
 // floating-point operations and fused multiply-adds in the same places: their results are equal bit for bit.

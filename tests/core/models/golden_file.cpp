@@ -1,6 +1,7 @@
 #include "tests/core/models/golden_file.h"
 
 #include <cmath>
+#include <cstdlib>
 
 #include "core/base/error.h"
 #include "core/base/file_system.h"
@@ -49,10 +50,11 @@ TokenIds read_ids(const std::string& path, const std::string& tensor) {
   return ids;
 }
 
-std::vector<GoldenPrompt> read_golden_prompts(const std::string& path) {
+std::vector<GoldenPrompt> read_golden_prompts(const std::string& path, const std::string& under) {
   const JsonValue json = parse_json(posix_file_system().read_text(path, 1U << 20), path);
+  const JsonView whole(json, path);
   std::vector<GoldenPrompt> prompts;
-  for (const auto& [prompt, value] : JsonView(json, path).members()) {
+  for (const auto& [prompt, value] : (under.empty() ? whole : whole.at(under)).members()) {
     if (value.as_object() == nullptr) continue;
     const JsonView view(value, path);
     GoldenPrompt golden;
@@ -70,6 +72,18 @@ std::vector<GoldenPrompt> read_golden_prompts(const std::string& path) {
 TokenIds read_json_ids(const std::string& path) {
   const JsonValue json = parse_json(posix_file_system().read_text(path, 16U << 20), path);
   return ids_of(JsonView(json, path));
+}
+
+GoldenPerplexity read_golden_perplexity(const std::string& path) {
+  const JsonValue json = parse_json(posix_file_system().read_text(path, 16U << 20), path);
+  const JsonView golden = JsonView(json, path).at("perplexity");
+  return {ids_of(golden.at("ids")), golden.at("value").as_number(1.0, 1e9)};
+}
+
+std::string smollm2_directory() {
+  const char* const named = std::getenv("QUIRE_SMOLLM2_DIR");
+  std::string directory = named != nullptr ? named : std::string(QUIRE_SHARED_DIR) + "/models/smollm2";
+  return exists(directory + "/model.safetensors") ? directory : "";
 }
 
 bool exists(const std::string& path) {

@@ -20,9 +20,21 @@ struct GoldenPrompt {
   TokenIds greedy;         // 64 ids
   std::vector<float> gap;  // between the first and the second logit before each
 };
-std::vector<GoldenPrompt> read_golden_prompts(const std::string& path);
+// Those that the object in `path` has, or the object of its member `under`.
+std::vector<GoldenPrompt> read_golden_prompts(const std::string& path, const std::string& under = "");
 
 TokenIds read_json_ids(const std::string& path);
+
+// A text with its perplexity by another program.
+struct GoldenPerplexity {
+  TokenIds ids;
+  double value;
+};
+GoldenPerplexity read_golden_perplexity(const std::string& path);
+
+// SmolLM2-135M-Instruct, as tools/real_model.sh of the shared folder makes it: the directory that
+// QUIRE_SMOLLM2_DIR names, or models/smollm2 of the shared folder. Empty where there is none.
+std::string smollm2_directory();
 
 bool exists(const std::string& path);
 

@@ -58,20 +58,31 @@ TEST(EmbeddedModel, PromptLogitsAgreeWithExLlamaV2) {
   }
 }
 
-class GoldenGreedy : public ::testing::Test {
- protected:
-  void SetUp() override {
-    directory_ = std::string(QUIRE_SHARED_DIR) + "/models/story-15m";
-    if (!exists(directory_ + "/config.json")) GTEST_SKIP() << directory_ << " is absent";
-  }
-  std::string directory_;
+// A trained model in floats, with greedy texts by transformers.
+struct GreedyCase {
+  const char* name;
+  std::string directory;
+  std::string golden;
+  const char* under;  // the member of `golden` that has the prompts
 };
 
-TEST_F(GoldenGreedy, FedTheGoldenTokensEachIsTheArgMax) {
-  TransformerRunner runner(load_model(directory_), {});
+class GoldenGreedy : public ::testing::TestWithParam<GreedyCase> {
+ protected:
+  void SetUp() override {
+    if (!exists(GetParam().directory + "/config.json") || !exists(GetParam().golden)) {
+      GTEST_SKIP() << "no model for " << GetParam().name << ", or no " << GetParam().golden;
+    }
+  }
+  static std::vector<GoldenPrompt> prompts() {
+    return read_golden_prompts(GetParam().golden, GetParam().under);
+  }
+};
+
+TEST_P(GoldenGreedy, FedTheGoldenTokensEachIsTheArgMax) {
+  TransformerRunner runner(load_model(GetParam().directory), {});
   const int32_t vocab = runner.vocab_size();
   const double tie = near_tie();
-  for (const GoldenPrompt& prompt : read_golden_prompts(directory_ + "/golden.json")) {
+  for (const GoldenPrompt& prompt : prompts()) {
     TokenIds fed = prompt.ids;
     fed.insert(fed.end(), prompt.greedy.begin(), prompt.greedy.end() - 1);
     const std::vector<float> logits = runner.logits(fed, 512);
@@ -83,11 +94,11 @@ TEST_F(GoldenGreedy, FedTheGoldenTokensEachIsTheArgMax) {
   }
 }
 
-TEST_F(GoldenGreedy, FreeRunningTextIsEqualUpToTheFirstNearTie) {
-  TransformerRunner runner(load_model(directory_), {});
+TEST_P(GoldenGreedy, FreeRunningTextIsEqualUpToTheFirstNearTie) {
+  TransformerRunner runner(load_model(GetParam().directory), {});
   const int32_t vocab = runner.vocab_size();
   const double tie = near_tie();
-  for (const GoldenPrompt& prompt : read_golden_prompts(directory_ + "/golden.json")) {
+  for (const GoldenPrompt& prompt : prompts()) {
     std::vector<float> rows = runner.logits(prompt.ids, 512);
     for (size_t i = 0; i < prompt.greedy.size(); ++i) {
       const TokenId token = arg_max(rows.data() + rows.size() - static_cast<size_t>(vocab), vocab);
@@ -97,6 +108,15 @@ TEST_F(GoldenGreedy, FreeRunningTextIsEqualUpToTheFirstNearTie) {
     }
   }
 }
+
+const std::string kStory = std::string(QUIRE_SHARED_DIR) + "/models/story-15m";
+INSTANTIATE_TEST_SUITE_P(Models, GoldenGreedy,
+                         ::testing::Values(GreedyCase{"story_15m", kStory, kStory + "/golden.json", ""},
+                                           GreedyCase{"smollm2_135m", smollm2_directory(),
+                                                      std::string(QUIRE_SHARED_DIR) +
+                                                          "/golden/real/smollm2-135m.json",
+                                                      "prompts"}),
+                         [](const auto& greedy) { return std::string(greedy.param.name); });
 
 }  // namespace
 }  // namespace quire::testing

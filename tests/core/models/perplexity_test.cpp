@@ -26,6 +26,22 @@ double negative_log_likelihood(const TokenIds& ids, const std::vector<float>& lo
   return sum;
 }
 
+double perplexity(const std::string& directory, const TokenIds& ids, int32_t num_windows) {
+  TransformerRunner runner(load_model(directory), {});
+  double sum = 0.0;
+  for (int32_t w = 0; w < num_windows; ++w) {
+    const TokenIds window(ids.begin() + w * kWindow, ids.begin() + (w + 1) * kWindow);
+    sum += negative_log_likelihood(window, runner.logits(window, kWindow), runner.vocab_size());
+  }
+  return std::exp(sum / (num_windows * (kWindow - 1)));
+}
+
+void expect_perplexity(const std::string& name, double value, double reference, double max_difference) {
+  ::testing::Test::RecordProperty("perplexity", std::to_string(value));
+  std::cout << name << ": " << value << " (reference " << reference << ")\n";
+  EXPECT_NEAR(value, reference, max_difference);
+}
+
 struct PerplexityCase {
   const char* model;
   double reference;
@@ -39,16 +55,8 @@ TEST_P(Perplexity, AgreesWithTheReference) {
   const std::string directory = models + GetParam().model;
   if (!exists(directory + "/config.json")) GTEST_SKIP() << directory << " is absent";
   const TokenIds ids = read_json_ids(models + "eval_ids.json");
-  TransformerRunner runner(load_model(directory), {});
-  double sum = 0.0;
-  for (int32_t w = 0; w < kNumWindows; ++w) {
-    const TokenIds window(ids.begin() + w * kWindow, ids.begin() + (w + 1) * kWindow);
-    sum += negative_log_likelihood(window, runner.logits(window, kWindow), runner.vocab_size());
-  }
-  const double perplexity = std::exp(sum / (kNumWindows * (kWindow - 1)));
-  RecordProperty("perplexity", std::to_string(perplexity));
-  std::cout << GetParam().model << ": " << perplexity << " (reference " << GetParam().reference << ")\n";
-  EXPECT_NEAR(perplexity, GetParam().reference, tolerance(GetParam().max_difference, 0.1));
+  expect_perplexity(GetParam().model, perplexity(directory, ids, kNumWindows), GetParam().reference,
+                    tolerance(GetParam().max_difference, 0.1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stories, Perplexity,
@@ -57,6 +65,17 @@ INSTANTIATE_TEST_SUITE_P(Stories, Perplexity,
                                            PerplexityCase{"story-3m-exl2-5.0bpw", 55.286, 0.1},
                                            PerplexityCase{"story-3m-gptq-g128", 56.444, 0.1},
                                            PerplexityCase{"story-3m-gptq-g64-act", 56.229, 0.1}));
+
+// The first 16 windows, by its own tokenizer.
+TEST(RealModel, PerplexityOfSmolLm2AgreesWithTransformers) {
+  const std::string golden_path = std::string(QUIRE_SHARED_DIR) + "/golden/real/smollm2-135m.json";
+  const std::string directory = smollm2_directory();
+  if (directory.empty() || !exists(golden_path)) GTEST_SKIP() << "no SmolLM2, or no " << golden_path;
+  const GoldenPerplexity golden = read_golden_perplexity(golden_path);
+  const auto num_windows = static_cast<int32_t>(golden.ids.size()) / kWindow;
+  expect_perplexity("SmolLM2-135M-Instruct", perplexity(directory, golden.ids, num_windows), golden.value,
+                    tolerance(0.02, 0.1));
+}
 
 }  // namespace
 }  // namespace quire::testing
