@@ -21,6 +21,7 @@ struct SyntheticChoice {
   std::string format = "exl2";
   double bits = 4.0;
   int32_t head_bits = 6;
+  int32_t num_layers = 0;  // 0: as many as the shape has
 };
 
 struct BenchOptions {
@@ -298,10 +299,10 @@ void add_synthetic_options(CLI::App& app, SyntheticChoice& choice) {
       app.add_option("--synthetic", choice.shape, "Random weights in the shape of a model, in memory")
           ->type_name("NAME")
           ->excludes(app.get_option("--model"))
-          ->check(CLI::IsMember({"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b"}));
+          ->check(CLI::IsMember({"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b"}));
   app.add_option("--format", choice.format, "Their format")
       ->needs(shape)
-      ->check(CLI::IsMember({"exl2", "gptq", "fp8", "f16"}))
+      ->check(CLI::IsMember({"exl2", "gptq", "fp8", "mxfp4", "f16"}))
       ->capture_default_str();
   app.add_option("--bits", choice.bits, "Of exl2: bits per weight, on average")
       ->needs(shape)
@@ -311,6 +312,9 @@ void add_synthetic_options(CLI::App& app, SyntheticChoice& choice) {
       ->needs(shape)
       ->check(CLI::IsMember({2, 3, 4, 5, 6, 8}))
       ->capture_default_str();
+  app.add_option("--layers", choice.num_layers, "The first so many of its layers alone")
+      ->needs(shape)
+      ->check(CLI::Range(1, 1024));
 }
 
 // The path that stands for it.
@@ -318,6 +322,7 @@ std::string synthetic_path(const SyntheticChoice& choice) {
   std::ostringstream path;
   path << "synthetic:" << choice.shape << ",format=" << choice.format;
   if (choice.format == "exl2") path << ",bits=" << choice.bits << ",head_bits=" << choice.head_bits;
+  if (choice.num_layers != 0) path << ",layers=" << choice.num_layers;
   return path.str();
 }
 

@@ -15,19 +15,32 @@ constexpr std::string_view kPrefix = "synthetic:";
 
 struct ShapeRow {
   std::string_view name;
-  std::string_view config;  // the fields of config.json in which the shapes differ
+  std::string_view family;  // the fields of config.json that a family has in common
+  int32_t num_layers;
+  std::string_view sizes;  // and the others
 };
 
-constexpr std::array<ShapeRow, 3> kShapes = {{
-    {"llama-3.2-1b",
-     R"("hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8,
+constexpr std::string_view kLlama =
+    R"("architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": 128256,
+        "rope_theta": 500000.0)";
+constexpr std::string_view kQwen3Moe =
+    R"("architectures": ["Qwen3MoeForCausalLM"], "model_type": "qwen3_moe", "vocab_size": 151936,
+        "rope_theta": 1000000.0, "norm_topk_prob": true, "decoder_sparse_step": 1, "mlp_only_layers": [])";
+
+constexpr std::array<ShapeRow, 4> kShapes = {{
+    {"llama-3.2-1b", kLlama, 16,
+     R"("hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 8,
         "head_dim": 64, "intermediate_size": 8192)"},
-    {"llama-3.1-8b",
-     R"("hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+    {"llama-3.1-8b", kLlama, 32,
+     R"("hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
         "head_dim": 128, "intermediate_size": 14336)"},
-    {"llama-3.1-70b",
-     R"("hidden_size": 8192, "num_hidden_layers": 80, "num_attention_heads": 64, "num_key_value_heads": 8,
+    {"llama-3.1-70b", kLlama, 80,
+     R"("hidden_size": 8192, "num_attention_heads": 64, "num_key_value_heads": 8,
         "head_dim": 128, "intermediate_size": 28672)"},
+    {"qwen3-30b-a3b", kQwen3Moe, 48,
+     R"("hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
+        "intermediate_size": 6144, "moe_intermediate_size": 768, "num_experts": 128,
+        "num_experts_per_tok": 8)"},
 }};
 
 const ShapeRow* find_shape(std::string_view name) {
@@ -84,10 +97,12 @@ void apply_setting(SyntheticSpec& spec, std::string_view setting) {
     spec.bits = number_of(value, 2.0, 8.0);
   } else if (name == "head_bits") {
     spec.head_bits = static_cast<int32_t>(number_of(value, 2.0, 8.0));
+  } else if (name == "layers") {
+    spec.num_layers = static_cast<int32_t>(number_of(value, 1.0, 1024.0));
   } else if (name == "seed") {
     spec.seed = static_cast<uint64_t>(number_of(value, 0.0, 1e15));
   } else {
-    refuse(setting, "format=" + format_names() + ", bits=2..8, head_bits=2..8 or seed=N");
+    refuse(setting, "format=" + format_names() + ", bits=2..8, head_bits=2..8, layers=N or seed=N");
   }
 }
 
@@ -122,10 +137,11 @@ class SyntheticWeights final : public WeightProvider {
 
 // The config.json that such a model would have.
 std::string synthetic_config(const SyntheticSpec& spec) {
-  return fmt::format(R"({{"architectures": ["LlamaForCausalLM"], "model_type": "llama", {},
-    "vocab_size": 128256, "max_position_embeddings": 131072, "rms_norm_eps": 1e-5, "hidden_act": "silu",
-    "rope_theta": 500000.0, "tie_word_embeddings": false, "bos_token_id": 128000, "eos_token_id": 128001}})",
-                     find_shape(spec.shape)->config);
+  const ShapeRow& shape = *find_shape(spec.shape);
+  return fmt::format(
+      R"({{{}, {}, "num_hidden_layers": {}, "max_position_embeddings": 131072, "rms_norm_eps": 1e-5,
+    "hidden_act": "silu", "tie_word_embeddings": false, "bos_token_id": 128000, "eos_token_id": 128001}})",
+      shape.family, shape.sizes, spec.num_layers != 0 ? spec.num_layers : shape.num_layers);
 }
 
 class SyntheticSource final : public ModelSource {

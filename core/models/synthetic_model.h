@@ -14,7 +14,8 @@ namespace quire {
 bool is_synthetic(std::string_view path);
 
 struct SyntheticSpec {
-  std::string shape;            // "llama-3.2-1b", "llama-3.1-8b" or "llama-3.1-70b"
+  std::string shape;            // "llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b" or "qwen3-30b-a3b"
+  int32_t num_layers = 0;       // 0: as many as the shape has
   std::string format = "exl2";  // a row of weight_formats.h
   double bits = 4.0;            // EXL2: average of the layers, mixed of neighbouring widths; 2 to 8
   int32_t head_bits = 6;        // EXL2

@@ -75,10 +75,16 @@ TEST(SyntheticSpec, RefusesWhatItDoesNotKnow) {
 }
 
 TEST(SyntheticSpec, HasAConfigurationThatParses) {
-  for (const char* shape : {"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b"}) {
-    const SyntheticSpec spec = parse_synthetic_spec(std::string("synthetic:") + shape);
-    EXPECT_EQ(open_synthetic_model("synthetic:" + spec.shape)->config().vocab_size, 128256) << shape;
+  for (const char* shape : {"llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b", "qwen3-30b-a3b"}) {
+    const auto source = open_synthetic_model(std::string("synthetic:") + shape);
+    EXPECT_GE(source->config().num_layers, 16) << shape;
   }
+}
+
+TEST(SyntheticSpec, OfFewerLayersHasThatMany) {
+  const auto source = open_synthetic_model("synthetic:qwen3-30b-a3b,layers=4");
+  EXPECT_EQ(source->config().num_layers, 4);
+  EXPECT_TRUE(source->config().spec.layers.front().feed_forward.experts.has_value());
 }
 
 }  // namespace
