@@ -37,6 +37,7 @@ type NamespaceOptions struct {
 
 // CacheOptions are the settings of a Cache; the zero value takes every default.
 type CacheOptions struct {
+	Name           string   // in metrics and lines of the log; empty is a number
 	MaxTokens      int64    // tokens that all jobs together can hold; 0 is room for one job of full length
 	PageTokens     int      // tokens of a page; 0 is 256
 	MaxBatchSize   int      // jobs that run at the same time; 0 is 64
@@ -60,6 +61,7 @@ func (o *CacheOptions) native() (*handle[native.CacheOptionsHandle], error) {
 }
 
 func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
+	s.text(native.Quire_cache_options_set_name, o.Name)
 	s.int64(native.Quire_cache_options_set_max_tokens, o.MaxTokens)
 	s.int(native.Quire_cache_options_set_page_tokens, o.PageTokens)
 	s.int(native.Quire_cache_options_set_max_batch_size, o.MaxBatchSize)

@@ -73,6 +73,13 @@ func (r *Runtime) Devices() ([]Device, error) {
 	return devices, err
 }
 
+// Metrics are counters and histograms of all caches, on one page in the Prometheus text format; the label "cache" is
+// CacheOptions.Name.
+func (r *Runtime) Metrics() (string, error) {
+	text, err := measuredWith(r.handle, native.Quire_runtime_metrics)
+	return string(text), err
+}
+
 // DiagnoseFormat is a form of the report of Diagnose.
 type DiagnoseFormat int32
 

@@ -24,6 +24,10 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 if(TARGET quire_cuda)
   set(CPACK_DEBIAN_CUDA_PACKAGE_NAME "${QUIRE_DEB_PACKAGE_cuda}")
 endif()
+if(TARGET quire_server)
+  set(CPACK_DEBIAN_SERVER_PACKAGE_NAME "${QUIRE_DEB_PACKAGE_server}")
+  set(CPACK_DEBIAN_SERVER_PACKAGE_SECTION net)
+endif()
 # dpkg-shlibdeps knows what the files need of the system, and must be told where libquire itself lies.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/lib")
@@ -39,4 +43,8 @@ cpack_add_component(dev DISPLAY_NAME "Development" DEPENDS runtime
 if(TARGET quire_cuda)
   cpack_add_component(cuda DISPLAY_NAME "CUDA backend" DEPENDS runtime
     DESCRIPTION "What the library opens where there is an NVIDIA driver")
+endif()
+if(TARGET quire_server)
+  cpack_add_component(server DISPLAY_NAME "Server" DEPENDS runtime
+    DESCRIPTION "quire-server, which answers the HTTP interfaces of OpenAI and Anthropic")
 endif()

@@ -126,19 +126,34 @@ def generate(command, options):
     require(text == expected, f"expected {expected!r}, got {text!r}")
 
 
+def check_server(prefix):
+    """The server runs from where it lies, asks for nothing of the build tree, and takes its example."""
+    program = prefix / "bin" / "quire-server"
+    require(str(HERE.parents[1]) not in run("readelf", "-d", program), "the server knows the build tree")
+    version = run(program, "--version", env=environment())
+    require(version.startswith("quire-server 0."), f"its version is {version!r}")
+    example = prefix / "share" / "doc" / "quire-server" / "examples" / "server.json"
+    run(program, "--config", example, "--check", env=environment())
+    for path in ("share/man/man1/quire-server.1", "lib/systemd/system/quire-server.service"):
+        require((prefix / path).exists(), f"{path} is not in the package")
+
+
 def command(options):
     generate(options.root / "bin" / "quire", options)
+    if (options.root / "bin" / "quire-server").exists():
+        check_server(options.root)
 
 
 def deb(options):
-    """Three packages, their dependencies, and the command in a scratch root."""
+    """The packages, their dependencies, and the command in a scratch root."""
     packages = {}
     for path in pack(options, "DEB").glob("*.deb"):
         fields = run("dpkg-deb", "-f", path, "Package", "Depends", "Version", "Architecture")
         packages[fields.split("Package: ")[1].split()[0]] = (path, fields)
-    require(set(packages) == {"libquire0.1", "quire", "libquire-dev"}, f"packages: {sorted(packages)}")
+    server = {"quire-server"} if (options.build / "bin" / "quire-server").exists() else set()
+    require(set(packages) == {"libquire0.1", "quire", "libquire-dev"} | server, f"packages: {sorted(packages)}")
     require("libc6" in packages["libquire0.1"][1], f"libquire0.1 depends on no libc6:\n{packages['libquire0.1'][1]}")
-    for name in ("quire", "libquire-dev"):
+    for name in {"quire", "libquire-dev"} | server:
         require("libquire0.1 (=" in packages[name][1], f"{name} depends on no libquire0.1:\n{packages[name][1]}")
     root = fresh_folder(options.work / "deb_root")
     for path, _ in packages.values():
@@ -146,6 +161,8 @@ def deb(options):
     for path in root.rglob("*"):
         require(path.is_dir() or path.is_relative_to(root / "usr"), f"{path} lies outside /usr")
     generate(root / "usr" / "bin" / "quire", options)
+    if server:
+        check_server(root / "usr")
 
 
 TESTS = {function.__name__: function for function in

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"reflect"
 	"time"
 )
 
@@ -19,19 +20,30 @@ type Config struct {
 	Keys      []Key               `json:"keys"`  // none: every client may use everything but the admin interface
 	Admin     []string            `json:"admin"` // SHA-256 of keys of the admin interface, hex; none: it is off
 	Limits    Limits              `json:"limits"`
+	Threads   int                 `json:"threads"` // that compute on the CPU; 0: one a core
+	// Bytes of each device that all models together may take; one that has no room gives up those that nobody uses.
+	MemoryBudgets map[string]int64 `json:"memory_budgets"`
 }
 
 // ModelConfig says where a model lies and how it is loaded.
 type ModelConfig struct {
-	Path         string   `json:"path"`
-	Devices      []string `json:"devices"`
-	CacheTokens  int      `json:"cache_tokens"`
-	MaxJobs      int      `json:"max_jobs"`
-	KvFormat     string   `json:"kv_format"`
-	Preload      bool     `json:"preload"` // loaded at start; else by its first request
-	IdleSeconds  int      `json:"idle_seconds"`
-	OwnedBy      string   `json:"owned_by"`
-	ChatTemplate string   `json:"chat_template"` // path of a template that wins over the model's
+	Path          string   `json:"path"`
+	Devices       []string `json:"devices"`
+	CacheTokens   int      `json:"cache_tokens"`
+	ContextTokens int      `json:"context_tokens"` // of one request; 0: what the model was made for
+	MaxJobs       int      `json:"max_jobs"`
+	KvFormat      string   `json:"kv_format"`
+	Preload       bool     `json:"preload"` // loaded at start; else by its first request
+	IdleSeconds   int      `json:"idle_seconds"`
+	OwnedBy       string   `json:"owned_by"`
+	ChatTemplate  string   `json:"chat_template"` // path of a template that wins over the model's
+}
+
+// Same tells whether a model is loaded in the same way.
+func (m ModelConfig) Same(other ModelConfig) bool {
+	// What does not count for the load.
+	m.Preload, m.IdleSeconds, m.OwnedBy = other.Preload, other.IdleSeconds, other.OwnedBy
+	return reflect.DeepEqual(m, other)
 }
 
 // Route sends requests to another model where all that it names is so.
@@ -56,11 +68,15 @@ type Key struct {
 // Limits bound what a client can take; 0 is the default.
 type Limits struct {
 	MaxBodyBytes     int64 `json:"max_body_bytes"`    // 16 MiB
+	MaxBodiesBytes   int64 `json:"max_bodies_bytes"`  // of all requests under way, 256 MiB
 	MaxQueue         int   `json:"max_queue"`         // requests that wait or run, 1024
 	MaxStored        int   `json:"max_stored"`        // responses kept for previous_response_id, 1024
 	RequestSeconds   int   `json:"request_seconds"`   // 600
 	HeartbeatSeconds int   `json:"heartbeat_seconds"` // of a stream that is silent, 15
 	DrainSeconds     int   `json:"drain_seconds"`     // after SIGTERM, 60
+	BodySeconds      int   `json:"body_seconds"`      // until a body has come, 60
+	WriteSeconds     int   `json:"write_seconds"`     // for which a client may take nothing of its answer, 30
+	MaxConnections   int   `json:"max_connections"`   // 4096; others wait
 	MaxChoices       int   `json:"max_choices"`       // n, 16
 }
 
@@ -73,11 +89,17 @@ func (l *Limits) applyDefaults() {
 	if l.MaxBodyBytes == 0 {
 		l.MaxBodyBytes = 16 << 20
 	}
+	if l.MaxBodiesBytes == 0 {
+		l.MaxBodiesBytes = 256 << 20
+	}
 	set(&l.MaxQueue, 1024)
 	set(&l.MaxStored, 1024)
 	set(&l.RequestSeconds, 600)
 	set(&l.HeartbeatSeconds, 15)
 	set(&l.DrainSeconds, 60)
+	set(&l.BodySeconds, 60)
+	set(&l.WriteSeconds, 30)
+	set(&l.MaxConnections, 4096)
 	set(&l.MaxChoices, 16)
 }
 

@@ -44,8 +44,6 @@ type Stream interface {
 type ModelInfo struct {
 	ContextTokens int
 	VocabSize     int
-	PageTokens    int
-	Pages         int
 	HasTemplate   bool
 }
 
@@ -56,6 +54,9 @@ type Prompt struct {
 	Messages     json.RawMessage // in OpenAI's form
 	Tools        json.RawMessage // likewise; nil where there are none
 	TemplateArgs json.RawMessage // further arguments of the chat template
+
+	// ContinueFinal has the answer go on in the last message, which is the assistant's.
+	ContinueFinal bool
 }
 
 // Generation is one answer that is asked for.

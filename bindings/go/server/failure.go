@@ -18,9 +18,15 @@ type Failure struct {
 	Param      string // the field at fault
 	Message    string
 	RetryAfter time.Duration // 0: not said
+	Cause      error         // for the log alone; nil: there is none
 }
 
-func (f *Failure) Error() string { return f.Message }
+func (f *Failure) Error() string {
+	if f.Cause != nil {
+		return f.Message + ": " + f.Cause.Error()
+	}
+	return f.Message
+}
 
 func invalid(param, format string, args ...interface{}) *Failure {
 	return &Failure{Status: http.StatusBadRequest, Kind: "invalid_request_error", Param: param,
@@ -48,11 +54,6 @@ func failureOf(err error) *Failure {
 	var failure *Failure
 	if errors.As(err, &failure) {
 		return failure
-	}
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return &Failure{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error",
-			Message: fmt.Sprintf("the body is larger than the limit of %d bytes", tooLarge.Limit)}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return &Failure{Status: http.StatusGatewayTimeout, Kind: "server_error", Code: "timeout",

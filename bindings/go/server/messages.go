@@ -174,6 +174,7 @@ func (r *messagesRequest) generation(c *call) (*Generation, error) {
 	}
 	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(nil), StopTexts: r.StopSequences, ParallelCalls: true}
 	g.Messages, g.Tools = messages, tools
+	g.ContinueFinal = r.Messages[len(r.Messages)-1].Role == "assistant"
 	if r.Thinking != nil && r.Thinking.Type == "enabled" {
 		g.ReasoningTokens = r.Thinking.BudgetTokens
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"sort"
@@ -18,10 +19,22 @@ import (
 type Manager interface {
 	States() map[string]string // resident, loading, on disk, ... by model
 	Evict(name string) error
-	Stepping() bool                      // false where a step has been running for suspiciously long
-	WriteMetrics(out io.Writer) error    // in Prometheus' text format
-	Figures() (waiting, running int)     // jobs, over all models
-	KvUsage() (used float64, known bool) // 0 to 1
+	Stepping() bool                   // false where a step has been running for suspiciously long
+	WriteMetrics(out io.Writer) error // in Prometheus' text format
+	Loads() map[string]ModelLoad      // of the models that are resident
+}
+
+// States of models that matter to whether requests are taken.
+const (
+	StateResident = "resident"
+	StateStarting = "starting" // loaded for the first time
+	StateFailed   = "failed"   // its last load failed
+)
+
+// ModelLoad says how much a model has to do, and of what its cache is made.
+type ModelLoad struct {
+	Waiting, Running             int // jobs
+	PageTokens, Pages, PagesUsed int
 }
 
 type modelBody struct {
@@ -107,7 +120,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	if manager, is := s.engine.(Manager); is {
 		states := manager.States()
 		for name, model := range s.config.Load().Models {
-			if model.Preload && states[name] != "resident" {
+			if state := states[name]; model.Preload && (state == StateStarting || state == StateFailed) {
 				s.fail(w, r, unavailable(time.Second, "the model %q is %s", name, states[name]))
 				return
 			}
@@ -232,23 +245,46 @@ func (c *counters) write(out io.Writer) {
 	fmt.Fprintf(out, "quire_server_new_tokens_total %d\n", c.usage.New)
 }
 
-// metrics writes Prometheus' text format. The gauges of the gateway inference extension bear the names that its
-// routers look for.
+// metrics writes Prometheus' text format.
 func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	if manager, is := s.engine.(Manager); is {
-		waiting, running := manager.Figures()
-		gauge := func(name, help string, value float64) {
-			fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n%s %g\n", name, help, name, name, value)
+		writeLoads(w, manager.Loads())
+		if err := manager.WriteMetrics(w); err != nil {
+			s.log.Error("the engine gives no figures", Fields{"error": err.Error()})
 		}
-		gauge("vllm:num_requests_waiting", "Jobs that wait for room.", float64(waiting))
-		gauge("vllm:num_requests_running", "Jobs that take part in steps.", float64(running))
-		if used, known := manager.KvUsage(); known {
-			gauge("vllm:kv_cache_usage_perc", "Share of the pages that jobs hold, 0 to 1.", used)
-		}
-		_ = manager.WriteMetrics(w)
 	}
 	s.counters.write(w)
+}
+
+// writeLoads writes the gauges of the gateway inference extension under the names that its routers look for. They
+// read one sample of each, so that the gauges are of all models together: the share is that of the fullest cache.
+func writeLoads(w io.Writer, loads map[string]ModelLoad) {
+	family := func(name, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name) }
+	gauge := func(name, help string, value float64) {
+		family(name, help)
+		fmt.Fprintf(w, "%s %g\n", name, value)
+	}
+	names := make([]string, 0, len(loads))
+	var waiting, running int
+	var fullest float64
+	for name, load := range loads {
+		names = append(names, name)
+		waiting += load.Waiting
+		running += load.Running
+		if load.Pages > 0 {
+			fullest = math.Max(fullest, float64(load.PagesUsed)/float64(load.Pages))
+		}
+	}
+	sort.Strings(names)
+	gauge("vllm:num_requests_waiting", "Jobs that wait for room.", float64(waiting))
+	gauge("vllm:num_requests_running", "Jobs that take part in steps.", float64(running))
+	gauge("vllm:kv_cache_usage_perc", "Share of the pages that jobs hold, 0 to 1.", fullest)
+	family("vllm:cache_config_info", "Of what the cache of a model is made.")
+	for _, name := range names {
+		fmt.Fprintf(w, "vllm:cache_config_info{block_size=\"%d\",num_gpu_blocks=\"%d\",model_name=%q} 1\n",
+			loads[name].PageTokens, loads[name].Pages, name)
+	}
 }
 
 // Fields are what a line of the log says beside its message.

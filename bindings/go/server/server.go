@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ type Server struct {
 	log       *Logger
 	mux       *http.ServeMux
 	started   time.Time
+	bodyBytes int64 // of all requests that are under way; atomic
 }
 
 // New makes a server of an engine's models. The configuration has been checked.
@@ -60,7 +62,11 @@ func (s *Server) DrainTime() time.Duration {
 
 // ServeHTTP answers one request; what it panics with ends that request alone.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	exchange := &exchange{ResponseWriter: w, id: requestID(r), began: time.Now()}
+	limits := &s.config.Load().Limits
+	exchange := &exchange{ResponseWriter: w, id: requestID(r), began: time.Now(), conn: connectionOf(r.Context()),
+		writeTime: time.Duration(limits.WriteSeconds) * time.Second}
+	exchange.allowRead(exchange.began.Add(time.Duration(limits.BodySeconds) * time.Second))
+	exchange.allowWrite()
 	w.Header().Set("x-request-id", exchange.id)
 	defer s.finish(exchange, r)
 	s.mux.ServeHTTP(exchange, r)
@@ -81,10 +87,27 @@ func (s *Server) finish(e *exchange, r *http.Request) {
 // exchange is one request's way back, with what the log and the figures want to know of it.
 type exchange struct {
 	http.ResponseWriter
-	id     string
-	began  time.Time
-	status int
-	wrote  bool
+	id        string
+	began     time.Time
+	status    int
+	wrote     bool
+	conn      net.Conn // nil: the limits of time are not ours
+	writeTime time.Duration
+}
+
+// allowRead says until when the client may take to send; the zero time: for ever.
+func (e *exchange) allowRead(until time.Time) {
+	if e.conn != nil {
+		_ = e.conn.SetReadDeadline(until)
+	}
+}
+
+// allowWrite gives the client time to take what is written next. One that takes nothing would hold its request for
+// ever.
+func (e *exchange) allowWrite() {
+	if e.conn != nil {
+		_ = e.conn.SetWriteDeadline(time.Now().Add(e.writeTime))
+	}
 }
 
 func (e *exchange) WriteHeader(status int) {
@@ -98,6 +121,7 @@ func (e *exchange) Write(text []byte) (int, error) {
 	if !e.wrote {
 		e.status, e.wrote = http.StatusOK, true
 	}
+	e.allowWrite()
 	return e.ResponseWriter.Write(text)
 }
 
@@ -155,12 +179,15 @@ func (s *Server) routes() {
 // call is a request that was let in.
 type call struct {
 	*exchange
+	server *Server
 	r      *http.Request
 	ctx    context.Context
 	cancel context.CancelFunc
 	key    Key
 	permit *permit
 	config *Config
+
+	bodyBytes int64 // read so far
 }
 
 func (s *Server) post(path string, handle func(*call) error) {
@@ -207,8 +234,9 @@ func (s *Server) letIn(w http.ResponseWriter, r *http.Request, handle func(*call
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), limit)
 	defer cancel()
-	r.Body = http.MaxBytesReader(w, r.Body, config.Limits.MaxBodyBytes)
-	c := &call{w.(*exchange), r, ctx, cancel, key, permit, config}
+	c := &call{exchange: w.(*exchange), server: s, r: r, ctx: ctx, cancel: cancel, key: key, permit: permit,
+		config: config}
+	defer c.forgetBody()
 	if err := handle(c); err != nil {
 		s.giveUp(c, err)
 	}
@@ -277,22 +305,6 @@ func answer(w http.ResponseWriter, value interface{}) error {
 	w.Header().Set("Content-Type", "application/json")
 	_, err = w.Write(text)
 	return err
-}
-
-// read decodes the body into a struct. Unknown fields are passed over, as other servers do: clients send fields of
-// later versions.
-func (c *call) read(into interface{}) error {
-	decoder := json.NewDecoder(c.r.Body)
-	if err := decoder.Decode(into); err != nil {
-		if failure := failureOf(err); failure.Status == http.StatusRequestEntityTooLarge {
-			return failure
-		}
-		return invalid("", "the body is not the JSON that is expected: %v", err)
-	}
-	if decoder.More() {
-		return invalid("", "the body has more than one JSON value")
-	}
-	return nil
 }
 
 // open resolves the name of a model for the key of the call, trying its fallbacks where it cannot be opened.

@@ -1,14 +1,53 @@
 package server
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"math"
+	"sync"
 )
 
 // The requests that draw nothing: embeddings, tokens, scores.
 
 const maxInputs = 2048
+
+// Inputs of one request that are computed at a time.
+const maxInputsAtOnce = 16
+
+// eachInput works on the inputs of a request, several at a time, and adds up what they took. The first failure ends
+// the others.
+func eachInput(c *call, num int, work func(ctx context.Context, i int) (Usage, error)) (Usage, error) {
+	ctx, cancel := context.WithCancel(c.ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	var mutex sync.Mutex
+	var total Usage
+	var failure error
+	places := make(chan struct{}, maxInputsAtOnce)
+	for i := 0; i < num && ctx.Err() == nil; i++ {
+		places <- struct{}{}
+		running.Add(1)
+		go func(i int) {
+			defer running.Done()
+			usage, err := work(ctx, i)
+			<-places
+			mutex.Lock()
+			defer mutex.Unlock()
+			if err != nil && failure == nil {
+				failure = err
+				cancel()
+			}
+			total.Prompt += usage.Prompt
+			total.Cached += usage.Cached
+		}(i)
+	}
+	running.Wait()
+	if failure == nil {
+		failure = c.ctx.Err()
+	}
+	return total, failure
+}
 
 func (s *Server) embeddings(c *call) error {
 	var request struct {
@@ -37,22 +76,23 @@ func (s *Server) embeddings(c *call) error {
 		Embedding interface{} `json:"embedding"`
 	}
 	data := make([]item, len(request.Input))
-	var usage Usage
-	for i, input := range request.Input {
-		embedding, err := model.Embed(c.ctx, input, c.scheduling(request.Priority))
+	usage, err := eachInput(c, len(data), func(ctx context.Context, i int) (Usage, error) {
+		embedding, err := model.Embed(ctx, request.Input[i], c.scheduling(request.Priority))
 		if err != nil {
-			return err
+			return Usage{}, err
 		}
 		vector, err := shortened(embedding.Vector, request.Dimensions)
 		if err != nil {
-			return err
+			return Usage{}, err
 		}
 		data[i] = item{"embedding", i, vector}
 		if request.EncodingFormat == "base64" {
 			data[i].Embedding = encodeFloats(vector)
 		}
-		usage.Prompt += embedding.Usage.Prompt
-		usage.Cached += embedding.Usage.Cached
+		return embedding.Usage, nil
+	})
+	if err != nil {
+		return err
 	}
 	s.account(c, []Result{{Usage: usage}})
 	return answer(c, map[string]interface{}{
@@ -157,17 +197,19 @@ func (s *Server) score(c *call) error {
 		Sum      float64   `json:"score"`
 	}
 	data := make([]item, len(request.Input))
-	var usage Usage
-	for i, input := range request.Input {
-		scores, err := model.Score(c.ctx, input, c.scheduling(request.Priority))
+	usage, err := eachInput(c, len(data), func(ctx context.Context, i int) (Usage, error) {
+		scores, err := model.Score(ctx, request.Input[i], c.scheduling(request.Priority))
 		if err != nil {
-			return err
+			return Usage{}, err
 		}
 		data[i] = item{Index: i, Tokens: scores.Tokens, LogProbs: scores.LogProbs}
 		for _, value := range scores.LogProbs {
 			data[i].Sum += value
 		}
-		usage.Prompt += scores.Usage.Prompt
+		return scores.Usage, nil
+	})
+	if err != nil {
+		return err
 	}
 	s.account(c, []Result{{Usage: usage}})
 	return answer(c, map[string]interface{}{"object": "list", "model": request.Model, "data": data,

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"quire.dev/quire"
+	"quire.dev/quire/server"
+	"quire.dev/quire/server/local"
+)
+
+// service is the running server.
+type service struct {
+	args    *arguments
+	log     *server.Logger
+	engine  *local.Engine
+	handler *server.Server
+	served  *http.Server
+	signals chan os.Signal
+}
+
+// serve runs the server until a signal ends it, and returns the exit status.
+func serve(args *arguments, config *server.Config, log *server.Logger) int {
+	s := &service{args: args, log: log, signals: make(chan os.Signal, 4)}
+	// Before anything that takes long, so that no signal is lost.
+	signal.Notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	listener, err := net.Listen("tcp", config.Listen)
+	if err != nil {
+		log.Error("the server cannot listen", server.Fields{"error": err.Error()})
+		return exitFailure
+	}
+	if s.engine, err = local.New(config, log); err != nil {
+		log.Error("the engine does not start", server.Fields{"error": err.Error()})
+		return exitFailure
+	}
+	s.handler = server.New(s.engine, config, log)
+	s.served = s.handler.HTTPServer()
+	failed := make(chan error, 1)
+	go func() { failed <- s.served.Serve(server.LimitConnections(listener, config.Limits.MaxConnections)) }()
+	log.Info("listening", server.Fields{"address": listener.Addr().String(), "version": quire.LibraryVersion()})
+	for {
+		select {
+		case err := <-failed:
+			log.Error("the server ended", server.Fields{"error": err.Error()})
+			s.engine.Close()
+			return exitFailure
+		case got := <-s.signals:
+			if got != syscall.SIGHUP {
+				return s.stop()
+			}
+			s.reload()
+		}
+	}
+}
+
+// reload reads the configuration again. A mistake in it changes nothing; another address is for the next start.
+func (s *service) reload() {
+	config, err := s.args.config()
+	if err != nil {
+		s.log.Error("the configuration stays as it was", server.Fields{"error": err.Error()})
+		return
+	}
+	s.handler.Configure(config)
+	s.engine.Configure(config)
+	s.log.Info("the configuration was read again", nil)
+}
+
+// stop lets requests under way come to their end, for as long as the configuration says, unless another signal comes.
+func (s *service) stop() int {
+	s.log.Info("stopping: requests under way come to their end", nil)
+	ctx, cancel := context.WithTimeout(context.Background(), s.handler.DrainTime())
+	defer cancel()
+	drained := make(chan error, 1)
+	go func() {
+		err := s.handler.Drain(ctx)
+		if err == nil {
+			err = s.served.Shutdown(ctx)
+		}
+		drained <- err
+	}()
+	for {
+		select {
+		case err := <-drained:
+			if err != nil {
+				return s.force("the time to drain has passed")
+			}
+			s.engine.Close()
+			s.log.Info("stopped", nil)
+			return exitOK
+		case got := <-s.signals:
+			if got != syscall.SIGHUP {
+				return s.force("a second signal")
+			}
+		}
+	}
+}
+
+// How long the engine may take to end where it is forced.
+const maxCloseTime = 5 * time.Second
+
+// force ends what is under way.
+func (s *service) force(why string) int {
+	s.log.Warn("requests under way are ended", server.Fields{"reason": why})
+	_ = s.served.Close()
+	closed := make(chan struct{})
+	go func() {
+		s.engine.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(maxCloseTime):
+		s.log.Error("the engine does not end: a step hangs", nil)
+	}
+	return exitForced
+}

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+)
+
+// read decodes the body into a struct. Unknown fields are passed over, as other servers do: clients send fields of
+// later versions.
+func (c *call) read(into interface{}) error {
+	text, err := io.ReadAll(http.MaxBytesReader(c, io.NopCloser(&countedBody{from: c.r.Body, call: c}), c.config.Limits.MaxBodyBytes))
+	if err != nil {
+		return bodyFailure(c, err)
+	}
+	c.allowRead(time.Time{}) // what comes now is the end of the connection, for which the server listens
+	if !utf8.Valid(text) {
+		return invalid("", "the body is not UTF-8")
+	}
+	err = json.Unmarshal(text, into)
+	var wrong *json.UnmarshalTypeError
+	var failure *Failure
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &failure):
+		return failure
+	case errors.As(err, &wrong):
+		field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
+		return invalid(field, "%s cannot be a JSON %s", field, wrong.Value)
+	}
+	return invalid("", "the body is not JSON: %v", err)
+}
+
+func bodyFailure(c *call, err error) error {
+	var tooLarge *http.MaxBytesError
+	var failure *Failure
+	c.Header().Set("Connection", "close") // the rest of the body is not read
+	switch {
+	case errors.As(err, &failure):
+		return failure
+	case errors.As(err, &tooLarge):
+		return &Failure{Status: http.StatusRequestEntityTooLarge, Kind: "invalid_request_error",
+			Message: fmt.Sprintf("the body is larger than the limit of %d bytes", tooLarge.Limit)}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return &Failure{Status: http.StatusRequestTimeout, Kind: "invalid_request_error",
+			Message: "the body did not come in time"}
+	}
+	return invalid("", "the body broke off")
+}
+
+// countedBody counts what all requests together have read, until they are over: a bound on each body does not bound
+// many of them.
+type countedBody struct {
+	from io.Reader
+	call *call
+}
+
+func (b *countedBody) Read(into []byte) (int, error) {
+	n, err := b.from.Read(into)
+	b.call.bodyBytes += int64(n)
+	if atomic.AddInt64(&b.call.server.bodyBytes, int64(n)) > b.call.config.Limits.MaxBodiesBytes {
+		return n, unavailable(time.Second, "the bodies of the requests that are under way take %d bytes, which is the limit",
+			b.call.config.Limits.MaxBodiesBytes)
+	}
+	return n, err
+}
+
+// forgetBody takes the body of a request that is over out of the count.
+func (c *call) forgetBody() { atomic.AddInt64(&c.server.bodyBytes, -c.bodyBytes) }

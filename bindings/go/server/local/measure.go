@@ -1,0 +1,62 @@
+package local
+
+import (
+	"context"
+
+	"quire.dev/quire"
+	"quire.dev/quire/server"
+)
+
+// The jobs that draw nothing.
+
+// Embed makes one vector of a prompt.
+func (m *model) Embed(ctx context.Context, input server.Prompt, s server.Scheduling) (server.Embedding, error) {
+	var out server.Embedding
+	_, usage, err := m.measure(ctx, quire.KindEmbed, &input, s, func(job *quire.Job) (err error) {
+		out.Vector, err = job.Embedding()
+		return err
+	})
+	out.Usage = usage
+	return out, err
+}
+
+// Score tells how likely each token of a prompt is after those before it.
+func (m *model) Score(ctx context.Context, input server.Prompt, s server.Scheduling) (server.Scores, error) {
+	var out server.Scores
+	tokens, usage, err := m.measure(ctx, quire.KindScore, &input, s, func(job *quire.Job) error {
+		scores, err := job.Scores()
+		for i := 1; i < len(scores); i++ { // the first token has none
+			out.LogProbs = append(out.LogProbs, float64(scores[i]))
+		}
+		return err
+	})
+	out.Tokens, out.Usage = tokens, usage
+	return out, err
+}
+
+// measure runs a job to its end and reads its result.
+func (m *model) measure(ctx context.Context, kind quire.JobKind, input *server.Prompt, s server.Scheduling,
+	read func(job *quire.Job) error) ([]int32, server.Usage, error) {
+	tokens, err := m.promptTokens(input)
+	if err != nil {
+		return nil, server.Usage{}, err
+	}
+	request := quire.Request{Kind: kind, Tokens: tokens}
+	schedule(&request, s)
+	m.begin()
+	defer m.end()
+	job, err := m.cache.Submit(request)
+	if err != nil {
+		return nil, server.Usage{}, m.failed(err)
+	}
+	defer job.Close()
+	event, err := job.Next(ctx)
+	for err == nil && event.Usage == nil {
+		event, err = job.Next(ctx)
+	}
+	if err != nil {
+		return nil, server.Usage{}, m.failed(err)
+	}
+	usage := usageOf(event.Usage.PromptTokens, event.Usage.CachedTokens, 0)
+	return tokens, usage, read(job)
+}

@@ -1,0 +1,154 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"quire.dev/quire"
+	"quire.dev/quire/server"
+)
+
+// model is a model that is resident. Any goroutine; close may come at any time, what runs goes on.
+type model struct {
+	engine   *Engine
+	name     string
+	model    *quire.Model
+	cache    *quire.Cache
+	template *quire.ChatTemplate // nil: the model has none
+	defaults sampling            // that the model's makers recommend
+	info     server.ModelInfo
+
+	users int64 // streams that are open
+	used  int64 // when it was last asked for, in nanoseconds of Unix' time
+}
+
+// load reads a model and makes its cache and its chat template.
+func load(ctx context.Context, e *Engine, name string, config server.ModelConfig) (*model, error) {
+	cacheOptions, err := cacheOptions(name, config)
+	if err != nil {
+		return nil, err
+	}
+	options := quire.ModelOptions{Device: strings.Join(config.Devices, ","), PlannedCache: &cacheOptions}
+	m := &model{engine: e, name: name}
+	m.touch()
+	if m.model, err = e.runtime.LoadModelContext(ctx, config.Path, options); err != nil {
+		return nil, err
+	}
+	if err = m.prepare(config, cacheOptions); err != nil {
+		m.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *model) prepare(config server.ModelConfig, options quire.CacheOptions) error {
+	var err error
+	if m.template, err = chatTemplate(m.model, config); err != nil {
+		return err
+	}
+	if m.defaults, err = readSampling(config.Path); err != nil {
+		return err
+	}
+	if m.cache, err = m.model.NewCache(options); err != nil {
+		return err
+	}
+	return m.describe()
+}
+
+var kvFormats = map[string]quire.KVFormat{"": quire.KVF16, "f16": quire.KVF16, "q8": quire.KVQ8, "q6": quire.KVQ6,
+	"q4": quire.KVQ4, "fp8": quire.KVFP8}
+
+func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, error) {
+	format, known := kvFormats[config.KvFormat]
+	if !known {
+		return quire.CacheOptions{}, fmt.Errorf("kv_format must be f16, q8, q6, q4 or fp8, not %q", config.KvFormat)
+	}
+	return quire.CacheOptions{Name: name, MaxTokens: int64(config.CacheTokens), MaxBatchSize: config.MaxJobs,
+		MaxSeqLen: int64(config.ContextTokens), KVFormat: format}, nil
+}
+
+// chatTemplate is the template that the configuration names, else the model's own, else none.
+func chatTemplate(m *quire.Model, config server.ModelConfig) (*quire.ChatTemplate, error) {
+	if config.ChatTemplate == "" {
+		template, err := quire.OpenChatTemplate(config.Path)
+		if errors.Is(err, quire.NotFound) {
+			return nil, nil
+		}
+		return template, err
+	}
+	source, err := os.ReadFile(config.ChatTemplate)
+	if err != nil {
+		return nil, err
+	}
+	template, err := quire.NewChatTemplate(string(source))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", config.ChatTemplate, err)
+	}
+	for _, kind := range []quire.TokenKind{quire.TokenBOS, quire.TokenEOS, quire.TokenPad, quire.TokenUnk} {
+		token, err := m.SpecialToken(kind)
+		if err != nil || token < 0 {
+			continue
+		}
+		text, err := m.Decode([]int32{token}, false)
+		if err == nil {
+			err = template.SetToken(kind, text)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return template, nil
+}
+
+func (m *model) describe() error {
+	context, err := m.cache.MaxSeqLen()
+	if err != nil {
+		return err
+	}
+	vocabulary, err := m.cache.VocabSize()
+	m.info = server.ModelInfo{ContextTokens: int(context), VocabSize: vocabulary, HasTemplate: m.template != nil}
+	return err
+}
+
+// close gives the model up: jobs run on, and keep what they need of it.
+func (m *model) close() {
+	if m.cache != nil {
+		_ = m.cache.Close()
+	}
+	if m.template != nil {
+		_ = m.template.Close()
+	}
+	_ = m.model.Close()
+}
+
+func (m *model) touch()         { atomic.StoreInt64(&m.used, time.Now().UnixNano()) }
+func (m *model) lastUse() int64 { return atomic.LoadInt64(&m.used) }
+func (m *model) isUsed() bool   { return atomic.LoadInt64(&m.users) > 0 }
+
+// begin counts one use of the model until its end.
+func (m *model) begin() { atomic.AddInt64(&m.users, 1) }
+
+func (m *model) end() {
+	m.touch()
+	atomic.AddInt64(&m.users, -1)
+}
+
+// Info describes the model.
+func (m *model) Info() server.ModelInfo { return m.info }
+
+// Tokenize gives the tokens of a text; the text of special tokens in it is text.
+func (m *model) Tokenize(text string, addSpecial bool) ([]int32, error) {
+	tokens, err := m.model.Encode(text, addSpecial, false)
+	return tokens, refusal("prompt", err)
+}
+
+// Detokenize gives the text of tokens, special ones included.
+func (m *model) Detokenize(tokens []int32) (string, error) {
+	text, err := m.model.Decode(tokens, false)
+	return text, refusal("tokens", err)
+}
