@@ -47,7 +47,8 @@ static class Example
 LANGUAGES = {
     "go": ("go", "example.go", GO, [
         ("ctx", "ctx context.Context"), ("path", "path, prompt string"), ("runtime", "runtime *quire.Runtime"),
-        ("model", "model *quire.Model"), ("cache", "cache *quire.Cache")]),
+        ("model", "model *quire.Model"), ("cache", "cache *quire.Cache"),
+        ("config", "config *server.Config"), ("log", "log *server.Logger")]),
     "java": ("java", "Example.java", JAVA, [
         ("path", "String path"), ("prompt", "String prompt"), ("runtime", "QuireRuntime runtime"),
         ("model", "Model model"), ("cache", "Cache cache")]),
@@ -56,7 +57,8 @@ LANGUAGES = {
         ("model", "Model model"), ("cache", "Cache cache"),
         ("cancellationToken", "CancellationToken cancellationToken")]),
 }
-GO_PACKAGES = ("context", "errors", "fmt", "io", "time")
+GO_PACKAGES = ("context", "errors", "fmt", "io", "net/http", "time", "quire.dev/quire/server",
+               "quire.dev/quire/server/local")
 
 
 def made_by(code):
@@ -70,7 +72,7 @@ def whole_file(text, at_hand, code):
     made = made_by(code)
     parameters = ", ".join(parameter for name, parameter in at_hand if name not in made)
     used = re.sub(r"//.*", "", code) + parameters
-    packages = [name for name in GO_PACKAGES if re.search(rf"\b{name}\.", used)]
+    packages = [name for name in GO_PACKAGES if re.search(rf"\b{name.split('/')[-1]}\.", used)]
     return text % {"parameters": parameters, "code": code, "uses": "".join(f"\t_ = {name}\n" for name in sorted(made)),
                    "imports": "".join(f'\n\t"{name}"' for name in packages)}
 

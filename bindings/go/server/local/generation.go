@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"encoding/json"
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
@@ -70,6 +71,12 @@ func (m *model) request(g *server.Generation) (quire.Request, error) {
 			return request, invalid("stop", "a stop text must not be empty")
 		}
 	}
+	if g.ResponseFormat != nil && !isText(g.ResponseFormat) {
+		return request, invalid("response_format", "response_format is not supported yet but as text")
+	}
+	if g.Grammar != "" {
+		return request, invalid("grammar", "a grammar is not supported yet")
+	}
 	m.fillSampling(&request, &g.Sampling)
 	schedule(&request, g.Scheduling)
 	return request, nil
@@ -77,4 +84,11 @@ func (m *model) request(g *server.Generation) (quire.Request, error) {
 
 func schedule(request *quire.Request, s server.Scheduling) {
 	request.Namespace, request.Priority, request.Deadline = s.Namespace, s.Priority, s.Deadline
+}
+
+func isText(format json.RawMessage) bool {
+	var kind struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(format, &kind) == nil && kind.Type == "text"
 }

@@ -1,0 +1,240 @@
+package local_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"quire.dev/quire"
+	"quire.dev/quire/server"
+	"quire.dev/quire/server/local"
+)
+
+const prompt = "Once upon a time there was a"
+
+func modelPath(t *testing.T) string {
+	path := os.Getenv("QUIRE_TEST_MODEL")
+	if path == "" {
+		t.Skip("QUIRE_TEST_MODEL names no model")
+	}
+	return path
+}
+
+// lockedBuffer takes the log of a server while a test reads it.
+type lockedBuffer struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(text []byte) (int, error) {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.Write(text)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mutex.Lock()
+	defer b.mutex.Unlock()
+	return b.text.String()
+}
+
+// Every handle is freed in the end.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	var report struct {
+		LiveHandles map[string]int `json:"live_handles"`
+	}
+	text, err := quire.Diagnose(quire.DiagnoseJSON)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &report)
+	}
+	if err != nil || len(report.LiveHandles) == 0 {
+		panic(fmt.Sprint(err, text))
+	}
+	for handle, count := range report.LiveHandles {
+		if count != 0 {
+			fmt.Printf("%d of %s are left\n", count, handle)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+type fixture struct {
+	*httptest.Server
+	t      *testing.T
+	engine *local.Engine
+	config *server.Config
+	log    *lockedBuffer
+}
+
+func start(t *testing.T, change func(*server.Config)) *fixture {
+	t.Helper()
+	config := &server.Config{Models: map[string]server.ModelConfig{"story": {Path: modelPath(t), CacheTokens: 8192}}}
+	if change != nil {
+		change(config)
+	}
+	if err := config.Check(); err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, config: config, log: &lockedBuffer{}}
+	logger := server.NewLogger(f.log)
+	var err error
+	if f.engine, err = local.New(config, logger); err != nil {
+		t.Fatal(err)
+	}
+	f.Server = httptest.NewServer(server.New(f.engine, config, logger))
+	t.Cleanup(func() {
+		f.Server.Close()
+		f.engine.Close()
+	})
+	return f
+}
+
+func (f *fixture) send(path, body string) (*http.Response, []byte) {
+	f.t.Helper()
+	response, err := http.Post(f.URL+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return response, text
+}
+
+// post expects success and reads the answer.
+func (f *fixture) post(path, body string, into interface{}) {
+	f.t.Helper()
+	response, text := f.send(path, body)
+	if response.StatusCode != http.StatusOK {
+		f.t.Fatalf("%s %s: %d %s", path, body, response.StatusCode, text)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		f.t.Fatalf("%v in %s", err, text)
+	}
+}
+
+// refused expects a status and gives the field at fault and the code.
+func (f *fixture) refused(path, body string, status int) (param, code string) {
+	f.t.Helper()
+	response, text := f.send(path, body)
+	var failure struct {
+		Error struct{ Message, Type, Param, Code string }
+	}
+	if err := json.Unmarshal(text, &failure); err != nil || response.StatusCode != status {
+		f.t.Fatalf("%s %s: %d %s, not %d", path, body, response.StatusCode, text, status)
+	}
+	return failure.Error.Param, failure.Error.Code
+}
+
+// figure reads one sample of /metrics.
+func (f *fixture) figure(sample string) float64 {
+	f.t.Helper()
+	response, err := http.Get(f.URL + "/metrics")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if value := strings.TrimPrefix(lines.Text(), sample+" "); value != lines.Text() {
+			number, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			return number
+		}
+	}
+	return math.NaN()
+}
+
+func (f *fixture) eventually(what string, holds func() bool) {
+	f.t.Helper()
+	for i := 0; i < 3000; i++ {
+		if holds() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	f.t.Fatalf("it never came to be that %s", what)
+}
+
+type answer struct {
+	Choices []struct {
+		Text         string
+		FinishReason string `json:"finish_reason"`
+		Message      struct{ Content string }
+		LogProbs     struct {
+			Content []struct {
+				Token   string
+				LogProb float64
+				Top     []struct{ Token string } `json:"top_logprobs"`
+			}
+		} `json:"logprobs"`
+	}
+	Usage struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Details    struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	}
+}
+
+// direct is the library without a server: what answers are compared with.
+func direct(t *testing.T) (*quire.Model, *quire.Cache) {
+	t.Helper()
+	runtime, err := quire.NewRuntime(quire.RuntimeOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, err := runtime.LoadModel(modelPath(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := model.NewCache(quire.CacheOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cache.Close()
+		_ = model.Close()
+		_ = runtime.Close()
+	})
+	return model, cache
+}
+
+func generate(t *testing.T, cache *quire.Cache, request quire.Request) string {
+	t.Helper()
+	job, err := cache.Submit(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer job.Close()
+	var text strings.Builder
+	for {
+		event, err := job.Next(context.Background())
+		if err == io.EOF {
+			return text.String()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString(event.Text)
+	}
+}
