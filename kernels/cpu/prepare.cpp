@@ -66,11 +66,11 @@ const char* fault_of_order(const int32_t* order, int32_t count, int32_t limit) {
 const char* fault_of(const WeightSource& source) {
   if (source.num_in <= 0 || source.num_out <= 0) return "a matrix without rows or columns";
   if (const char* fault = fault_of_order(source.row_order, source.num_in, source.num_in)) return fault;
-  if (const char* fault = fault_of_order(source.column_order, source.num_out, source.num_out)) return fault;
-  if (source.format == WeightFormat::dense) {
-    return fault_of_dense(source);
-  }
-  if (source.padded_out < source.num_out) return "the stored columns do not fit";
+  if (const char* fault = fault_of_order(source.column_order, source.num_out, source.padded_out))
+    return fault;
+  if (source.column_order == nullptr && source.padded_out < source.num_out)
+    return "the stored columns do not fit";
+  if (source.format == WeightFormat::dense) return fault_of_dense(source);
   if (source.format == WeightFormat::coded) return fault_of_coded(source);
   return source.padded_out % 8 == 0 ? fault_of_exl2(source) : "the stored columns do not fit";
 }

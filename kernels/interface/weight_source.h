@@ -94,7 +94,7 @@ struct WeightSource {
   WeightFormat format = WeightFormat::dense;
   int32_t num_in = 0;      // K
   int32_t num_out = 0;     // N that the model uses
-  int32_t padded_out = 0;  // N as stored, >= num_out; a multiple of 32 for exl2
+  int32_t padded_out = 0;  // N as stored, a multiple of 32 for exl2; without a column order >= num_out
   DenseSource dense;
   Exl2Source exl2;
   CodedSource coded;

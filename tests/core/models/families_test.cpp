@@ -1,10 +1,9 @@
 // A tiny model of every family against transformers' own fp32 outputs: whole, in chunks, beside others, and
 // on small pages. The models lie in the shared folder, a few of them in the project.
-#include <filesystem>
-
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
+#include "tests/core/models/golden_families.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
 
@@ -13,95 +12,11 @@ namespace {
 
 constexpr int32_t kPromptTokens = 24;
 
-struct Family {
-  const char* name;
-  // The tokens that a sequence may have where greedy tokens are compared: long rope follows it.
-  int32_t greedy_context = 512;
-};
-
-const Family kFamilies[] = {
-    {"apertus"},
-    {"arcee"},
-    {"bitnet"},
-    {"cohere"},
-    {"cohere2"},
-    {"cwm"},
-    {"dbrx"},
-    {"deepseek_v2"},
-    {"deepseek_v3"},
-    {"deepseek_v32"},
-    {"diffllama"},
-    {"dots1"},
-    {"ernie4_5"},
-    {"ernie4_5_moe"},
-    {"exaone4"},
-    {"exaone_moe"},
-    {"flex_olmo"},
-    {"gemma"},
-    {"gemma2"},
-    {"gemma3"},
-    {"gemma3_sliding_last"},
-    {"gemma3n"},
-    {"gemma4_e"},
-    {"gemma4_moe"},
-    {"glm"},
-    {"glm4"},
-    {"glm4_moe"},
-    {"glm4_moe_lite"},
-    {"glm_moe_dsa"},
-    {"gpt2"},
-    {"gpt_bigcode"},
-    {"gpt_neox"},
-    {"gpt_oss"},
-    {"granite"},
-    {"granitemoe"},
-    {"helium"},
-    {"hunyuan_dense"},
-    {"hunyuan_v1_moe"},
-    {"jetmoe"},
-    {"llama3"},
-    {"llama4"},
-    {"llama_bias_linear_rope"},
-    {"llama_tied"},
-    {"mimo_v2_flash"},
-    {"minimax_m2"},
-    {"ministral"},
-    {"ministral3"},
-    {"mistral"},
-    {"mistral_swa"},
-    {"mixtral"},
-    {"nanochat"},
-    {"nemotron"},
-    {"olmo"},
-    {"olmo2"},
-    {"olmo3"},
-    {"olmoe"},
-    {"phi"},
-    {"phi3"},
-    {"phi3_longrope", 64},
-    {"phimoe"},
-    {"qwen2"},
-    {"qwen2_moe"},
-    {"qwen2_yarn"},
-    {"qwen3"},
-    {"qwen3_moe"},
-    {"seed_oss"},
-    {"smollm3"},
-    {"solar_open"},
-    {"stablelm"},
-    {"starcoder2"},
-    {"vaultgemma"},
-};
-
 class FamilyTest : public ::testing::TestWithParam<Family> {
  protected:
   void SetUp() override {
-    for (const std::string& root : {std::string(QUIRE_TEST_DATA) + "/architectures/",
-                                    std::string(QUIRE_SHARED_DIR) + "/golden/architectures/"}) {
-      directory_ = root + GetParam().name;
-      if (std::filesystem::is_directory(directory_)) return;
-    }
-    GTEST_SKIP() << directory_ << " is absent";
+    directory_ = family_directory(GetParam());
+    if (directory_.empty()) GTEST_SKIP() << GetParam().name << " is absent";
   }
 
   std::string golden() const { return directory_ + "/golden.safetensors"; }

@@ -1,0 +1,98 @@
+// The families of which there is a tiny model with outputs of transformers.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace quire::testing {
+
+struct Family {
+  const char* name;
+  // The tokens that a sequence may have where greedy tokens are compared: long rope follows it.
+  int32_t greedy_context = 512;
+};
+
+inline constexpr Family kFamilies[] = {
+    {"apertus"},
+    {"arcee"},
+    {"bitnet"},
+    {"cohere"},
+    {"cohere2"},
+    {"cwm"},
+    {"dbrx"},
+    {"deepseek_v2"},
+    {"deepseek_v3"},
+    {"deepseek_v32"},
+    {"diffllama"},
+    {"dots1"},
+    {"ernie4_5"},
+    {"ernie4_5_moe"},
+    {"exaone4"},
+    {"exaone_moe"},
+    {"flex_olmo"},
+    {"gemma"},
+    {"gemma2"},
+    {"gemma3"},
+    {"gemma3_sliding_last"},
+    {"gemma3n"},
+    {"gemma4_e"},
+    {"gemma4_moe"},
+    {"glm"},
+    {"glm4"},
+    {"glm4_moe"},
+    {"glm4_moe_lite"},
+    {"glm_moe_dsa"},
+    {"gpt2"},
+    {"gpt_bigcode"},
+    {"gpt_neox"},
+    {"gpt_oss"},
+    {"granite"},
+    {"granitemoe"},
+    {"helium"},
+    {"hunyuan_dense"},
+    {"hunyuan_v1_moe"},
+    {"jetmoe"},
+    {"llama3"},
+    {"llama4"},
+    {"llama_bias_linear_rope"},
+    {"llama_tied"},
+    {"mimo_v2_flash"},
+    {"minimax_m2"},
+    {"ministral"},
+    {"ministral3"},
+    {"mistral"},
+    {"mistral_swa"},
+    {"mixtral"},
+    {"nanochat"},
+    {"nemotron"},
+    {"olmo"},
+    {"olmo2"},
+    {"olmo3"},
+    {"olmoe"},
+    {"phi"},
+    {"phi3"},
+    {"phi3_longrope", 64},
+    {"phimoe"},
+    {"qwen2"},
+    {"qwen2_moe"},
+    {"qwen2_yarn"},
+    {"qwen3"},
+    {"qwen3_moe"},
+    {"seed_oss"},
+    {"smollm3"},
+    {"solar_open"},
+    {"stablelm"},
+    {"starcoder2"},
+    {"vaultgemma"},
+};
+
+// Where its directory lies, in the project or in the shared folder; empty where it is in neither.
+inline std::string family_directory(const Family& family) {
+  for (const std::string& root : {std::string(QUIRE_TEST_DATA) + "/architectures/",
+                                  std::string(QUIRE_SHARED_DIR) + "/golden/architectures/"}) {
+    if (std::filesystem::is_directory(root + family.name)) return root + family.name;
+  }
+  return "";
+}
+
+}  // namespace quire::testing
