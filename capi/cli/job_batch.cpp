@@ -24,6 +24,8 @@ std::string finish_reason_name(int32_t reason) {
       return "completed";
     case QUIRE_FINISH_CANCELLED:
       return "cancelled";
+    case QUIRE_FINISH_LOOP:
+      return "loop";
     case QUIRE_FINISH_ERROR:
       return "error";
     default:

@@ -60,8 +60,6 @@
   X(int32_t, cancel_free, (quire_cancel* handle, quire_error** error)) \
   X(int32_t, cancel_is_triggered, (quire_cancel* cancel, quire_error** error)) \
   X(int32_t, cancel_trigger, (quire_cancel* cancel, quire_error** error)) \
-  X(quire_constraint*, constraint_create, (quire_model* model, int32_t kind, const char* text, size_t text_len, quire_error** error)) \
-  X(int32_t, constraint_free, (quire_constraint* handle, quire_error** error)) \
   X(int32_t, chat_template_choose, (quire_chat_template* chat, const char* text, size_t text_len, quire_error** error)) \
   X(quire_chat_template*, chat_template_create, (const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, chat_template_free, (quire_chat_template* handle, quire_error** error)) \
@@ -72,6 +70,8 @@
   X(int32_t, chat_template_set_now, (quire_chat_template* chat, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, chat_template_set_token, (quire_chat_template* chat, int32_t kind, const char* text, size_t text_len, quire_error** error)) \
   X(int64_t, chat_template_tokens, (quire_chat_template* chat, quire_model* model, const char* text, size_t text_len, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
+  X(quire_constraint*, constraint_create, (quire_model* model, int32_t kind, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, constraint_free, (quire_constraint* handle, quire_error** error)) \
   X(int64_t, diagnose, (int32_t format, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int32_t, error_code, (quire_error* error)) \
   X(const char*, error_code_name, (int32_t code)) \
@@ -129,6 +129,7 @@
   X(int64_t, job_prompt_tokens, (quire_job* job, quire_error** error)) \
   X(int64_t, job_raw_logits, (quire_job* job, float* out_values, size_t out_capacity, quire_error** error)) \
   X(int32_t, job_request_add_logit_bias, (quire_job_request* request, int32_t token, double bias, quire_error** error)) \
+  X(int32_t, job_request_add_messages, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_add_prompt_special, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_add_prompt_text, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_add_prompt_tokens, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, quire_error** error)) \
@@ -140,7 +141,15 @@
   X(int32_t, job_request_free, (quire_job_request* handle, quire_error** error)) \
   X(int32_t, job_request_set_add_special, (quire_job_request* request, int32_t add_special, quire_error** error)) \
   X(int32_t, job_request_set_banned_tokens, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, quire_error** error)) \
+  X(int32_t, job_request_set_chat_template, (quire_job_request* request, quire_chat_template* chat, quire_error** error)) \
+  X(int32_t, job_request_set_constraint, (quire_job_request* request, quire_constraint* constraint, quire_error** error)) \
   X(int32_t, job_request_set_deadline_ns, (quire_job_request* request, int64_t deadline_ns, quire_error** error)) \
+  X(int32_t, job_request_set_dry_allowed_length, (quire_job_request* request, int32_t length_tokens, quire_error** error)) \
+  X(int32_t, job_request_set_dry_base, (quire_job_request* request, double base, quire_error** error)) \
+  X(int32_t, job_request_set_dry_breakers, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, quire_error** error)) \
+  X(int32_t, job_request_set_dry_max_length, (quire_job_request* request, int32_t length_tokens, quire_error** error)) \
+  X(int32_t, job_request_set_dry_multiplier, (quire_job_request* request, double multiplier, quire_error** error)) \
+  X(int32_t, job_request_set_dry_range, (quire_job_request* request, int32_t range_tokens, quire_error** error)) \
   X(int32_t, job_request_set_emit_special, (quire_job_request* request, int32_t emit_special, quire_error** error)) \
   X(int32_t, job_request_set_event_policy, (quire_job_request* request, int32_t event_policy, quire_error** error)) \
   X(int32_t, job_request_set_first_token_deadline_ns, (quire_job_request* request, int64_t deadline_ns, quire_error** error)) \
@@ -149,10 +158,15 @@
   X(int32_t, job_request_set_kind, (quire_job_request* request, int32_t kind, quire_error** error)) \
   X(int32_t, job_request_set_log_probs, (quire_job_request* request, int32_t log_probs, quire_error** error)) \
   X(int32_t, job_request_set_logit_biases, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, double bias, quire_error** error)) \
+  X(int32_t, job_request_set_loop_guard, (quire_job_request* request, int32_t max_period, int32_t min_repeats, quire_error** error)) \
   X(int32_t, job_request_set_max_new_tokens, (quire_job_request* request, int32_t max_new_tokens, quire_error** error)) \
+  X(int32_t, job_request_set_max_temperature, (quire_job_request* request, double temperature, quire_error** error)) \
   X(int32_t, job_request_set_max_unread_events, (quire_job_request* request, int32_t max_unread_events, quire_error** error)) \
   X(int32_t, job_request_set_min_new_tokens, (quire_job_request* request, int32_t min_new_tokens, quire_error** error)) \
   X(int32_t, job_request_set_min_p, (quire_job_request* request, double min_p, quire_error** error)) \
+  X(int32_t, job_request_set_min_temperature, (quire_job_request* request, double temperature, quire_error** error)) \
+  X(int32_t, job_request_set_mirostat_eta, (quire_job_request* request, double eta, quire_error** error)) \
+  X(int32_t, job_request_set_mirostat_tau, (quire_job_request* request, double tau, quire_error** error)) \
   X(int32_t, job_request_set_namespace, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_set_normalize, (quire_job_request* request, int32_t normalize, quire_error** error)) \
   X(int32_t, job_request_set_parse_special, (quire_job_request* request, int32_t parse_special, quire_error** error)) \
@@ -172,14 +186,29 @@
   X(int32_t, job_request_set_repetition_penalty, (quire_job_request* request, double penalty, quire_error** error)) \
   X(int32_t, job_request_set_reserve_whole, (quire_job_request* request, int32_t reserve_whole, quire_error** error)) \
   X(int32_t, job_request_set_reuse_prefix, (quire_job_request* request, int32_t reuse_prefix, quire_error** error)) \
+  X(int32_t, job_request_set_sampler_order, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, job_request_set_sampling_of_model, (quire_job_request* request, quire_model* model, quire_error** error)) \
+  X(int32_t, job_request_set_sampling_preset, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_set_seed, (quire_job_request* request, uint64_t seed, quire_error** error)) \
+  X(int32_t, job_request_set_skew, (quire_job_request* request, double skew, quire_error** error)) \
+  X(int32_t, job_request_set_smoothing_factor, (quire_job_request* request, double factor, quire_error** error)) \
   X(int32_t, job_request_set_stop_tokens, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, quire_error** error)) \
+  X(int32_t, job_request_set_tail_free, (quire_job_request* request, double z, quire_error** error)) \
   X(int32_t, job_request_set_temperature, (quire_job_request* request, double temperature, quire_error** error)) \
+  X(int32_t, job_request_set_temperature_exponent, (quire_job_request* request, double exponent, quire_error** error)) \
+  X(int32_t, job_request_set_template_arguments, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, job_request_set_tools, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, job_request_set_top_a, (quire_job_request* request, double top_a, quire_error** error)) \
   X(int32_t, job_request_set_top_k, (quire_job_request* request, int32_t top_k, quire_error** error)) \
   X(int32_t, job_request_set_top_log_probs, (quire_job_request* request, int32_t num_top, quire_error** error)) \
+  X(int32_t, job_request_set_top_n_sigma, (quire_job_request* request, double num_sigma, quire_error** error)) \
   X(int32_t, job_request_set_top_p, (quire_job_request* request, double top_p, quire_error** error)) \
+  X(int32_t, job_request_set_typical, (quire_job_request* request, double mass, quire_error** error)) \
   X(int32_t, job_request_set_user_data, (quire_job_request* request, uint64_t user_data, quire_error** error)) \
   X(int32_t, job_request_set_user_data_step, (quire_job_request* request, uint64_t user_data_step, quire_error** error)) \
+  X(int32_t, job_request_set_xtc_ignored, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, quire_error** error)) \
+  X(int32_t, job_request_set_xtc_probability, (quire_job_request* request, double probability, quire_error** error)) \
+  X(int32_t, job_request_set_xtc_threshold, (quire_job_request* request, double threshold, quire_error** error)) \
   X(int32_t, job_resume, (quire_job* job, quire_error** error)) \
   X(int32_t, job_rewind, (quire_job* job, int32_t num_new_tokens, quire_error** error)) \
   X(int64_t, job_scores, (quire_job* job, float* out_values, size_t out_capacity, quire_error** error)) \
@@ -226,6 +255,8 @@
   X(int32_t, model_options_set_reserve, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, model_options_set_scope, (quire_model_options* options, int32_t scope, quire_error** error)) \
   X(int32_t, model_options_set_split, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
+  X(int64_t, model_render_chat, (quire_model* model, quire_job_request* request, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int64_t, model_render_chat_tokens, (quire_model* model, quire_job_request* request, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
   X(int32_t, model_special_token, (quire_model* model, int32_t kind, quire_error** error)) \
   X(int64_t, model_tensor_bytes, (quire_model* model, int32_t tensor_idx, quire_error** error)) \
   X(int64_t, model_tensor_format, (quire_model* model, int32_t tensor_idx, char* out_text, size_t out_capacity, quire_error** error)) \

@@ -1,13 +1,12 @@
-#include <array>
-#include <ctime>
-
 #include <quire/chat.h>
 #include <quire/model.h>
+#include <quire/request.h>
 
 #include "capi/src/arguments.h"
 #include "capi/src/chat_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
+#include "capi/src/prompt.h"
 #include "core/base/file_system.h"
 #include "core/base/utf8.h"
 #include "core/chat/segments.h"
@@ -20,21 +19,6 @@ using quire::chat::RenderedChat;
 using quire::chat::TemplateSet;
 
 namespace {
-
-constexpr size_t kMaxInputBytes = size_t{64} << 20;
-
-quire_chat_template* make_template(std::shared_ptr<const TemplateSet> templates) {
-  ChatSettings settings;
-  for (const auto& [name, text] : templates->special_tokens()) settings.special_tokens.emplace(name, text);
-  return make_handle<quire_chat_template>(std::move(templates), std::move(settings));
-}
-
-quire::chat::LocalTime clock_time() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  return {parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec};
-}
 
 const char* token_name(int32_t kind) {
   switch (range_argument(kind, QUIRE_TOKEN_BOS, QUIRE_TOKEN_UNK, "kind")) {
@@ -50,12 +34,7 @@ const char* token_name(int32_t kind) {
 }
 
 RenderedChat render(const ChatTemplateObject& chat, std::string_view text) {
-  const quire::JsonValue input = quire::parse_json(text, "input", {.max_bytes = kMaxInputBytes});
-  const ChatSettings settings = chat.settings();
-  quire::chat::TemplateContext context;
-  context.special_tokens.assign(settings.special_tokens.begin(), settings.special_tokens.end());
-  context.now = settings.now ? *settings.now : clock_time();
-  return chat.templates->choose(settings.name, input).render(input, context);
+  return render_chat(chat.share(), text, CallArguments::as_given);
 }
 
 // Parts in turns, the first of the template.
@@ -73,8 +52,10 @@ std::vector<int64_t> segment_sizes(const RenderedChat& rendered) {
 }  // namespace
 
 quire_chat_template* quire_chat_template_create(const char* text, size_t text_len, quire_error** error) {
-  return guard(error, static_cast<quire_chat_template*>(nullptr),
-               [&] { return make_template(TemplateSet::of_source(text_argument(text, text_len))); });
+  return guard(error, static_cast<quire_chat_template*>(nullptr), [&] {
+    return make_handle<quire_chat_template>(
+        with_own_settings(TemplateSet::of_source(text_argument(text, text_len))));
+  });
 }
 
 quire_chat_template* quire_chat_template_open(const char* text, size_t text_len, quire_error** error) {
@@ -84,7 +65,8 @@ quire_chat_template* quire_chat_template_open(const char* text, size_t text_len,
     if (!files.is_directory(path)) {
       throw Error(ErrorCode::not_found, "{}: no model directory", quire::printable(path, 4096));
     }
-    return make_template(TemplateSet::load(quire::chat::read_chat_files(files, path), path));
+    return make_handle<quire_chat_template>(
+        with_own_settings(TemplateSet::load(quire::chat::read_chat_files(files, path), path)));
   });
 }
 
@@ -163,4 +145,23 @@ int64_t quire_chat_template_hash(quire_chat_template* chat, char* out_text, size
 
 int32_t quire_chat_template_free(quire_chat_template* handle, quire_error** error) {
   return free_handle(handle, error);
+}
+
+int64_t quire_model_render_chat(quire_model* model, quire_job_request* request, char* out_text,
+                                size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const Pinned pinned(model, "model");
+    const OutArgument<char> out(out_text, out_capacity, "out_text");
+    const RenderedChat rendered = render_conversation(Pinned(request, "request")->read(), *pinned->share);
+    return out.write({rendered.text.data(), rendered.text.size()});
+  });
+}
+
+int64_t quire_model_render_chat_tokens(quire_model* model, quire_job_request* request, int32_t* out_tokens,
+                                       size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const Pinned pinned(model, "model");
+    const OutArgument<int32_t> out(out_tokens, out_capacity, "out_tokens");
+    return out.write(encode_prompt(Pinned(request, "request")->read(), *pinned->share));
+  });
 }

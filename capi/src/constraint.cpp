@@ -57,6 +57,12 @@ std::shared_ptr<const Constraint> ModelConstraints::get(const Model& model, Cons
   return cache_of(model)->get(kind, source);
 }
 
+bool ModelConstraints::suit(const Model& model, const Constraint& constraint) {
+  const TokenVocabulary& made_for = constraint.vocabulary();
+  const TokenVocabulary& own = cache_of(model)->vocabulary();
+  return &made_for == &own || (made_for.size() == own.size() && made_for.fingerprint() == own.fingerprint());
+}
+
 }  // namespace quire::capi
 
 using namespace quire::capi;
@@ -66,8 +72,9 @@ quire_constraint* quire_constraint_create(quire_model* model, int32_t kind, cons
   return guard(error, static_cast<quire_constraint*>(nullptr), [&] {
     const Pinned pinned(model, "model");
     const auto source = text_argument(text, text_len);
+    const quire::Model& of = *pinned->share->model;
     return make_handle<quire_constraint>(
-        pinned->share->constraints->get(*pinned->share->model, kind_argument(kind), source));
+        ConstraintShare{pinned->share->constraints->get(of, kind_argument(kind), source), of.path()});
   });
 }
 
@@ -76,8 +83,9 @@ int32_t quire_constraint_free(quire_constraint* handle, quire_error** error) {
 }
 
 quire_matcher* quire_matcher_create(quire_constraint* constraint, quire_error** error) {
-  return guard(error, static_cast<quire_matcher*>(nullptr),
-               [&] { return make_handle<quire_matcher>(Pinned(constraint, "constraint")->constraint); });
+  return guard(error, static_cast<quire_matcher*>(nullptr), [&] {
+    return make_handle<quire_matcher>(Pinned(constraint, "constraint")->share.constraint);
+  });
 }
 
 int32_t quire_matcher_accept(quire_matcher* matcher, int32_t token, quire_error** error) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "capi/src/handle.h"
 #include "core/base/mutex.h"
@@ -9,10 +11,15 @@
 
 namespace quire::capi {
 
+// A constraint, and the model for whose vocabulary it was made.
+struct ConstraintShare {
+  std::shared_ptr<const Constraint> constraint;
+  std::string model_path;
+};
+
 struct ConstraintObject final : Object {
-  explicit ConstraintObject(std::shared_ptr<const Constraint> the_constraint)
-      : constraint(std::move(the_constraint)) {}
-  const std::shared_ptr<const Constraint> constraint;
+  explicit ConstraintObject(ConstraintShare the_share) : share(std::move(the_share)) {}
+  const ConstraintShare share;
 };
 
 struct MatcherObject final : Object {

@@ -23,6 +23,7 @@ QUIRE_SAME_VALUE(FINISH_MAX_SEQ_LEN, FinishReason::max_seq_len);
 QUIRE_SAME_VALUE(FINISH_COMPLETED, FinishReason::completed);
 QUIRE_SAME_VALUE(FINISH_CANCELLED, FinishReason::cancelled);
 QUIRE_SAME_VALUE(FINISH_ERROR, FinishReason::failed);
+QUIRE_SAME_VALUE(FINISH_LOOP, FinishReason::loop);
 #undef QUIRE_SAME_VALUE
 
 namespace {

@@ -122,6 +122,9 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
   share->device = settings.device;
   if (options.scope == quire::ModelScope::full) share->leases = prepare_load(*runtime, settings, options);
   share->model = Model::load(options);
+  share->generation_config = options.source->generation_config();
+  const quire::FileSystem& files = runtime->runtime()->files();
+  if (files.is_directory(settings.path)) share->chat = std::make_shared<ModelChat>(files, settings.path);
   // Without a budget nobody had to plan; what was taken counts for one that is set later.
   if (options.scope == quire::ModelScope::full && share->leases.empty()) {
     share->leases.push_back(runtime->runtime()->lease_memory(

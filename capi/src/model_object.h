@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "capi/src/chat_render.h"
 #include "capi/src/model_constraints.h"
 #include "capi/src/runtime_object.h"
 #include "core/models/model.h"
@@ -17,6 +18,8 @@ struct ModelShare {
   std::vector<MemoryLease> leases;  // of its weights
   std::string device;               // its name; empty is the runtime's default
   std::shared_ptr<const Model> model;
+  std::string generation_config;  // the text of generation_config.json; empty where there is none
+  std::shared_ptr<ModelChat> chat = std::make_shared<ModelChat>();
   std::shared_ptr<ModelConstraints> constraints = std::make_shared<ModelConstraints>();
 };
 

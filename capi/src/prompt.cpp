@@ -4,6 +4,9 @@
 #include <array>
 
 #include "capi/src/guard.h"
+#include "core/base/utf8.h"
+#include "core/chat/segments.h"
+#include "core/engine/model/compiled_constraint.h"
 
 namespace quire::capi {
 namespace {
@@ -40,10 +43,51 @@ TokenIds encode_part(const Model& model, const PromptPart& part, bool parse_spec
   }
 }
 
-// One text alone is for the tokenizer to surround; of several parts the outer ones decide.
-TokenIds encode_prompt(const RequestSettings& settings, const Model& model) {
+bool is_messages(const PromptPart& part) {
+  return part.kind == PromptPart::Kind::messages;
+}
+
+// The parts that are messages, which stand side by side.
+gsl::span<const PromptPart> messages_of(const std::vector<PromptPart>& parts) {
+  const auto first = std::find_if(parts.begin(), parts.end(), is_messages);
+  const auto last = std::find_if_not(first, parts.end(), is_messages);
+  if (std::any_of(last, parts.end(), is_messages)) {
+    throw Error(ErrorCode::invalid_argument,
+                "prompt: its messages have other parts between them; they have to be one conversation");
+  }
+  return gsl::span<const PromptPart>(parts).subspan(static_cast<size_t>(first - parts.begin()),
+                                                    static_cast<size_t>(last - first));
+}
+
+// The JSON object that the template is given.
+std::string conversation_input(const ConversationSettings& settings, gsl::span<const PromptPart> messages) {
+  std::string input = "{\"messages\":[";
+  const char* separator = "";
+  for (const PromptPart& part : messages) {
+    if (part.text.empty()) continue;
+    input.append(separator).append(part.text);
+    separator = ",";
+  }
+  input += "]";
+  if (!settings.tools.empty()) input.append(",\"tools\":").append(settings.tools);
+  if (settings.adds_generation_prompt) input += ",\"add_generation_prompt\":true";
+  if (!settings.arguments.empty()) input.append(",").append(settings.arguments);
+  return input += "}";
+}
+
+void refuse_without_messages(const ConversationSettings& settings) {
+  const char* const made = !settings.tools.empty()              ? "tools"
+                           : !settings.arguments.empty()        ? "template_arguments"
+                           : settings.chat.templates != nullptr ? "chat_template"
+                                                                : nullptr;
+  if (made == nullptr) return;
+  throw Error(ErrorCode::invalid_argument, "{}: does not count for a prompt without messages", made);
+}
+
+// One text alone is for the tokenizer to surround; of several parts the outer ones decide. Around messages
+// stands what their template writes.
+TokenIds encode_parts(const RequestSettings& settings, const Model& model) {
   const std::vector<PromptPart>& parts = settings.prompt;
-  if (parts.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set");
   const bool text_first = settings.add_special && parts.front().kind == PromptPart::Kind::text;
   const bool text_last = settings.add_special && parts.back().kind == PromptPart::Kind::text;
   if (text_first && parts.size() == 1) {
@@ -70,7 +114,46 @@ void require_counting_for_kind(const RequestSettings& settings) {
   require_counting(settings, uint32_t{1} << kind, kKinds[kind]);
 }
 
+std::shared_ptr<const TokenConstraint> constraint_for(const ModelShare& model, const ConstraintShare& share) {
+  if (share.constraint == nullptr) return nullptr;
+  if (!model.constraints->suit(*model.model, *share.constraint)) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        "constraint: it was made for the vocabulary of {}, which is not that of {}; make one of the model",
+        printable(share.model_path, 4096), printable(model.model->path(), 4096));
+  }
+  return std::make_shared<CompiledConstraint>(share.constraint);
+}
+
 }  // namespace
+
+chat::RenderedChat render_conversation(const RequestSettings& settings, const ModelShare& model) {
+  const gsl::span<const PromptPart> messages = messages_of(settings.prompt);
+  if (messages.empty()) throw Error(ErrorCode::invalid_argument, "prompt: it has no messages");
+  const std::string input = conversation_input(settings.conversation, messages);
+  const ChatShare& given = settings.conversation.chat;
+  if (given.templates != nullptr) return render_chat(given, input, CallArguments::parsed);
+  return render_chat(with_own_settings(model.chat->templates(model.model->path())), input,
+                     CallArguments::parsed);
+}
+
+TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model) {
+  if (settings.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set");
+  const gsl::span<const PromptPart> messages = messages_of(settings.prompt);
+  if (messages.empty()) {
+    refuse_without_messages(settings.conversation);
+    return encode_parts(settings, *model.model);
+  }
+  TokenIds prompt;
+  for (const PromptPart& part : settings.prompt) {
+    if (is_messages(part) && &part != &messages.front()) continue;
+    const TokenIds tokens = is_messages(part) ? chat::encode_rendered(model.model->tokenizer(),
+                                                                      render_conversation(settings, model))
+                                              : encode_part(*model.model, part, settings.parse_special);
+    prompt.insert(prompt.end(), tokens.begin(), tokens.end());
+  }
+  return prompt;
+}
 
 void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what) {
   for (const Setting& made : settings.made) {
@@ -90,11 +173,12 @@ JobRequest read_request(quire_job_request* request, const CacheShare& cache, uin
     }
   }
   JobRequest job = std::move(settings.job);
-  job.prompt = encode_prompt(settings, *cache.model->model);
+  job.prompt = encode_prompt(settings, *cache.model);
   if (settings.queue.events != nullptr && settings.queue.runtime != cache.model->runtime) {
     throw Error(ErrorCode::invalid_argument, "queue: it belongs to another runtime than the cache");
   }
   job.queue = std::move(settings.queue.events);
+  job.constraint = constraint_for(*cache.model, settings.constraint);
   return job;
 }
 

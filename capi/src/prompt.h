@@ -6,9 +6,15 @@
 
 namespace quire::capi {
 
-// A copy with the prompt as token ids and with its queue, checked to be of the runtime of the cache. Text is
-// tokenized here, on the caller's thread. Refuses settings that do not count for that, one of Counts.
+// A copy with the prompt as token ids and with its queue, checked to be of the runtime of the cache.
+// Refuses settings that do not count for that, one of Counts.
 JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t counts_for);
+
+// The prompt of a request for a model. Text is tokenized here, on the caller's thread.
+TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model);
+// Its messages, with the template of the request or the model's own. Throws ErrorCode::invalid_argument where
+// it has none.
+chat::RenderedChat render_conversation(const RequestSettings& settings, const ModelShare& model);
 
 // Throws ErrorCode::invalid_argument naming the first setting that does not count for `what`.
 void require_counting(const RequestSettings& settings, uint32_t counts_for, std::string_view what);

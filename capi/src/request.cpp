@@ -1,12 +1,10 @@
-#include <algorithm>
-#include <limits>
 #include <utility>
 
 #include <quire/request.h>
 
 #include "capi/src/arguments.h"
 #include "capi/src/queue_object.h"
-#include "capi/src/request_object.h"
+#include "capi/src/request_setters.h"
 
 using namespace quire::capi;
 
@@ -14,41 +12,6 @@ namespace {
 
 constexpr int32_t kMaxInt32 = INT32_MAX;
 constexpr Setting kPrompt{"prompt", Counts::any_kind};
-constexpr size_t kMaxLogitBiases = 4096;
-constexpr double kMaxBias = 1e30;
-constexpr size_t kMaxBannedTokens = size_t{1} << 20;
-
-template <typename Change>
-int32_t set(quire_job_request* request, Setting setting, quire_error** error, Change&& apply) noexcept {
-  return set_option(request, "request", error, [&](RequestSettings& settings) {
-    settings.made.reserve(settings.made.size() + 1);
-    apply(settings);
-    settings.made.push_back(setting);
-  });
-}
-
-// Sets one member of the engine's request to a checked value.
-template <typename T, typename Value>
-int32_t set_field(quire_job_request* request, Setting setting, quire_error** error,
-                  T quire::JobRequest::*field, Value&& value) {
-  return set(request, setting, error, [&](RequestSettings& settings) { settings.job.*field = value(); });
-}
-
-template <typename T, typename Value>
-int32_t set_sampling(quire_job_request* request, Setting setting, quire_error** error,
-                     T quire::SamplingSettings::*field, Value&& value) {
-  return set(request, setting, error,
-             [&](RequestSettings& settings) { settings.job.sampling.*field = value(); });
-}
-
-quire::TokenIds tokens_argument(const int32_t* tokens, size_t num_tokens, size_t max_tokens) {
-  const auto span = array_argument(tokens, num_tokens, "tokens");
-  if (span.size() > max_tokens) {
-    throw quire::Error(quire::ErrorCode::invalid_argument, "tokens: {} ids; {} is the limit", span.size(),
-                       max_tokens);
-  }
-  return {span.begin(), span.end()};
-}
 
 }  // namespace
 
@@ -184,108 +147,6 @@ int32_t quire_job_request_set_random_seed(quire_job_request* request, int32_t ra
                    [&] { return flag_argument(random_seed, "random_seed"); });
 }
 
-int32_t quire_job_request_set_repetition_penalty(quire_job_request* request, double penalty,
-                                                 quire_error** error) {
-  return set_sampling(request, {"repetition_penalty", Counts::generate}, error,
-                      &quire::SamplingSettings::repetition_penalty,
-                      [&] { return number_argument(penalty, 0.01, 100.0, "repetition_penalty"); });
-}
-
-int32_t quire_job_request_set_frequency_penalty(quire_job_request* request, double penalty,
-                                                quire_error** error) {
-  return set_sampling(request, {"frequency_penalty", Counts::generate}, error,
-                      &quire::SamplingSettings::frequency_penalty,
-                      [&] { return number_argument(penalty, -100.0, 100.0, "frequency_penalty"); });
-}
-
-int32_t quire_job_request_set_presence_penalty(quire_job_request* request, double penalty,
-                                               quire_error** error) {
-  return set_sampling(request, {"presence_penalty", Counts::generate}, error,
-                      &quire::SamplingSettings::presence_penalty,
-                      [&] { return number_argument(penalty, -100.0, 100.0, "presence_penalty"); });
-}
-
-int32_t quire_job_request_set_penalty_range(quire_job_request* request, int32_t range_tokens,
-                                            quire_error** error) {
-  return set_sampling(request, {"penalty_range", Counts::generate}, error,
-                      &quire::SamplingSettings::penalty_range,
-                      [&] { return range_argument(range_tokens, -1, kMaxInt32, "range_tokens"); });
-}
-
-int32_t quire_job_request_set_penalty_decay(quire_job_request* request, int32_t fade_tokens,
-                                            quire_error** error) {
-  return set_sampling(request, {"penalty_decay", Counts::generate}, error,
-                      &quire::SamplingSettings::penalty_decay,
-                      [&] { return range_argument(fade_tokens, 0, kMaxInt32, "fade_tokens"); });
-}
-
-int32_t quire_job_request_add_logit_bias(quire_job_request* request, int32_t token, double bias,
-                                         quire_error** error) {
-  return set(request, {"logit_biases", Counts::generate}, error, [&](RequestSettings& settings) {
-    range_argument(token, 0, kMaxInt32, "token");
-    const float value = number_argument(bias, -kMaxBias, kMaxBias, "bias");
-    auto& biases = settings.job.sampling.logit_bias;
-    const auto known = std::find_if(biases.begin(), biases.end(),
-                                    [&](const quire::LogitBias& entry) { return entry.token == token; });
-    if (known != biases.end()) {
-      known->bias = value;
-      return;
-    }
-    if (biases.size() >= kMaxLogitBiases) {
-      throw quire::Error(quire::ErrorCode::invalid_argument, "token: {} biased tokens are the limit",
-                         kMaxLogitBiases);
-    }
-    biases.push_back({token, value});
-  });
-}
-
-int32_t quire_job_request_set_logit_biases(quire_job_request* request, const int32_t* tokens,
-                                           size_t num_tokens, double bias, quire_error** error) {
-  return set(request, {"logit_biases", Counts::generate}, error, [&](RequestSettings& settings) {
-    const float value = number_argument(bias, -kMaxBias, kMaxBias, "bias");
-    std::vector<quire::LogitBias> biases;
-    for (const quire::TokenId token : tokens_argument(tokens, num_tokens, kMaxLogitBiases)) {
-      biases.push_back({range_argument(token, 0, kMaxInt32, "tokens"), value});
-    }
-    settings.job.sampling.logit_bias = std::move(biases);
-  });
-}
-
-int32_t quire_job_request_clear_logit_biases(quire_job_request* request, quire_error** error) {
-  return set_option(request, "request", error,
-                    [](RequestSettings& settings) { settings.job.sampling.logit_bias.clear(); });
-}
-
-int32_t quire_job_request_set_banned_tokens(quire_job_request* request, const int32_t* tokens,
-                                            size_t num_tokens, quire_error** error) {
-  return set_sampling(request, {"banned_tokens", Counts::generate}, error,
-                      &quire::SamplingSettings::banned_tokens,
-                      [&] { return tokens_argument(tokens, num_tokens, kMaxBannedTokens); });
-}
-
-int32_t quire_job_request_set_temperature(quire_job_request* request, double temperature,
-                                          quire_error** error) {
-  return set_sampling(request, {"temperature", Counts::generate}, error,
-                      &quire::SamplingSettings::temperature,
-                      [&] { return number_argument(temperature, 0.0, 100.0, "temperature"); });
-}
-
-int32_t quire_job_request_set_top_k(quire_job_request* request, int32_t top_k, quire_error** error) {
-  return set_sampling(request, {"top_k", Counts::generate}, error, &quire::SamplingSettings::top_k,
-                      [&] { return range_argument(top_k, 0, kMaxInt32, "top_k"); });
-}
-
-int32_t quire_job_request_set_top_p(quire_job_request* request, double top_p, quire_error** error) {
-  return set_sampling(request, {"top_p", Counts::generate}, error, &quire::SamplingSettings::top_p, [&] {
-    return number_argument(top_p, std::numeric_limits<float>::denorm_min(), 1.0, "top_p");
-  });
-}
-
-int32_t quire_job_request_set_min_p(quire_job_request* request, double min_p, quire_error** error) {
-  return set_sampling(request, {"min_p", Counts::generate}, error, &quire::SamplingSettings::min_p,
-                      [&] { return number_argument(min_p, 0.0, 1.0, "min_p"); });
-}
-
 int32_t quire_job_request_set_emit_special(quire_job_request* request, int32_t emit_special,
                                            quire_error** error) {
   return set_field(request, {"emit_special", Counts::generate}, error,
@@ -339,6 +200,13 @@ int32_t quire_job_request_set_user_data_step(quire_job_request* request, uint64_
 int32_t quire_job_request_set_queue(quire_job_request* request, quire_queue* queue, quire_error** error) {
   return set(request, {"queue", Counts::always}, error, [&](RequestSettings& settings) {
     settings.queue = queue == nullptr ? QueueShare{} : Pinned(queue, "queue")->share;
+  });
+}
+
+int32_t quire_job_request_set_constraint(quire_job_request* request, quire_constraint* constraint,
+                                         quire_error** error) {
+  return set(request, {"constraint", Counts::generate}, error, [&](RequestSettings& settings) {
+    settings.constraint = constraint == nullptr ? ConstraintShare{} : Pinned(constraint, "constraint")->share;
   });
 }
 

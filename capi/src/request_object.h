@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "capi/src/chat_render.h"
+#include "capi/src/constraint_object.h"
 #include "capi/src/options_objects.h"
 #include "capi/src/runtime_object.h"
 #include "core/engine/events/event_queue.h"
@@ -35,19 +37,29 @@ struct Setting {
 };
 
 struct PromptPart {
-  enum class Kind : uint8_t { text, tokens, special };
+  enum class Kind : uint8_t { text, tokens, special, messages };
   Kind kind = Kind::text;
-  std::string text;  // of a special token its spelling
+  std::string text;  // of a special token its spelling; of messages JSON objects with commas between them
   TokenIds tokens;
 };
 
+// What goes with the messages of a prompt. Texts were parsed when they were set.
+struct ConversationSettings {
+  std::string tools;                   // a JSON list; empty: none
+  std::string arguments;               // members of a JSON object, without its braces
+  bool adds_generation_prompt = true;  // unless the arguments say so themselves
+  ChatShare chat;                      // without templates: the model's own
+};
+
 struct RequestSettings {
-  JobRequest job;  // without its prompt and its queue
+  JobRequest job;  // without its prompt, its queue and its constraint
   std::vector<PromptPart> prompt;
   std::vector<Setting> made;
   bool add_special = true;
   bool parse_special = false;
+  ConversationSettings conversation;
   bool max_new_tokens_set = false;
+  ConstraintShare constraint;
   QueueShare queue;
 };
 

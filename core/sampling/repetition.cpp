@@ -23,11 +23,11 @@ bool runs_in_loop(gsl::span<const TokenId> tokens, size_t period, size_t num_rep
 void RepetitionGuard::validate() const {
   if (max_period == 0 && min_repeats == 0) return;
   if (max_period < 1 || max_period > kMaxPeriod) {
-    throw Error(ErrorCode::invalid_argument, "repetition_max_period must be from 1 to {}, not {}", kMaxPeriod,
-                max_period);
+    throw Error(ErrorCode::invalid_argument, "loop_guard: max_period must be from 1 to {}, not {}",
+                kMaxPeriod, max_period);
   }
   if (min_repeats < 2 || min_repeats > kMaxRepeats) {
-    throw Error(ErrorCode::invalid_argument, "repetition_min_repeats must be from 2 to {}, not {}",
+    throw Error(ErrorCode::invalid_argument, "loop_guard: min_repeats must be from 2 to {}, not {}",
                 kMaxRepeats, min_repeats);
   }
 }

@@ -81,6 +81,11 @@ const std::string& tiny_model_path() {
   return model.path();
 }
 
+std::string embedded_model_path() {
+  return std::filesystem::path(std::string(QUIRE_TEST_DATA) + "/../../packaging/model/story-15m-exl2-4.0bpw")
+      .lexically_normal();
+}
+
 OwnedRuntime make_runtime() {
   const OwnedRuntimeOptions options(quire_runtime_options_create(nullptr));
   EXPECT_EQ(quire_runtime_options_set_num_threads(options.get(), 1, nullptr), 1);

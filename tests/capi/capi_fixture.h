@@ -83,6 +83,9 @@ class Report {
 // of ASCII. Made once, gone with the process.
 const std::string& tiny_model_path();
 
+// The model that packages bring: 15 million weights, a tokenizer of 32000 tokens.
+std::string embedded_model_path();
+
 OwnedRuntime make_runtime();
 OwnedModel load_model(quire_runtime* runtime, const std::string& path = tiny_model_path(),
                       int32_t scope = QUIRE_MODEL_SCOPE_FULL);

@@ -5,13 +5,11 @@
 
 #include <quire/experimental.h>
 
-#include "tests/stress/c_world.h"
+#include "tests/stress/c_request_entries.h"
 
 namespace quire::testing {
 namespace {
 
-constexpr std::array<int32_t, 6> kTokens = {70, 71, 72, 73, 74, 75};
-constexpr int64_t kMinute = 60'000'000'000;
 constexpr int64_t kMillisecond = 1'000'000;
 
 // A job of a call's own, to its end.
@@ -260,67 +258,6 @@ void split_stats(CWorld& w, const Calls& call) {
   const OwnedStats part(call(quire_stats_namespace, made.get(), 0));
 }
 
-// Request.
-
-void set_request(CWorld& w, const Calls& call) {
-  call(quire_job_request_set_prompt_text, w.request, "klm", 3);
-  call(quire_job_request_set_prompt_tokens, w.request, kTokens.data(), kTokens.size());
-  call(quire_job_request_set_add_special, w.request, 0);
-  call(quire_job_request_set_parse_special, w.request, 0);
-  call(quire_job_request_set_max_new_tokens, w.request, 5);
-  call(quire_job_request_set_min_new_tokens, w.request, 2);
-  call(quire_job_request_set_stop_tokens, w.request, kTokens.data(), 2);
-  call(quire_job_request_add_stop_text, w.request, "zz", 2);
-  call(quire_job_request_clear_stop_texts, w.request);
-  call(quire_job_request_set_ignore_eos, w.request, 1);
-  call(quire_job_request_set_emit_special, w.request, 1);
-  call(quire_job_request_set_log_probs, w.request, 1);
-  call(quire_job_request_set_top_log_probs, w.request, 2);
-  call(quire_job_request_set_user_data, w.request, 9);
-  call(quire_job_request_set_event_policy, w.request, QUIRE_EVENTS_COALESCE);
-  call(quire_job_request_set_max_unread_events, w.request, 8);
-  call(quire_job_request_set_progress_events, w.request, 1);
-}
-void set_sampling(CWorld& w, const Calls& call) {
-  call(quire_job_request_set_seed, w.request, 3);
-  call(quire_job_request_set_repetition_penalty, w.request, 1.1);
-  call(quire_job_request_set_frequency_penalty, w.request, 0.1);
-  call(quire_job_request_set_presence_penalty, w.request, 0.1);
-  call(quire_job_request_set_penalty_range, w.request, 16);
-  call(quire_job_request_set_penalty_decay, w.request, 4);
-  call(quire_job_request_add_logit_bias, w.request, 40, 0.5);
-  call(quire_job_request_set_banned_tokens, w.request, kTokens.data(), 1);
-  call(quire_job_request_set_temperature, w.request, 0.7);
-  call(quire_job_request_set_top_k, w.request, 20);
-  call(quire_job_request_set_top_p, w.request, 0.9);
-  call(quire_job_request_set_min_p, w.request, 0.01);
-}
-void set_scheduling(CWorld& w, const Calls& call) {
-  call(quire_job_request_set_namespace, w.request, "n", 1);
-  call(quire_job_request_set_priority, w.request, 3);
-  call(quire_job_request_set_queue_deadline_ns, w.request, 10 * kMinute);
-  call(quire_job_request_set_first_token_deadline_ns, w.request, 10 * kMinute);
-  call(quire_job_request_set_deadline_ns, w.request, 10 * kMinute);
-  call(quire_job_request_set_reserve_whole, w.request, 1);
-  call(quire_job_request_set_reuse_prefix, w.request, 0);
-  call(quire_job_request_set_publish_pages, w.request, 0);
-}
-// Of a request of its own: what another thread submits meanwhile would not go with it.
-void set_kind(CWorld& /*w*/, const Calls& call) {
-  const OwnedRequest request(quire_job_request_create(nullptr));
-  call(quire_job_request_set_kind, request.get(), QUIRE_JOB_KIND_SCORE);
-  call(quire_job_request_set_raw_logits, request.get(), 1);
-  call(quire_job_request_set_kind, request.get(), QUIRE_JOB_KIND_EMBED);
-  call(quire_job_request_set_pooling, request.get(), QUIRE_POOLING_LAST);
-  call(quire_job_request_set_normalize, request.get(), 0);
-}
-void set_queue(CWorld& w, const Calls& call) {
-  call(quire_job_request_set_queue, w.request, w.queue);
-}
-void free_request(CWorld& w, const Calls& call) {
-  call(quire_job_request_free, w.request);
-}
-
 // Job.
 
 void submit(CWorld& w, const Calls& call) {
@@ -525,9 +462,10 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"split stats", 0, split_stats},
       {"free stats", kFrees, free_stats},
       {"set request", 0, set_request},
-      {"set sampling", 0, set_sampling},
+      {"set sampling", kMisses, set_sampling},
       {"set scheduling", 0, set_scheduling},
       {"set kind", 0, set_kind},
+      {"set messages", kMisses, set_messages},
       {"set queue", kTakesEvents, set_queue},
       {"free request", kFrees, free_request},
       {"submit", 0, submit},

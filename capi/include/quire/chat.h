@@ -87,6 +87,21 @@ QUIRE_API int64_t quire_chat_template_tokens(quire_chat_template* chat, quire_mo
 QUIRE_API int64_t quire_chat_template_hash(quire_chat_template* chat, char* out_text, size_t out_capacity,
                                            quire_error** error);
 
+/**
+ * The text that the messages of a request (request.h) become with the model's own template, or with the one
+ * of the request. Returns the number of bytes, or -1 on failure: QUIRE_ERROR_INVALID_ARGUMENT where the
+ * request has no messages, QUIRE_ERROR_NOT_FOUND where the model has no template; else as
+ * quire_chat_template_render.
+ */
+QUIRE_API int64_t quire_model_render_chat(quire_model* model, quire_job_request* request, char* out_text,
+                                          size_t out_capacity, quire_error** error);
+
+/** The tokens of the whole prompt of a request, as submit makes them. Returns their number, or -1 on failure.
+ */
+QUIRE_API int64_t quire_model_render_chat_tokens(quire_model* model, quire_job_request* request,
+                                                 int32_t* out_tokens, size_t out_capacity,
+                                                 quire_error** error);
+
 /** Frees the handle. NULL does nothing. Returns 1, or 0 on failure. */
 QUIRE_API int32_t quire_chat_template_free(quire_chat_template* handle, quire_error** error);
 

@@ -33,6 +33,7 @@
 #define QUIRE_FINISH_COMPLETED 5   /* a job that generates nothing is done (QUIRE_JOB_KIND_SCORE ...) */
 #define QUIRE_FINISH_CANCELLED 6   /* quire_job_cancel, or its handle was freed */
 #define QUIRE_FINISH_ERROR 7       /* it failed */
+#define QUIRE_FINISH_LOOP 8        /* its tokens ran in a loop (quire_job_request_set_loop_guard) */
 
 #ifdef __cplusplus
 extern "C" {

@@ -68,6 +68,33 @@ QUIRE_API int32_t quire_job_request_add_prompt_tokens(quire_job_request* request
 QUIRE_API int32_t quire_job_request_add_prompt_special(quire_job_request* request, const char* text,
                                                        size_t text_len, quire_error** error);
 
+/**
+ * A part that is messages: one, or a list of them, as OpenAI has them in JSON (role, content as text or
+ * parts, reasoning, tool_calls, tool_call_id). Parts of messages that follow each other are one conversation,
+ * which submit makes into tokens with the chat template of the model (chat.h), on the caller's thread:
+ * special tokens come from the template's words alone, and nothing is put around them. Text or tokens behind
+ * the messages are the beginning of the answer. QUIRE_ERROR_FORMAT for what is no JSON; submit fails with
+ * QUIRE_ERROR_NOT_FOUND where there is no template.
+ */
+QUIRE_API int32_t quire_job_request_add_messages(quire_job_request* request, const char* text,
+                                                 size_t text_len, quire_error** error);
+
+/** The tools that go with the messages: a JSON list as OpenAI has it; an empty text, the default, is none. */
+QUIRE_API int32_t quire_job_request_set_tools(quire_job_request* request, const char* text, size_t text_len,
+                                              quire_error** error);
+
+/**
+ * What else the template reads, as a JSON object, such as {"enable_thinking": false}; an empty text, the
+ * default, is nothing. `add_generation_prompt` is true unless it stands here, or `continue_final_message` is
+ * true, which ends the prompt inside of the last message.
+ */
+QUIRE_API int32_t quire_job_request_set_template_arguments(quire_job_request* request, const char* text,
+                                                           size_t text_len, quire_error** error);
+
+/** The template for the messages, as its settings are now. NULL, the default: the model's own. */
+QUIRE_API int32_t quire_job_request_set_chat_template(quire_job_request* request, quire_chat_template* chat,
+                                                      quire_error** error);
+
 /** The whole prompt as one text. */
 QUIRE_API int32_t quire_job_request_set_prompt_text(quire_job_request* request, const char* text,
                                                     size_t text_len, quire_error** error);
@@ -121,7 +148,41 @@ QUIRE_API int32_t quire_job_request_clear_stop_texts(quire_job_request* request,
 QUIRE_API int32_t quire_job_request_set_ignore_eos(quire_job_request* request, int32_t ignore_eos,
                                                    quire_error** error);
 
-/* Sampling, in the order of its work. */
+/**
+ * Ends the job with QUIRE_FINISH_LOOP once its newest tokens are the same 1 to max_period tokens, at least
+ * min_repeats times in a row. max_period 1 to 1024 and min_repeats 2 to 1024, or both 0, the default: off.
+ */
+QUIRE_API int32_t quire_job_request_set_loop_guard(quire_job_request* request, int32_t max_period,
+                                                   int32_t min_repeats, quire_error** error);
+
+/**
+ * What the text has to be (constraint.h): no token is drawn that leads elsewhere, and the model's end tokens
+ * are drawn only where the text may be over. A job ends with QUIRE_ERROR_INVALID_ARGUMENT where its
+ * constraint cannot be met any more, and with QUIRE_FINISH_COMPLETED where nothing may follow and no end
+ * token is left. The constraint has to be of the vocabulary of the cache's model, which submit checks. The
+ * request and its jobs keep what they need of it alive. NULL, the default: any text.
+ */
+QUIRE_API int32_t quire_job_request_set_constraint(quire_job_request* request, quire_constraint* constraint,
+                                                   quire_error** error);
+
+/*
+ * Sampling, in the order of its work. What a draw takes goes with the job, is taken back by
+ * quire_job_rewind, and copied by a fork.
+ */
+
+/**
+ * All settings of a preset, in place of those set before; what is set afterwards counts. "neutral", "greedy",
+ * "precise", "balanced" or "creative". The seed, biases and banned tokens stay.
+ */
+QUIRE_API int32_t quire_job_request_set_sampling_preset(quire_job_request* request, const char* text,
+                                                        size_t text_len, quire_error** error);
+
+/**
+ * The same with what the authors of a model recommend in its generation_config.json; QUIRE_ERROR_NOT_FOUND
+ * where it has none.
+ */
+QUIRE_API int32_t quire_job_request_set_sampling_of_model(quire_job_request* request, quire_model* model,
+                                                          quire_error** error);
 
 /** 1: each submit draws a seed of its own (quire_job_seed tells it). 0, the default: the seed set below. */
 QUIRE_API int32_t quire_job_request_set_random_seed(quire_job_request* request, int32_t random_seed,
@@ -154,6 +215,34 @@ QUIRE_API int32_t quire_job_request_set_penalty_decay(quire_job_request* request
                                                       quire_error** error);
 
 /**
+ * DRY: a token that has followed an earlier occurrence of the newest L tokens gets multiplier * base ^ (L -
+ * allowed_length) taken off its logit, L the longest such length, where that is allowed_length or more. 0
+ * to 100. Default: 0, off.
+ */
+QUIRE_API int32_t quire_job_request_set_dry_multiplier(quire_job_request* request, double multiplier,
+                                                       quire_error** error);
+
+/** 1 to 8. Default: 1.75. */
+QUIRE_API int32_t quire_job_request_set_dry_base(quire_job_request* request, double base,
+                                                 quire_error** error);
+
+/** 1 to 1024. Default: 2. */
+QUIRE_API int32_t quire_job_request_set_dry_allowed_length(quire_job_request* request, int32_t length_tokens,
+                                                           quire_error** error);
+
+/** Tokens that are compared at most, allowed_length to 1024. Default: 64. */
+QUIRE_API int32_t quire_job_request_set_dry_max_length(quire_job_request* request, int32_t length_tokens,
+                                                       quire_error** error);
+
+/** How many of the last tokens DRY looks at, prompt included; -1, the default, is all of them. */
+QUIRE_API int32_t quire_job_request_set_dry_range(quire_job_request* request, int32_t range_tokens,
+                                                  quire_error** error);
+
+/** Tokens over which no repetition reaches, in place of those set before. Default: none. */
+QUIRE_API int32_t quire_job_request_set_dry_breakers(quire_job_request* request, const int32_t* tokens,
+                                                     size_t num_tokens, quire_error** error);
+
+/**
  * Added to the logit of one token, in place of what was set for it before. -1e30 to 1e30. 4096 tokens at
  * most.
  */
@@ -175,6 +264,36 @@ QUIRE_API int32_t quire_job_request_set_banned_tokens(quire_job_request* request
 QUIRE_API int32_t quire_job_request_set_temperature(quire_job_request* request, double temperature,
                                                     quire_error** error);
 
+/**
+ * Quadratic sampling: a logit that lies d below the largest comes to lie d * d * factor below it, before
+ * temperature. 0 to 100. Default: 0, off.
+ */
+QUIRE_API int32_t quire_job_request_set_smoothing_factor(quire_job_request* request, double factor,
+                                                         quire_error** error);
+
+/**
+ * With a maximum above the minimum the temperature follows the entropy H of the candidates: minimum +
+ * (maximum - minimum) * (H / largest H) ^ exponent; the fixed temperature then only says whether the draw
+ * is greedy. 0.01 to 100. Default of both: 0.01, off.
+ */
+QUIRE_API int32_t quire_job_request_set_min_temperature(quire_job_request* request, double temperature,
+                                                        quire_error** error);
+
+/** See quire_job_request_set_min_temperature. */
+QUIRE_API int32_t quire_job_request_set_max_temperature(quire_job_request* request, double temperature,
+                                                        quire_error** error);
+
+/** 0.01 to 100. Default: 1. */
+QUIRE_API int32_t quire_job_request_set_temperature_exponent(quire_job_request* request, double exponent,
+                                                             quire_error** error);
+
+/**
+ * Keeps tokens whose logit lies at most this many standard deviations of all logits below the largest. 0 to
+ * 1000. Default: 0, all.
+ */
+QUIRE_API int32_t quire_job_request_set_top_n_sigma(quire_job_request* request, double num_sigma,
+                                                    quire_error** error);
+
 /** Keeps the k likeliest tokens. Default: 0, all. */
 QUIRE_API int32_t quire_job_request_set_top_k(quire_job_request* request, int32_t top_k, quire_error** error);
 
@@ -184,8 +303,66 @@ QUIRE_API int32_t quire_job_request_set_top_k(quire_job_request* request, int32_
  */
 QUIRE_API int32_t quire_job_request_set_top_p(quire_job_request* request, double top_p, quire_error** error);
 
+/** Keeps tokens of at least a times the square of the largest probability; 0 to 1. Default: 0, all. */
+QUIRE_API int32_t quire_job_request_set_top_a(quire_job_request* request, double top_a, quire_error** error);
+
 /** Keeps tokens at least this share as likely as the likeliest; 0 to 1. Default: 0, all. */
 QUIRE_API int32_t quire_job_request_set_min_p(quire_job_request* request, double min_p, quire_error** error);
+
+/**
+ * Tail-free sampling: keeps the likeliest tokens up to the one at which the curvature of the sorted
+ * probabilities, summed and normalised, passes z. 0 to 1. Default: 1, all.
+ */
+QUIRE_API int32_t quire_job_request_set_tail_free(quire_job_request* request, double z, quire_error** error);
+
+/**
+ * Locally typical sampling: keeps the tokens whose information lies closest to the entropy, the fewest
+ * whose probability together reaches this; above 0, up to 1. Default: 1, all.
+ */
+QUIRE_API int32_t quire_job_request_set_typical(quire_job_request* request, double mass, quire_error** error);
+
+/**
+ * Mirostat 2: keeps tokens whose surprise in bits is at most mu, the likeliest always; mu begins at 2 tau
+ * and moves by eta * (tau - surprise of the drawn token) with each token. 0 to 100. Default: 0, off.
+ */
+QUIRE_API int32_t quire_job_request_set_mirostat_tau(quire_job_request* request, double tau,
+                                                     quire_error** error);
+
+/** 0 to 1. Default: 0.1. */
+QUIRE_API int32_t quire_job_request_set_mirostat_eta(quire_job_request* request, double eta,
+                                                     quire_error** error);
+
+/**
+ * Exclude top choices: with this probability, drawn for each token, all tokens as likely as the threshold
+ * or likelier go but the least likely of them. 0 to 1. Default: 0, off.
+ */
+QUIRE_API int32_t quire_job_request_set_xtc_probability(quire_job_request* request, double probability,
+                                                        quire_error** error);
+
+/** 0 to 1. Default: 0.1. */
+QUIRE_API int32_t quire_job_request_set_xtc_threshold(quire_job_request* request, double threshold,
+                                                      quire_error** error);
+
+/**
+ * Tokens that never go by the exclusion of top choices, and are not counted among them, in place of those
+ * set before. Default: none.
+ */
+QUIRE_API int32_t quire_job_request_set_xtc_ignored(quire_job_request* request, const int32_t* tokens,
+                                                    size_t num_tokens, quire_error** error);
+
+/**
+ * Draws from the candidates in order of probability with u ^ exp(-skew) in place of the uniform u: above 0
+ * the less likely ones gain. -5 to 5. Default: 0, off.
+ */
+QUIRE_API int32_t quire_job_request_set_skew(quire_job_request* request, double skew, quire_error** error);
+
+/**
+ * The order of what shapes the candidates, such as "top_k, temperature, xtc": each at most once, and those
+ * that are switched on have to be among them. Names: temperature, top_n_sigma, top_k, top_p, top_a, min_p,
+ * tail_free, typical, mirostat, xtc; they stand here in the order that an empty text, the default, means.
+ */
+QUIRE_API int32_t quire_job_request_set_sampler_order(quire_job_request* request, const char* text,
+                                                      size_t text_len, quire_error** error);
 
 /* Results. */
 

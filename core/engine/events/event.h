@@ -33,6 +33,7 @@ enum class FinishReason : int32_t {
   completed = 5,    // a scoring, warming or embedding job is done
   cancelled = 6,
   failed = 7,  // the only reason that comes as EventKind::error
+  loop = 8,    // the new tokens run in a loop that JobRequest::loop_guard tells
 };
 
 // What a job took. Complete with the terminal event; before that as far as it is.

@@ -83,6 +83,8 @@ std::string_view reason_name(FinishReason reason) {
       return "cancellation";
     case FinishReason::failed:
       return "failure";
+    case FinishReason::loop:
+      return "a loop of its tokens";
   }
   return "unknown";
 }

@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/engine/events/event.h"
+#include "core/sampling/repetition.h"
 #include "core/sampling/settings.h"
 #include "core/step/token_matcher.h"
 
@@ -39,6 +40,7 @@ struct JobRequest {
   int32_t min_new_tokens = 0;    // stop tokens are not drawn before; stop strings still end the job
   std::shared_ptr<const TokenConstraint> constraint;  // what the text may be; null: anything
   bool ignore_end_tokens = false;         // the model's own end-of-sequence tokens do not end the job
+  RepetitionGuard loop_guard;             // new tokens that run in a loop end the job
   std::vector<TokenId> stop_tokens;       // in addition to the model's
   std::vector<std::string> stop_strings;  // valid UTF-8, not empty; never part of the text
   bool emit_special_tokens = false;       // the text of special tokens is part of the text

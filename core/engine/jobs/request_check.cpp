@@ -141,6 +141,7 @@ LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
   work.prompt_tokens = may_find_prompt ? 1 : static_cast<int32_t>(request.prompt.size());
   if (request.kind != JobKind::generate) return work;
   const bool may_stop = !request.stop_tokens.empty() || !request.stop_strings.empty() ||
+                        request.loop_guard.is_on() ||
                         (!limits.end_tokens.empty() && !request.ignore_end_tokens);
   const int32_t stops_after = request.stop_strings.empty() ? request.min_new_tokens : 0;
   const int32_t room = limits.max_seq_len - static_cast<int32_t>(request.prompt.size());

@@ -37,14 +37,25 @@ void say(JobRecord& job, const SampledToken& sampled, bool is_last) {
   }
 }
 
-// The new tokens, up to the one that completes a stop string.
+bool runs_in_loop(const JobRecord& job) {
+  const auto prompt = static_cast<size_t>(job.lane.num_prompt_tokens);
+  return job.request.loop_guard.is_on() &&
+         find_loop(gsl::span<const TokenId>(job.lane.tokens).subspan(prompt), job.request.loop_guard) > 0;
+}
+
+// The new tokens, up to the one that completes a stop string or a loop.
 void take_tokens(JobRecord& job) {
   for (size_t i = 0; i < job.step.drawn.size(); ++i) {
     const SampledToken& sampled = job.step.drawn[i];
+    const bool is_last = i + 1 == job.step.drawn.size();
     job.lane.tokens.push_back(sampled.token);
     job.sampler.accept(sampled.token, sampled.probability);
-    say(job, sampled, i + 1 == job.step.drawn.size());
+    say(job, sampled, is_last);
     if (job.step.finish == FinishReason::stop_string) return;
+    if (is_last && job.step.finish != FinishReason::unfinished) break;
+    if (!runs_in_loop(job)) continue;
+    job.step.finish = FinishReason::loop;
+    break;
   }
   if (job.step.finish != FinishReason::unfinished) job.text.finish();
 }

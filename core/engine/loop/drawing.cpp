@@ -1,5 +1,8 @@
 #include "core/engine/loop/drawing.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/base/error.h"
 #include "core/engine/loop/contain.h"
 #include "core/sampling/device_draw.h"
@@ -15,6 +18,22 @@ const kernels::SampleOutcome* outcome_of(const PlannedLane& planned, const Drawn
 
 void allow(gsl::span<uint32_t> mask, TokenId token) {
   mask[static_cast<size_t>(token) / 32] |= 1U << (static_cast<uint32_t>(token) % 32);
+}
+
+// The one token that a mask leaves; -1 where there are more or none.
+TokenId only_token(const TokenMask& mask) {
+  TokenId only = -1;
+  for (size_t i = 0; i < mask.words.size(); ++i) {
+    const uint32_t word = mask.words[i];
+    if (word == 0) continue;
+    if (only >= 0 || (word & (word - 1)) != 0) return -1;
+    only = static_cast<TokenId>(i * 32 + static_cast<size_t>(__builtin_ctz(word)));
+  }
+  return only;
+}
+
+bool names(gsl::span<const TokenId> tokens, TokenId token) {
+  return std::find(tokens.begin(), tokens.end(), token) != tokens.end();
 }
 
 }  // namespace
@@ -97,11 +116,26 @@ SampledToken Drawing::sample(const PlannedLane& planned, const Drawn& drawn, int
   } else {
     SampleRequest request = request_of(job);
     request.logits = row(drawn, planned.last_row() - num_after);
-    sampled = sampler_.sample(request);
+    sampled = sample_row(request);
   }
   if (sampled.fault == SampleFault::non_finite) {
     throw Error(ErrorCode::numeric, "the logits for new token {} are not finite", job.num_drawn_tokens());
   }
+  return sampled;
+}
+
+// Where a mask leaves one token there is nothing to draw.
+SampledToken Drawing::sample_row(const SampleRequest& request) {
+  const TokenId only = only_token(request.mask);
+  const bool is_forced = only >= 0 && only < num_tokens_ && !request.want_log_prob &&
+                         request.num_top_log_probs == 0 && !names(request.banned, only) &&
+                         !names(request.state->settings().banned_tokens, only) &&
+                         std::isfinite(request.logits[static_cast<size_t>(only)]);
+  if (!is_forced) return sampler_.sample(request);
+  SampledToken sampled;
+  sampled.token = only;
+  sampled.probability = 1.0F;
+  if (!scan_row(request.logits).finite) sampled.fault = SampleFault::non_finite;
   return sampled;
 }
 

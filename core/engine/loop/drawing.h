@@ -31,6 +31,7 @@ class Drawing {
   SampleRequest request_of(const JobRecord& job);
   TokenMask mask_of(const JobRecord& job);
   gsl::span<uint32_t> next_mask();
+  SampledToken sample_row(const SampleRequest& request);
 
   Executor& executor_;
   int32_t num_tokens_;

@@ -139,8 +139,13 @@ void Verify::verify_tokens(PlannedLane& planned, const Drawn& drawn) {
 bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
   JobRecord& job = *planned.lane->job;
   if (sampled.fault == SampleFault::nothing_allowed) {
-    if (job.matcher == nullptr || !job.matcher->may_end())
+    if (job.matcher == nullptr)
       throw Error(ErrorCode::numeric, "no token is allowed as new token {}", job.num_drawn_tokens());
+    if (!job.matcher->may_end()) {
+      throw Error(ErrorCode::invalid_argument,
+                  "constraint: it allows no token of the vocabulary as new token {}, and may not end there",
+                  job.num_drawn_tokens());
+    }
     job.step.finish = FinishReason::completed;
     return false;
   }

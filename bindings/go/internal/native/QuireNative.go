@@ -132,120 +132,131 @@ typedef _gostring_ swig_type_102;
 typedef _goslice_ swig_type_103;
 typedef _gostring_ swig_type_104;
 typedef _gostring_ swig_type_105;
-typedef _goslice_ swig_type_106;
-typedef _goslice_ swig_type_107;
+typedef _gostring_ swig_type_106;
+typedef _gostring_ swig_type_107;
 typedef _gostring_ swig_type_108;
-typedef long long swig_type_109;
+typedef _goslice_ swig_type_109;
 typedef _goslice_ swig_type_110;
-typedef _goslice_ swig_type_111;
-typedef long long swig_type_112;
+typedef _gostring_ swig_type_111;
+typedef _gostring_ swig_type_112;
 typedef long long swig_type_113;
-typedef _gostring_ swig_type_114;
-typedef long long swig_type_115;
-typedef long long swig_type_116;
-typedef long long swig_type_117;
-typedef _goslice_ swig_type_118;
+typedef _goslice_ swig_type_114;
+typedef _goslice_ swig_type_115;
+typedef _goslice_ swig_type_116;
+typedef _goslice_ swig_type_117;
+typedef _gostring_ swig_type_118;
 typedef long long swig_type_119;
 typedef long long swig_type_120;
-typedef _goslice_ swig_type_121;
+typedef _gostring_ swig_type_121;
 typedef long long swig_type_122;
 typedef long long swig_type_123;
 typedef long long swig_type_124;
-typedef long long swig_type_125;
-typedef _goslice_ swig_type_126;
+typedef _goslice_ swig_type_125;
+typedef long long swig_type_126;
 typedef long long swig_type_127;
 typedef _goslice_ swig_type_128;
 typedef long long swig_type_129;
 typedef long long swig_type_130;
 typedef long long swig_type_131;
 typedef long long swig_type_132;
-typedef long long swig_type_133;
+typedef _goslice_ swig_type_133;
 typedef long long swig_type_134;
-typedef long long swig_type_135;
+typedef _goslice_ swig_type_135;
 typedef long long swig_type_136;
 typedef long long swig_type_137;
 typedef long long swig_type_138;
-typedef _goslice_ swig_type_139;
+typedef long long swig_type_139;
 typedef long long swig_type_140;
-typedef _goslice_ swig_type_141;
+typedef long long swig_type_141;
 typedef long long swig_type_142;
-typedef _goslice_ swig_type_143;
+typedef long long swig_type_143;
 typedef long long swig_type_144;
 typedef long long swig_type_145;
 typedef _goslice_ swig_type_146;
 typedef long long swig_type_147;
-typedef long long swig_type_148;
-typedef _goslice_ swig_type_149;
-typedef long long swig_type_150;
+typedef _goslice_ swig_type_148;
+typedef long long swig_type_149;
+typedef _goslice_ swig_type_150;
 typedef long long swig_type_151;
-typedef _gostring_ swig_type_152;
-typedef long long swig_type_153;
-typedef _goslice_ swig_type_154;
+typedef long long swig_type_152;
+typedef _goslice_ swig_type_153;
+typedef long long swig_type_154;
 typedef long long swig_type_155;
-typedef long long swig_type_156;
+typedef _goslice_ swig_type_156;
 typedef long long swig_type_157;
 typedef long long swig_type_158;
-typedef _goslice_ swig_type_159;
+typedef _gostring_ swig_type_159;
 typedef long long swig_type_160;
 typedef _goslice_ swig_type_161;
 typedef long long swig_type_162;
-typedef _goslice_ swig_type_163;
+typedef long long swig_type_163;
 typedef long long swig_type_164;
 typedef long long swig_type_165;
-typedef long long swig_type_166;
-typedef _gostring_ swig_type_167;
-typedef long long swig_type_168;
+typedef _goslice_ swig_type_166;
+typedef long long swig_type_167;
+typedef _goslice_ swig_type_168;
 typedef long long swig_type_169;
-typedef long long swig_type_170;
+typedef _goslice_ swig_type_170;
 typedef long long swig_type_171;
 typedef long long swig_type_172;
 typedef long long swig_type_173;
-typedef long long swig_type_174;
+typedef _gostring_ swig_type_174;
 typedef long long swig_type_175;
 typedef long long swig_type_176;
-typedef _gostring_ swig_type_177;
+typedef long long swig_type_177;
 typedef long long swig_type_178;
 typedef long long swig_type_179;
 typedef long long swig_type_180;
 typedef long long swig_type_181;
 typedef long long swig_type_182;
 typedef long long swig_type_183;
-typedef long long swig_type_184;
+typedef _gostring_ swig_type_184;
 typedef long long swig_type_185;
-typedef _goslice_ swig_type_186;
+typedef long long swig_type_186;
 typedef long long swig_type_187;
 typedef long long swig_type_188;
 typedef long long swig_type_189;
 typedef long long swig_type_190;
 typedef long long swig_type_191;
 typedef long long swig_type_192;
-typedef long long swig_type_193;
+typedef _goslice_ swig_type_193;
 typedef long long swig_type_194;
 typedef long long swig_type_195;
-typedef _gostring_ swig_type_196;
+typedef long long swig_type_196;
 typedef long long swig_type_197;
-typedef _goslice_ swig_type_198;
+typedef long long swig_type_198;
 typedef long long swig_type_199;
-typedef _goslice_ swig_type_200;
+typedef long long swig_type_200;
 typedef long long swig_type_201;
-typedef _gostring_ swig_type_202;
+typedef long long swig_type_202;
 typedef _gostring_ swig_type_203;
-typedef _gostring_ swig_type_204;
-typedef _gostring_ swig_type_205;
-typedef _gostring_ swig_type_206;
-typedef long long swig_type_207;
-typedef _gostring_ swig_type_208;
-typedef _goslice_ swig_type_209;
-typedef long long swig_type_210;
+typedef long long swig_type_204;
+typedef _goslice_ swig_type_205;
+typedef long long swig_type_206;
+typedef _goslice_ swig_type_207;
+typedef long long swig_type_208;
+typedef _gostring_ swig_type_209;
+typedef _gostring_ swig_type_210;
 typedef _gostring_ swig_type_211;
-typedef _goslice_ swig_type_212;
-typedef long long swig_type_213;
-typedef _gostring_ swig_type_214;
-typedef _goslice_ swig_type_215;
-typedef long long swig_type_216;
-typedef _goslice_ swig_type_217;
-typedef long long swig_type_218;
+typedef _gostring_ swig_type_212;
+typedef _gostring_ swig_type_213;
+typedef long long swig_type_214;
+typedef _gostring_ swig_type_215;
+typedef _goslice_ swig_type_216;
+typedef long long swig_type_217;
+typedef _gostring_ swig_type_218;
 typedef _goslice_ swig_type_219;
+typedef long long swig_type_220;
+typedef _gostring_ swig_type_221;
+typedef _goslice_ swig_type_222;
+typedef long long swig_type_223;
+typedef _goslice_ swig_type_224;
+typedef long long swig_type_225;
+typedef _goslice_ swig_type_226;
+typedef long long swig_type_227;
+typedef _goslice_ swig_type_228;
+typedef long long swig_type_229;
+typedef _goslice_ swig_type_230;
 extern void _wrap_Swig_free_native_192f0b171e5052b7(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_192f0b171e5052b7(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_192f0b171e5052b7(void);
@@ -382,55 +393,84 @@ extern int _wrap_quire_job_request_clear_prompt_native_192f0b171e5052b7(uintptr_
 extern int _wrap_quire_job_request_add_prompt_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_prompt_special_native_192f0b171e5052b7(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_192f0b171e5052b7(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_192f0b171e5052b7(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_192f0b171e5052b7(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_chat_template_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_add_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_parse_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_110 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_request_set_ignore_eos_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_loop_guard_native_192f0b171e5052b7(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_constraint_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_192f0b171e5052b7(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_of_model_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_random_seed_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_192f0b171e5052b7(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_192f0b171e5052b7(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_range_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_penalty_decay_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_multiplier_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_base_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_allowed_length_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_max_length_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_range_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_192f0b171e5052b7(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_192f0b171e5052b7(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(uintptr_t arg1, swig_type_110 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(uintptr_t arg1, swig_type_115 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_clear_logit_biases_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_smoothing_factor_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_temperature_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_temperature_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_exponent_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_n_sigma_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_k_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_p_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_a_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tail_free_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_typical_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_mirostat_tau_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_mirostat_eta_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_probability_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_threshold_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_192f0b171e5052b7(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_skew_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_192f0b171e5052b7(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_log_probs_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_log_probs_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_raw_logits_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(uintptr_t arg1, swig_type_119 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_progress_events_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(uintptr_t arg1, swig_type_121 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_115 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_118 arg3, swig_voidp arg4);
-extern swig_type_119 _wrap_quire_job_drain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_120 arg2, uintptr_t arg3, swig_type_121 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_192f0b171e5052b7(uintptr_t arg1, swig_type_122 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_submit_many_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_125 arg3, swig_voidp arg4);
+extern swig_type_126 _wrap_quire_job_drain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_127 arg2, uintptr_t arg3, swig_type_128 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_192f0b171e5052b7(uintptr_t arg1, swig_type_129 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_job_cancel_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
@@ -438,63 +478,63 @@ extern int _wrap_quire_job_resume_native_192f0b171e5052b7(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_123 _wrap_quire_job_id_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_124 _wrap_quire_job_seed_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_130 _wrap_quire_job_id_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_131 _wrap_quire_job_seed_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_125 _wrap_quire_job_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern swig_type_132 _wrap_quire_job_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_127 _wrap_quire_job_explain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern swig_type_129 _wrap_quire_job_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_130 _wrap_quire_job_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_131 _wrap_quire_job_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_132 _wrap_quire_job_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_133 _wrap_quire_job_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_134 _wrap_quire_job_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_135 _wrap_quire_job_time_queued_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_136 _wrap_quire_job_time_prompt_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_137 _wrap_quire_job_time_generate_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_138 _wrap_quire_job_scores_native_192f0b171e5052b7(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
-extern swig_type_140 _wrap_quire_job_raw_logits_native_192f0b171e5052b7(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
-extern swig_type_142 _wrap_quire_job_embedding_native_192f0b171e5052b7(uintptr_t arg1, swig_type_143 arg2, swig_voidp arg3);
+extern swig_type_134 _wrap_quire_job_explain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern swig_type_136 _wrap_quire_job_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_137 _wrap_quire_job_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_138 _wrap_quire_job_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_139 _wrap_quire_job_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_140 _wrap_quire_job_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_141 _wrap_quire_job_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_142 _wrap_quire_job_time_queued_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_143 _wrap_quire_job_time_prompt_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_144 _wrap_quire_job_time_generate_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_145 _wrap_quire_job_scores_native_192f0b171e5052b7(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
+extern swig_type_147 _wrap_quire_job_raw_logits_native_192f0b171e5052b7(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
+extern swig_type_149 _wrap_quire_job_embedding_native_192f0b171e5052b7(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_144 _wrap_quire_queue_drain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_145 arg2, uintptr_t arg3, swig_type_146 arg4, swig_voidp arg5);
-extern swig_type_147 _wrap_quire_queue_ready_native_192f0b171e5052b7(uintptr_t arg1, swig_type_148 arg2, uintptr_t arg3, swig_type_149 arg4, swig_voidp arg5);
+extern swig_type_151 _wrap_quire_queue_drain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_152 arg2, uintptr_t arg3, swig_type_153 arg4, swig_voidp arg5);
+extern swig_type_154 _wrap_quire_queue_ready_native_192f0b171e5052b7(uintptr_t arg1, swig_type_155 arg2, uintptr_t arg3, swig_type_156 arg4, swig_voidp arg5);
 extern int _wrap_quire_queue_set_log_level_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_150 _wrap_quire_event_user_data_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_151 _wrap_quire_event_job_id_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_157 _wrap_quire_event_user_data_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_158 _wrap_quire_event_job_id_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_index_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_152 _wrap_quire_event_text_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_153 _wrap_quire_event_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_154 arg2, swig_voidp arg3);
-extern swig_type_155 _wrap_quire_event_first_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_156 _wrap_quire_event_kept_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_157 _wrap_quire_event_kept_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_event_log_probs_native_192f0b171e5052b7(uintptr_t arg1, swig_type_159 arg2, swig_voidp arg3);
-extern swig_type_160 _wrap_quire_event_top_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
-extern swig_type_162 _wrap_quire_event_top_log_probs_native_192f0b171e5052b7(uintptr_t arg1, swig_type_163 arg2, swig_voidp arg3);
-extern swig_type_164 _wrap_quire_event_progress_done_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_event_progress_total_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_159 _wrap_quire_event_text_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_160 _wrap_quire_event_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
+extern swig_type_162 _wrap_quire_event_first_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_163 _wrap_quire_event_kept_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_164 _wrap_quire_event_kept_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_event_log_probs_native_192f0b171e5052b7(uintptr_t arg1, swig_type_166 arg2, swig_voidp arg3);
+extern swig_type_167 _wrap_quire_event_top_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_168 arg2, swig_voidp arg3);
+extern swig_type_169 _wrap_quire_event_top_log_probs_native_192f0b171e5052b7(uintptr_t arg1, swig_type_170 arg2, swig_voidp arg3);
+extern swig_type_171 _wrap_quire_event_progress_done_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_172 _wrap_quire_event_progress_total_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_log_level_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_166 _wrap_quire_event_lost_lines_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_173 _wrap_quire_event_lost_lines_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_stop_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_167 _wrap_quire_event_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_168 _wrap_quire_event_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_169 _wrap_quire_event_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_170 _wrap_quire_event_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_171 _wrap_quire_event_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_172 _wrap_quire_event_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_173 _wrap_quire_event_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_174 _wrap_quire_event_time_queued_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_175 _wrap_quire_event_time_prompt_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_176 _wrap_quire_event_time_generate_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_174 _wrap_quire_event_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_175 _wrap_quire_event_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_176 _wrap_quire_event_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_177 _wrap_quire_event_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_178 _wrap_quire_event_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_179 _wrap_quire_event_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_180 _wrap_quire_event_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_181 _wrap_quire_event_time_queued_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_182 _wrap_quire_event_time_prompt_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_event_time_generate_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_event_error_message_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_event_error_message_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_192f0b171e5052b7(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
@@ -502,47 +542,49 @@ extern int _wrap_quire_cancel_is_triggered_native_192f0b171e5052b7(uintptr_t arg
 extern int _wrap_quire_cancel_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_plan_create_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_plan_total_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_179 _wrap_quire_plan_embedding_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_180 _wrap_quire_plan_layer_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_181 _wrap_quire_plan_head_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_182 _wrap_quire_plan_kv_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_plan_workspace_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_plan_staging_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_plan_total_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_plan_embedding_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_187 _wrap_quire_plan_layer_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_188 _wrap_quire_plan_head_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_plan_kv_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_plan_workspace_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_191 _wrap_quire_plan_staging_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_plan_device_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_186 arg3, swig_voidp arg4);
+extern swig_type_192 _wrap_quire_plan_device_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_193 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_187 _wrap_quire_plan_device_usable_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_188 _wrap_quire_plan_device_total_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_189 _wrap_quire_plan_device_embedding_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_190 _wrap_quire_plan_device_layer_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_191 _wrap_quire_plan_device_head_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_192 _wrap_quire_plan_device_kv_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_193 _wrap_quire_plan_device_workspace_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_194 _wrap_quire_plan_device_staging_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_194 _wrap_quire_plan_device_usable_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_195 _wrap_quire_plan_device_total_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_196 _wrap_quire_plan_device_embedding_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_197 _wrap_quire_plan_device_layer_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_198 _wrap_quire_plan_device_head_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_199 _wrap_quire_plan_device_kv_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_200 _wrap_quire_plan_device_workspace_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_201 _wrap_quire_plan_device_staging_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_195 _wrap_quire_plan_bytes_of_layer_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_196 arg3, swig_voidp arg4);
+extern swig_type_202 _wrap_quire_plan_bytes_of_layer_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_203 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_197 _wrap_quire_matcher_mask_native_192f0b171e5052b7(uintptr_t arg1, swig_type_198 arg2, swig_voidp arg3);
+extern swig_type_204 _wrap_quire_matcher_mask_native_192f0b171e5052b7(uintptr_t arg1, swig_type_205 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_199 _wrap_quire_matcher_forced_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_200 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_192f0b171e5052b7(uintptr_t arg1, swig_type_201 arg2, swig_voidp arg3);
+extern swig_type_206 _wrap_quire_matcher_forced_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_207 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_192f0b171e5052b7(uintptr_t arg1, swig_type_208 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_192f0b171e5052b7(swig_type_202 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_192f0b171e5052b7(swig_type_203 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_192f0b171e5052b7(uintptr_t arg1, swig_type_204 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_205 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_192f0b171e5052b7(uintptr_t arg1, swig_type_206 arg2, swig_voidp arg3);
-extern swig_type_207 _wrap_quire_chat_template_render_native_192f0b171e5052b7(uintptr_t arg1, swig_type_208 arg2, swig_type_209 arg3, swig_voidp arg4);
-extern swig_type_210 _wrap_quire_chat_template_segments_native_192f0b171e5052b7(uintptr_t arg1, swig_type_211 arg2, swig_type_212 arg3, swig_voidp arg4);
-extern swig_type_213 _wrap_quire_chat_template_tokens_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_214 arg3, swig_type_215 arg4, swig_voidp arg5);
-extern swig_type_216 _wrap_quire_chat_template_hash_native_192f0b171e5052b7(uintptr_t arg1, swig_type_217 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_chat_template_create_native_192f0b171e5052b7(swig_type_209 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_192f0b171e5052b7(swig_type_210 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_192f0b171e5052b7(uintptr_t arg1, swig_type_211 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_212 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_192f0b171e5052b7(uintptr_t arg1, swig_type_213 arg2, swig_voidp arg3);
+extern swig_type_214 _wrap_quire_chat_template_render_native_192f0b171e5052b7(uintptr_t arg1, swig_type_215 arg2, swig_type_216 arg3, swig_voidp arg4);
+extern swig_type_217 _wrap_quire_chat_template_segments_native_192f0b171e5052b7(uintptr_t arg1, swig_type_218 arg2, swig_type_219 arg3, swig_voidp arg4);
+extern swig_type_220 _wrap_quire_chat_template_tokens_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_221 arg3, swig_type_222 arg4, swig_voidp arg5);
+extern swig_type_223 _wrap_quire_chat_template_hash_native_192f0b171e5052b7(uintptr_t arg1, swig_type_224 arg2, swig_voidp arg3);
+extern swig_type_225 _wrap_quire_model_render_chat_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_226 arg3, swig_voidp arg4);
+extern swig_type_227 _wrap_quire_model_render_chat_tokens_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_228 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_218 _wrap_quire_diagnose_native_192f0b171e5052b7(int arg1, swig_type_219 arg2, swig_voidp arg3);
+extern swig_type_229 _wrap_quire_diagnose_native_192f0b171e5052b7(int arg1, swig_type_230 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -2178,6 +2220,59 @@ _swig_i_1 = arg2
 	return swig_r
 }
 
+func Quire_job_request_add_messages(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_105)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_job_request_set_tools(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_job_request_set_template_arguments(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_job_request_set_chat_template(arg1 JobRequestHandle, arg2 ChatTemplateHandle, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_chat_template_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_job_request_set_prompt_text(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -2185,7 +2280,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_105)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2198,7 +2293,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_109)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2251,7 +2346,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2265,7 +2360,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_111)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2291,6 +2386,53 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_job_request_set_loop_guard(arg1 JobRequestHandle, arg2 int32, arg3 int32, arg4 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int32)(C._wrap_quire_job_request_set_loop_guard_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	return swig_r
+}
+
+func Quire_job_request_set_constraint(arg1 JobRequestHandle, arg2 ConstraintHandle, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_constraint_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_sampling_preset(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_job_request_set_sampling_of_model(arg1 JobRequestHandle, arg2 ModelHandle, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_of_model_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_job_request_set_random_seed(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -2307,7 +2449,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_109(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2361,6 +2503,69 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_job_request_set_dry_multiplier(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_multiplier_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_dry_base(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_base_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_dry_allowed_length(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_allowed_length_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_dry_max_length(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_max_length_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_dry_range(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_range_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
 func Quire_job_request_add_logit_bias(arg1 JobRequestHandle, arg2 int32, arg3 float64, arg4 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -2379,7 +2584,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_115)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2401,7 +2606,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_111)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2415,6 +2620,56 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_smoothing_factor(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_smoothing_factor_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_min_temperature(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_temperature_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_max_temperature(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_temperature_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_temperature_exponent(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_exponent_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_top_n_sigma(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_n_sigma_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2438,6 +2693,16 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_job_request_set_top_a(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_a_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_job_request_set_min_p(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -2445,6 +2710,103 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_tail_free(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_tail_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_typical(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_typical_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_mirostat_tau(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_tau_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_mirostat_eta(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_eta_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_xtc_probability(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_probability_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_xtc_threshold(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_threshold_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_117)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_job_request_set_skew(arg1 JobRequestHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_skew_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_sampler_order(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
 	return swig_r
 }
 
@@ -2514,7 +2876,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_112(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_119(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2524,7 +2886,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2576,7 +2938,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2599,7 +2961,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_115(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_122(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2609,7 +2971,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_116(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_123(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2619,7 +2981,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_117(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_124(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2679,7 +3041,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2695,7 +3057,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_127(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -2710,7 +3072,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_122(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_129(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2834,7 +3196,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2856,7 +3218,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2950,7 +3312,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2963,7 +3325,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2976,7 +3338,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_143)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3003,7 +3365,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_145(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_152(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_153)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3019,7 +3381,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_148(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_155(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_156)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3078,6 +3440,7 @@ const QUIRE_FINISH_MAX_SEQ_LEN int32 = 4
 const QUIRE_FINISH_COMPLETED int32 = 5
 const QUIRE_FINISH_CANCELLED int32 = 6
 const QUIRE_FINISH_ERROR int32 = 7
+const QUIRE_FINISH_LOOP int32 = 8
 func Quire_event_type(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -3132,7 +3495,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3172,7 +3535,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_166)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3185,7 +3548,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_168)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3198,7 +3561,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_163)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_170)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3521,7 +3884,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_186)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_193)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3661,7 +4024,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_196)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_203)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -3706,7 +4069,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_198)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_205)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3728,7 +4091,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_200)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_207)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3741,7 +4104,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_201(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_208(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3759,7 +4122,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_192f0b171e5052b7(*(*C.swig_type_202)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_192f0b171e5052b7(*(*C.swig_type_209)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -3773,7 +4136,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_192f0b171e5052b7(*(*C.swig_type_203)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_192f0b171e5052b7(*(*C.swig_type_210)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -3789,7 +4152,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_204)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_211)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3804,7 +4167,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_205)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -3818,7 +4181,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_206)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3833,7 +4196,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_208)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_209)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_215)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3851,7 +4214,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_211)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_218)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_219)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3871,7 +4234,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_214)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_215)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_221)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -3887,9 +4250,39 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_217)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_224)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_model_render_chat(arg1 ModelHandle, arg2 JobRequestHandle, arg3 []byte, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_226)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg3
+	}
+	return swig_r
+}
+
+func Quire_model_render_chat_tokens(arg1 ModelHandle, arg2 JobRequestHandle, arg3 []int32, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_228)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg3
 	}
 	return swig_r
 }
@@ -3910,7 +4303,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_192f0b171e5052b7(C.int(_swig_i_0), *(*C.swig_type_219)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_192f0b171e5052b7(C.int(_swig_i_0), *(*C.swig_type_230)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -2487,6 +2487,80 @@ int _wrap_quire_job_request_add_prompt_special_native_192f0b171e5052b7(quire_job
 }
 
 
+int _wrap_quire_job_request_add_messages_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_add_messages(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_tools_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_tools(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_template_arguments_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_template_arguments(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_chat_template_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_chat_template *_swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  quire_chat_template *arg2 = (quire_chat_template *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_chat_template *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_chat_template(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
@@ -2663,6 +2737,78 @@ int _wrap_quire_job_request_set_ignore_eos_native_192f0b171e5052b7(quire_job_req
 }
 
 
+int _wrap_quire_job_request_set_loop_guard_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  int32_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (int32_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_job_request_set_loop_guard(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_constraint_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_constraint *_swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  quire_constraint *arg2 = (quire_constraint *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_constraint *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_constraint(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_sampling_preset_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_sampling_preset(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_sampling_of_model_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_model *_swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  quire_model *arg2 = (quire_model *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_model *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_sampling_of_model(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_job_request_set_random_seed_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
@@ -2782,6 +2928,110 @@ int _wrap_quire_job_request_set_penalty_decay_native_192f0b171e5052b7(quire_job_
 }
 
 
+int _wrap_quire_job_request_set_dry_multiplier_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_dry_multiplier(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_dry_base_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_dry_base(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_dry_allowed_length_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_dry_allowed_length(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_dry_max_length_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_dry_max_length(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_dry_range_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_dry_range(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_dry_breakers_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_dry_breakers(arg1,(int const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_job_request_add_logit_bias_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
@@ -2873,6 +3123,91 @@ int _wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(quire_job_re
 }
 
 
+int _wrap_quire_job_request_set_smoothing_factor_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_smoothing_factor(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_min_temperature_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_min_temperature(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_max_temperature_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_max_temperature(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_temperature_exponent_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_temperature_exponent(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_top_n_sigma_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_top_n_sigma(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_job_request_set_top_k_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
@@ -2907,6 +3242,23 @@ int _wrap_quire_job_request_set_top_p_native_192f0b171e5052b7(quire_job_request 
 }
 
 
+int _wrap_quire_job_request_set_top_a_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_top_a(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
@@ -2920,6 +3272,163 @@ int _wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(quire_job_request 
   
   result = (int32_t)quire_job_request_set_min_p(arg1,arg2,arg3);
   _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_tail_free_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_tail_free(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_typical_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_typical(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_mirostat_tau_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_mirostat_tau(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_mirostat_eta_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_mirostat_eta(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_xtc_probability_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_xtc_probability(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_xtc_threshold_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_xtc_threshold(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_xtc_ignored_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t *arg2 = (int32_t *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_xtc_ignored(arg1,(int const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_skew_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_skew(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_sampler_order_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_sampler_order(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
   return _swig_go_result;
 }
 
@@ -5167,6 +5676,48 @@ long long _wrap_quire_chat_template_hash_native_192f0b171e5052b7(quire_chat_temp
   arg4 = (quire_error **)_swig_go_2; 
   
   result = (int64_t)quire_chat_template_hash(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_render_chat_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_model_render_chat(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_render_chat_tokens_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  int32_t *arg3 = (int32_t *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (int32_t *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_model_render_chat_tokens(arg1,arg2,arg3,arg4,arg5);
   _swig_go_result = result; 
   
   return _swig_go_result;

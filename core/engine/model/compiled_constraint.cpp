@@ -1,0 +1,45 @@
+#include "core/engine/model/compiled_constraint.h"
+
+#include <algorithm>
+
+namespace quire {
+namespace {
+
+class CompiledMatcher final : public TokenMatcher {
+ public:
+  explicit CompiledMatcher(std::shared_ptr<const Constraint> constraint) : matcher_(std::move(constraint)) {}
+
+  void mask(gsl::span<uint32_t> words) override {
+    scratch_.resize(vocabulary().num_words());
+    matcher_.mask(scratch_);
+    if (matcher_.may_end()) take_ends_out();
+    // A model and its tokenizer need not have the same number of tokens.
+    const size_t num_shared = std::min(words.size(), scratch_.size());
+    std::copy_n(scratch_.begin(), num_shared, words.begin());
+    std::fill(words.begin() + static_cast<ptrdiff_t>(num_shared), words.end(), 0U);
+  }
+  bool accept(TokenId token) override { return matcher_.accept(token); }
+  void rollback(int32_t num_tokens) override { matcher_.rollback(static_cast<size_t>(num_tokens)); }
+  bool may_end() const override { return matcher_.may_end(); }
+  std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<CompiledMatcher>(*this); }
+
+ private:
+  const TokenVocabulary& vocabulary() const { return matcher_.constraint().vocabulary(); }
+
+  // Which tokens end a job is the engine's.
+  void take_ends_out() {
+    for (const TokenId end : vocabulary().ends())
+      scratch_[static_cast<size_t>(end) / 32] &= ~(1U << (static_cast<uint32_t>(end) % 32));
+  }
+
+  Matcher matcher_;
+  TokenBits scratch_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenMatcher> CompiledConstraint::start() const {
+  return std::make_unique<CompiledMatcher>(constraint_);
+}
+
+}  // namespace quire
