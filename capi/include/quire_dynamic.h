@@ -32,6 +32,7 @@
   X(int32_t, cache_options_free, (quire_cache_options* handle, quire_error** error)) \
   X(int32_t, cache_options_set_ageing_ns, (quire_cache_options* options, int64_t ageing_ns, quire_error** error)) \
   X(int32_t, cache_options_set_close_timeout_ns, (quire_cache_options* options, int64_t close_timeout_ns, quire_error** error)) \
+  X(int32_t, cache_options_set_device_weight, (quire_cache_options* options, double weight, quire_error** error)) \
   X(int32_t, cache_options_set_kv_format, (quire_cache_options* options, int32_t kv_format, quire_error** error)) \
   X(int32_t, cache_options_set_max_batch_size, (quire_cache_options* options, int32_t max_batch_size, quire_error** error)) \
   X(int32_t, cache_options_set_max_chunk_tokens, (quire_cache_options* options, int32_t max_chunk_tokens, quire_error** error)) \
@@ -45,11 +46,13 @@
   X(int32_t, cache_options_set_namespace_weight, (quire_cache_options* options, const char* text, size_t text_len, double weight, quire_error** error)) \
   X(int32_t, cache_options_set_page_tokens, (quire_cache_options* options, int32_t page_tokens, quire_error** error)) \
   X(int32_t, cache_options_set_quota, (quire_cache_options* options, int32_t quota, int32_t limit, quire_error** error)) \
+  X(int32_t, cache_options_set_step_stretch, (quire_cache_options* options, double stretch, quire_error** error)) \
   X(int32_t, cache_options_set_step_timeout_ns, (quire_cache_options* options, int64_t step_timeout_ns, quire_error** error)) \
   X(int64_t, cache_pin, (quire_cache* cache, quire_job_request* request, int64_t time_to_live_ns, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
   X(int64_t, cache_query, (quire_cache* cache, quire_job_request* request, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
   X(int64_t, cache_required_bytes, (quire_model* model, quire_cache_options* options, quire_error** error)) \
   X(int64_t, cache_score, (quire_cache* cache, quire_job_request* request, int64_t window_tokens, int64_t timeout_ns, quire_cancel* cancel, float* out_values, size_t out_capacity, quire_error** error)) \
+  X(int32_t, cache_set_device_weight, (quire_cache* cache, double weight, quire_error** error)) \
   X(int32_t, cache_set_namespace_quota, (quire_cache* cache, const char* text, size_t text_len, int32_t quota, int32_t limit, quire_error** error)) \
   X(int32_t, cache_set_namespace_weight, (quire_cache* cache, const char* text, size_t text_len, double weight, quire_error** error)) \
   X(int32_t, cache_set_quota, (quire_cache* cache, int32_t quota, int32_t limit, quire_error** error)) \

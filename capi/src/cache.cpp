@@ -100,6 +100,13 @@ int32_t quire_cache_set_namespace_weight(quire_cache* cache, const char* text, s
   });
 }
 
+int32_t quire_cache_set_device_weight(quire_cache* cache, double weight, quire_error** error) {
+  return get(cache, error, 0, [&](const CacheShare& of) {
+    of.cache->set_device_weight(weight_argument(weight));
+    return 1;
+  });
+}
+
 int64_t quire_cache_required_bytes(quire_model* model, quire_cache_options* options, quire_error** error) {
   return guard(error, int64_t{-1}, [&] {
     const std::shared_ptr<const ModelShare> share = Pinned(model, "model")->share;

@@ -64,6 +64,8 @@ ModelCacheOptions engine_options(const CacheSettings& settings) {
   out.engine.ageing_interval = settings.ageing;
   out.engine.watchdog_timeout = settings.step_timeout;
   out.engine.close_timeout = settings.close_timeout;
+  out.engine.device_weight = settings.device_weight;
+  out.engine.step_stretch = settings.step_stretch;
   out.engine.max_pinned_pages = settings.max_pinned_pages;
   out.engine.default_quota = quota_of(settings, {});
   for (const auto& [name, own] : settings.namespaces) {

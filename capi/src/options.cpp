@@ -234,6 +234,19 @@ int32_t quire_cache_options_set_namespace_weight(quire_cache_options* options, c
   });
 }
 
+int32_t quire_cache_options_set_device_weight(quire_cache_options* options, double weight,
+                                              quire_error** error) {
+  return set_option(options, "options", error,
+                    [&](CacheSettings& settings) { settings.device_weight = weight_argument(weight); });
+}
+
+int32_t quire_cache_options_set_step_stretch(quire_cache_options* options, double stretch,
+                                             quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.step_stretch = stretch == 0.0 ? 0.0 : number_argument(stretch, 1.0, 1000.0, "stretch");
+  });
+}
+
 int32_t quire_cache_options_set_max_pinned_pages(quire_cache_options* options, int32_t max_pinned_pages,
                                                  quire_error** error) {
   return set_option(options, "options", error, [&](CacheSettings& settings) {

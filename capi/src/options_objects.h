@@ -75,6 +75,8 @@ struct CacheSettings {
   int32_t kv_format = QUIRE_KV_F16;
   std::array<int32_t, 4> quotas{};  // by QUIRE_QUOTA_*; 0 is no limit
   std::map<std::string, NamespaceSettings, std::less<>> namespaces;
+  double device_weight = 1.0;
+  double step_stretch = 2.5;
   int32_t max_pinned_pages = 0;
   int32_t max_overtakes = 16;
   Duration ageing = std::chrono::seconds(10);

@@ -163,6 +163,10 @@ void Cache::change_quota(const std::string* name, const std::function<void(Names
   core_->post([](LiveJobs& jobs) { jobs.take_new_quotas(); });
 }
 
+void Cache::set_device_weight(double weight) noexcept {
+  core_->loop().pace().seat().set_weight(weight);
+}
+
 CacheStats Cache::stats() const {
   return core_->stats();
 }

@@ -36,6 +36,9 @@ struct NamespaceOptions {
   NamespaceQuota quota;
 };
 
+// Streams beside a prompt keep their rhythm within three times the gap, with room for what varies.
+inline constexpr double kDefaultStepStretch = 2.5;
+
 // Sizes that cost memory (pages, tokens of a step, sequences) are the executor's; these are policy.
 struct CacheOptions {
   int32_t max_running_jobs = 0;  // 0 takes all the executor can
@@ -47,7 +50,11 @@ struct CacheOptions {
   Duration watchdog_timeout{0};  // a step that takes longer is a fault of the device; 0: none
   Duration close_timeout = std::chrono::seconds(2);  // close() gives up on a hung device after this
   int32_t max_pinned_pages = 0;                      // over all namespaces; 0: a quarter of the pages
-  NamespaceQuota default_quota;                      // of every namespace that has no entry below
+  // Of the time of its devices, where other caches want them too: twice the weight is twice the time.
+  double device_weight = 1.0;
+  // How many times longer than without them steps may take that compute prompts beside streams; 0: any.
+  double step_stretch = kDefaultStepStretch;
+  NamespaceQuota default_quota;  // of every namespace that has no entry below
   std::vector<NamespaceOptions> namespaces;
   std::shared_ptr<NamespaceQuotas> quotas;  // what became of the two since; made with the cache
 
@@ -60,6 +67,7 @@ struct CacheOptions {
 // What a model gives to a cache of its own.
 struct CacheParts {
   std::unique_ptr<Executor> executor;
+  std::vector<std::string> devices;  // by name, that it computes on
   std::shared_ptr<const TextCodec> codec;
   std::vector<TokenId> end_tokens;    // end of sequence; implied stop tokens
   int32_t num_tokens = 0;             // ids that exist: [0, num_tokens); at most the executor's vocabulary
@@ -100,6 +108,9 @@ class Cache : public std::enable_shared_from_this<Cache> {
   // Change what namespaces may take from now on; what is beyond it already stays. `name` null: of every
   // namespace that has no quota of its own.
   void change_quota(const std::string* name, const std::function<void(NamespaceQuota&)>& change);
+
+  // CacheOptions::device_weight of a cache in use.
+  void set_device_weight(double weight) noexcept;
 
   CacheStats stats() const;
   // The same with histograms, and with the figures of each namespace.

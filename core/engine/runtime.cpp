@@ -11,10 +11,19 @@ std::shared_ptr<Runtime> Runtime::create(RuntimeOptions options) {
   return std::shared_ptr<Runtime>(new Runtime(std::move(options)));
 }
 
-Runtime::Runtime(RuntimeOptions options) : options_(std::move(options)) {
-  if (options_.clock == nullptr || options_.threads == nullptr || options_.files == nullptr) {
+namespace {
+
+RuntimeOptions checked(RuntimeOptions options) {
+  if (options.clock == nullptr || options.threads == nullptr || options.files == nullptr) {
     throw Error(ErrorCode::invalid_argument, "a runtime needs a clock, threads and a file system");
   }
+  return options;
+}
+
+}  // namespace
+
+Runtime::Runtime(RuntimeOptions options)
+    : options_(checked(std::move(options))), turns_(std::make_shared<TurnArbiter>(*options_.clock)) {
   for (const auto& [device, bytes] : options_.memory_budgets) budgets_[device].limit = bytes;
 }
 

@@ -14,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
+#include "core/engine/turns/turn_arbiter.h"
 #include "core/tensor/device.h"
 
 namespace quire {
@@ -60,6 +61,8 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   const ThreadFactory& threads() const { return *options_.threads; }
   const FileSystem& files() const { return *options_.files; }
   const Log& log() const { return options_.log; }
+  // By which caches that compute on one device follow one another.
+  const std::shared_ptr<TurnArbiter>& turns() const { return turns_; }
   const std::vector<const kernels::Backend*>& backends() const { return options_.backends; }
 
   // Throws ErrorCode::out_of_memory with the bytes wanted and left where the budget is too small. `what`
@@ -81,6 +84,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   };
 
   const RuntimeOptions options_;
+  const std::shared_ptr<TurnArbiter> turns_;
   mutable Mutex mutex_;
   std::map<std::string, DeviceBudget, std::less<>> budgets_ QUIRE_GUARDED_BY(mutex_);
 };

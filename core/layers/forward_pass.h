@@ -3,6 +3,7 @@
 
 #include <gsl/gsl>
 
+#include "core/step/step_breaks.h"
 #include "core/tensor/device.h"
 #include "kernels/interface/op_params.h"
 
@@ -26,9 +27,13 @@ struct ForwardPass {
   const kernels::BatchView& batch;
   const kernels::Workspace& workspace;
   gsl::span<const RopeTables> ropes;
-  int32_t max_context = 0;  // tokens that a sequence may have
+  int32_t max_context = 0;       // tokens that a sequence may have
+  StepBreaks* breaks = nullptr;  // where the device computes within the call
 
   int32_t num_tokens() const { return batch.num_tokens; }
+  void take_break() const {
+    if (breaks != nullptr) breaks->take_break();
+  }
 };
 
 }  // namespace quire

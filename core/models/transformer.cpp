@@ -107,6 +107,7 @@ int64_t TransformerLayer::token_products() const {
 void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache,
                                const kernels::Weight* next) const {
   const kernels::Workspace& space = pass.workspace;
+  pass.take_break();
   const void* of_attention = nullptr;
   const void* of_feed_forward = nullptr;
   if (streams) streams->predict(pass);
@@ -121,6 +122,7 @@ void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache,
   }
   if (laurel) laurel->forward(pass, static_cast<const float*>(space.normed));
   attention.forward(pass, cache, of_attention, feed_forward.first());
+  pass.take_break();
   if (laurel) add_laurel(pass, *laurel);
   feed_forward.forward(pass, of_feed_forward, next);
   if (streams) streams->correct(pass);

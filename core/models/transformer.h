@@ -22,6 +22,8 @@ struct TransformerLayer {
   std::optional<LayerInputLayer> layer_input;
   float output_scale = 1.0f;
 
+  // Takes a break before each of its blocks.
+  static constexpr int32_t kNumBreaks = 2;
   void forward(const ForwardPass& pass, const LayerCache& cache, const kernels::Weight* next) const;
 
   uint64_t bytes() const;  // of its weights

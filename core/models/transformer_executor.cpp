@@ -27,6 +27,14 @@ bool crosses_backends(const Transformer& transformer) {
                      [&](const TransformerStage& stage) { return !stage.device->shares_backend(first); });
 }
 
+// The stages that the host computes, within the call.
+int32_t num_breaks(const Transformer& transformer) {
+  size_t num_layers = 0;
+  for (const TransformerStage& stage : transformer.stages)
+    if (stage.device->is_host()) num_layers += stage.layers.size();
+  return gsl::narrow<int32_t>(num_layers) * TransformerLayer::kNumBreaks;
+}
+
 ExecutorLimits limits_of(const Transformer& transformer, const TransformerShape& shape,
                          const TransformerExecutorOptions& options) {
   ExecutorLimits limits;
@@ -39,6 +47,7 @@ ExecutorLimits limits_of(const Transformer& transformer, const TransformerShape&
   limits.vocab_size = shape.vocab_size;
   limits.hidden_size = shape.hidden_size;
   if (draws_on_device(transformer)) limits.max_draw_edits = options.max_draw_edits;
+  limits.num_breaks = num_breaks(transformer);
   limits.makes_draws = limits.max_draw_edits > 0;
   limits.follows = limits.makes_draws && follows_on_device(transformer);
   return limits;
@@ -126,7 +135,8 @@ void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
     if (action == kernels::StepAction::replayed) return;
     transformer_->forward(stage_idx,
-                          {context, view, stage.memory.workspace(), stage.memory.ropes(), max_context_},
+                          {context, view, stage.memory.workspace(), stage.memory.ropes(), max_context_,
+                           context.device()->is_host() ? breaks_ : nullptr},
                           stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }

@@ -33,6 +33,7 @@ class TransformerExecutor final : public Executor {
                       const TransformerExecutorOptions& options);
 
   const ExecutorLimits& limits() const override { return limits_; }
+  void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
   // Waits only where rows go between backends.
   Ticket forward(const Batch& batch) override;
   void draw(Ticket ticket, const DeviceDraws& draws) override;
@@ -60,6 +61,7 @@ class TransformerExecutor final : public Executor {
   std::vector<StageSpace> stages_;        // as the transformer's
   std::vector<float> handed_;             // [max_tokens, hidden] between backends; empty where all are of one
   std::unique_ptr<float[]> host_logits_;  // [max_logit_rows, vocab]; untouched where rows are drawn from
+  StepBreaks* breaks_ = nullptr;
   Ticket last_;
   std::array<Pass, 2> passes_;  // the last one and the one before it
 };

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/step/batch.h"
+#include "core/step/step_breaks.h"
 
 namespace quire {
 
@@ -23,6 +24,7 @@ struct ExecutorLimits {
   bool makes_draws = false;    // draw takes rows
   bool follows = false;        // a forward pass may be issued between draw and wait of the one before
   int32_t max_draw_edits = 0;  // of all draws of a step
+  int32_t num_breaks = 0;      // places in a forward pass at which it may be held up or given up
 };
 
 // One forward pass and the draws from it.
@@ -36,6 +38,8 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual const ExecutorLimits& limits() const = 0;
+  // Whom to ask at the breaks of a forward pass, which passes on what it throws; outlives the executor's use.
+  virtual void set_breaks(StepBreaks* /*breaks*/) {}
   // Enqueues the page copies and the forward pass, and returns without waiting where the device allows it.
   // The one before has been drawn from.
   virtual Ticket forward(const Batch& batch) = 0;

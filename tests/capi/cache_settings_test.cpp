@@ -36,6 +36,8 @@ TEST(CacheSettings, ArriveAtTheEngine) {
   EXPECT_EQ(quire_cache_options_set_close_timeout_ns(options.get(), 7, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_max_pinned_pages(options.get(), 8, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_kv_format(options.get(), QUIRE_KV_Q6, nullptr), 1);
+  EXPECT_EQ(quire_cache_options_set_device_weight(options.get(), 3.0, nullptr), 1);
+  EXPECT_EQ(quire_cache_options_set_step_stretch(options.get(), 4.0, nullptr), 1);
   const ModelCacheOptions set = engine_options_of(options.get());
   EXPECT_EQ(set.engine.max_queued_jobs, 11);
   EXPECT_EQ(set.engine.max_overtakes, 3);
@@ -43,6 +45,8 @@ TEST(CacheSettings, ArriveAtTheEngine) {
   EXPECT_EQ(set.engine.watchdog_timeout, Duration(6));
   EXPECT_EQ(set.engine.close_timeout, Duration(7));
   EXPECT_EQ(set.engine.max_pinned_pages, 8);
+  EXPECT_EQ(set.engine.device_weight, 3.0);
+  EXPECT_EQ(set.engine.step_stretch, 4.0);
   EXPECT_EQ(set.key_format, kernels::KvFormat::q8);
   EXPECT_EQ(set.value_format, kernels::KvFormat::q4);
 }

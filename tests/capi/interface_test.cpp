@@ -257,6 +257,8 @@ TEST_F(InterfaceTest, QuotasChangeWhileACacheIsInUse) {
   EXPECT_EQ(quire_cache_set_quota(world.cache.get(), QUIRE_QUOTA_PINNED_PAGES + 1, 1, report.out()), 0);
   EXPECT_EQ(quire_cache_set_namespace_weight(world.cache.get(), "n", 1, 0.0, report.out()), 0);
   EXPECT_EQ(quire_cache_set_namespace_weight(world.cache.get(), "n", 1, 2.0, report.out()), 1);
+  EXPECT_EQ(quire_cache_set_device_weight(world.cache.get(), 0.0, report.out()), 0);
+  EXPECT_EQ(quire_cache_set_device_weight(world.cache.get(), 2.0, report.out()), 1);
 }
 
 TEST_F(InterfaceTest, ABudgetNamesItsDeviceAndMayChange) {

@@ -103,6 +103,12 @@ TEST(CacheOptions, RefuseQuotasThatAreNone) {
   for (const double weight : {0.0, -1.0, 1e7, std::nan("")}) {
     EXPECT_EQ(quire_cache_options_set_namespace_weight(options, "n", 1, weight, nullptr), 0) << weight;
   }
+  for (const double weight : {0.0, -1.0, 1e7, std::nan("")}) {
+    EXPECT_EQ(quire_cache_options_set_device_weight(options, weight, nullptr), 0) << weight;
+  }
+  for (const double stretch : {0.5, -1.0, 1001.0, std::nan("")}) {
+    EXPECT_EQ(quire_cache_options_set_step_stretch(options, stretch, nullptr), 0) << stretch;
+  }
   const std::string long_name(257, 'n');
   EXPECT_EQ(quire_cache_options_set_namespace_weight(options, long_name.data(), 257, 1.0, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_namespace_weight(options, long_name.data(), 256, 1.0, nullptr), 1);

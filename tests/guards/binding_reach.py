@@ -144,6 +144,9 @@ quire_job_request_set_tools
 quire_job_request_set_template_arguments
 quire_job_request_set_chat_template
 quire_model_render_chat
+quire_cache_options_set_device_weight
+quire_cache_options_set_step_stretch
+quire_cache_set_device_weight
 quire_model_render_chat_tokens""".split(), TO_COME))
 
 

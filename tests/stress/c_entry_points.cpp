@@ -80,6 +80,7 @@ void change_limits(CWorld& w, const Calls& call) {
   call(quire_cache_set_quota, w.cache, QUIRE_QUOTA_PINNED_PAGES, 0);
   call(quire_cache_set_namespace_quota, w.cache, "n", 1, QUIRE_QUOTA_PINNED_PAGES, 0);
   call(quire_cache_set_namespace_weight, w.cache, "n", 1, 2.0);
+  call(quire_cache_set_device_weight, w.cache, 2.0);
   call(quire_runtime_set_memory_budget, w.runtime, "cpu", 3, 0);
   call(quire_runtime_metrics, w.runtime, nullptr, 0);
 }
@@ -191,6 +192,8 @@ void set_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_set_quota, w.cache_options, QUIRE_QUOTA_RUNNING_JOBS, 3);
   call(quire_cache_options_set_namespace_quota, w.cache_options, "n", 1, QUIRE_QUOTA_PAGES, 40);
   call(quire_cache_options_set_namespace_weight, w.cache_options, "n", 1, 2.0);
+  call(quire_cache_options_set_device_weight, w.cache_options, 2.0);
+  call(quire_cache_options_set_step_stretch, w.cache_options, 3.0);
   call(quire_cache_options_set_max_pinned_pages, w.cache_options, 8);
   call(quire_cache_options_set_max_overtakes, w.cache_options, 2);
   call(quire_cache_options_set_ageing_ns, w.cache_options, kMinute);

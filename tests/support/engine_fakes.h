@@ -64,6 +64,7 @@ inline std::string fake_text(const TokenIds& tokens) {
 inline CacheOptions audited_cache() {
   CacheOptions options;
   options.check_invariants = true;
+  options.step_stretch = 0.0;  // what the machine takes for a step is no matter here
   return options;
 }
 
@@ -75,6 +76,8 @@ struct FakeEngineOptions {
   const Clock* clock = &steady_clock();
   const ThreadFactory* threads = &system_threads();
   Log log;
+  std::shared_ptr<Runtime> runtime;  // null: one of its own, with the three above
+  std::vector<std::string> devices;  // that it computes on
 };
 
 inline JobRequest greedy(TokenIds prompt, int32_t max_new_tokens) {
@@ -94,11 +97,8 @@ inline void make_drawing(ExecutorLimits& limits) {
 // A cache on a fake device; the executor and the codec stay reachable.
 struct FakeEngine {
   explicit FakeEngine(const FakeEngineOptions& options) {
-    RuntimeOptions runtime;
-    runtime.clock = options.clock;
-    runtime.threads = options.threads;
-    runtime.log = options.log;
     CacheParts parts;
+    parts.devices = options.devices;
     auto owned = std::make_unique<FakeExecutor>(options.limits);
     auto shared_codec = std::make_shared<FakeCodec>();
     executor = owned.get();
@@ -108,7 +108,16 @@ struct FakeEngine {
     parts.end_tokens = options.end_tokens;
     parts.num_tokens = options.limits.vocab_size;
     parts.max_seq_len = options.max_seq_len;
-    cache = Cache::create(Runtime::create(std::move(runtime)), std::move(parts), options.cache);
+    cache = Cache::create(options.runtime != nullptr ? options.runtime : make_runtime(options),
+                          std::move(parts), options.cache);
+  }
+
+  static std::shared_ptr<Runtime> make_runtime(const FakeEngineOptions& options) {
+    RuntimeOptions runtime;
+    runtime.clock = options.clock;
+    runtime.threads = options.threads;
+    runtime.log = options.log;
+    return Runtime::create(std::move(runtime));
   }
 
   // Steps until nothing can run; for a cache without a thread.

@@ -131,6 +131,10 @@ void FakeExecutor::write(const Batch& batch) {
 
 void FakeExecutor::compute(const Batch& batch) {
   if (before_step) before_step(batch);
+  for (int32_t i = 0; i < limits_.num_breaks; ++i) {
+    if (before_break) before_break();
+    breaks_->take_break();
+  }
   check(batch);
   const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
   for (const PageCopy& copy : batch.copies) {

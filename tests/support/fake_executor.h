@@ -26,6 +26,8 @@ class FakeExecutor final : public Executor {
   explicit FakeExecutor(const ExecutorLimits& limits);
 
   const ExecutorLimits& limits() const override { return limits_; }
+  // A step takes as many breaks as the limits say, before it writes anything.
+  void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
   // Throws std::logic_error for a batch that breaks the rules of Batch or the limits. What is issued ahead
   // is done as late as may be: with its draw, or right before the pass that is issued in its place.
   Ticket forward(const Batch& batch) override;
@@ -36,6 +38,8 @@ class FakeExecutor final : public Executor {
   // Called before each step; may throw what a device would. A step that was issued ahead may have sequences
   // that the engine asks for no more.
   std::function<void(const Batch&)> before_step;
+  // Called before each break of a step: a device that takes its time.
+  std::function<void()> before_break;
   // Called with the rows of each step once they are computed.
   std::function<void(const Batch&, gsl::span<float>)> change_logits;
   // Called when a step is waited for; may throw.
@@ -81,6 +85,7 @@ class FakeExecutor final : public Executor {
   void write(const Batch& batch);
 
   ExecutorLimits limits_;
+  StepBreaks* breaks_ = nullptr;
   std::vector<Slot> slots_;  // [num_pages, page_tokens]
   std::vector<float> logits_;
   std::vector<int64_t> amiss_;  // of each row: reads that found another position

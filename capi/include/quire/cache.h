@@ -58,6 +58,9 @@ QUIRE_API int32_t quire_cache_set_namespace_quota(quire_cache* cache, const char
 QUIRE_API int32_t quire_cache_set_namespace_weight(quire_cache* cache, const char* text, size_t text_len,
                                                    double weight, quire_error** error);
 
+/** Changes quire_cache_options_set_device_weight of a cache in use, from the next step on. */
+QUIRE_API int32_t quire_cache_set_device_weight(quire_cache* cache, double weight, quire_error** error);
+
 /**
  * How many bytes quire_cache_create would take on the device of the model, by the same arithmetic, without
  * taking them. `options` may be NULL. Works for a model loaded with QUIRE_MODEL_SCOPE_METADATA. -1 on

@@ -238,6 +238,23 @@ QUIRE_API int32_t quire_cache_options_set_namespace_weight(quire_cache_options* 
                                                            size_t text_len, double weight,
                                                            quire_error** error);
 
+/**
+ * The share of the cache in the time of its devices, where other caches of the runtime want them at the same
+ * time: twice the weight is twice the time. Above 0, up to 1000000. Default: 1. quire_cache_set_device_weight
+ * changes it later.
+ */
+QUIRE_API int32_t quire_cache_options_set_device_weight(quire_cache_options* options, double weight,
+                                                        quire_error** error);
+
+/**
+ * How many times longer than a step of the running streams alone one may take that also computes prompts, by
+ * what steps took lately: 1 to 1000. Larger is faster for prompts, smaller keeps the rhythm of the streams.
+ * It counts for the streams of other caches on the same device too. 0 is no bound but max_chunk_tokens.
+ * Default: 2.5.
+ */
+QUIRE_API int32_t quire_cache_options_set_step_stretch(quire_cache_options* options, double stretch,
+                                                       quire_error** error);
+
 /** Pages that quire_cache_pin keeps for all namespaces together; 0, the default, is a quarter of the cache.
  */
 QUIRE_API int32_t quire_cache_options_set_max_pinned_pages(quire_cache_options* options,

@@ -136,6 +136,7 @@ StepOutcome EngineCore::take_in_and_step() {
   const ErrorCode shut = queue_.shut_code();
   if (shut == ErrorCode::ok) return loop_.run_once();
   loop_.jobs().end_all(shut, queue_.shut_message());
+  loop_.pace().rest();
   return StepOutcome::idle;
 }
 
@@ -144,6 +145,7 @@ void EngineCore::fault(ErrorCode code, std::string_view message) noexcept {
   runtime_->log()(LogLevel::error, "the engine has failed ({}): {}", error_code_name(code), message);
   queue_.shut(code, message);
   loop_.jobs().end_all(code, message);
+  loop_.pace().rest();
 }
 
 void EngineCore::run_watchdog() {
@@ -152,7 +154,7 @@ void EngineCore::run_watchdog() {
   const auto stops = [this]() QUIRE_NO_THREAD_ANALYSIS { return !watching_; };
   while (!runtime_->clock().wait_until(life_condition_, lock.native(), runtime_->clock().now() + period,
                                        stops)) {
-    const int64_t started = loop_.watch().started_ns();
+    const int64_t started = loop_.pace().watch().started_ns();
     const int64_t now = runtime_->clock().now().time_since_epoch().count();
     if (started == 0 || now - started < options_.watchdog_timeout.count()) continue;
     lock.native().unlock();
@@ -160,6 +162,7 @@ void EngineCore::run_watchdog() {
     runtime_->log()(LogLevel::error, "{}", message);
     queue_.shut(ErrorCode::device_lost, message);
     queue_.end_all_jobs(ErrorCode::device_lost, message);
+    loop_.pace().seat().withdraw();
     lock.native().lock();
     return;
   }
@@ -251,6 +254,7 @@ void EngineCore::close() noexcept {
   if (!stopped) {
     runtime_->log()(LogLevel::error, "the device hangs: its thread is left behind");
     queue_.end_all_jobs(ErrorCode::closed, kClosedMessage);
+    loop_.pace().seat().withdraw();
     threads.engine->detach();  // joining would wait for ever; it owns what it uses
     threads.engine = nullptr;
   }

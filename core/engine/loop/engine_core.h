@@ -46,7 +46,7 @@ class EngineCore : public std::enable_shared_from_this<EngineCore> {
   int32_t max_seq_len() const { return max_seq_len_; }
   CacheStats stats() const;
   CacheMetrics metrics() const;
-  FastestSteps fastest_steps() const { return loop_.watch().fastest(); }
+  FastestSteps fastest_steps() const { return loop_.pace().watch().fastest(); }
   StepLoop& loop() { return loop_; }  // for tests without a thread
 
   // Runs `action` between two steps and waits for its value. Throws what it throws, ErrorCode::timeout, or

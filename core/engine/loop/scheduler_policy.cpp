@@ -15,6 +15,10 @@ constexpr int32_t kMinSharedTokens = 8;
 
 constexpr int32_t kNoQuota = std::numeric_limits<int32_t>::max() / 2;
 
+int32_t remaining(const RunningView& job) {
+  return static_cast<int32_t>(job.tokens.size()) + job.num_pending - job.demand.start();
+}
+
 class StepPlanner {
  public:
   StepPlanner(const PolicyInput& input, PolicyOutput& output)
@@ -54,11 +58,6 @@ class StepPlanner {
   // The higher goes first.
   static auto rank(const RunningView& job) { return std::tuple(-job.priority, job.deadline, job.order); }
 
-  static int32_t remaining(const RunningView& job) {
-    return static_cast<int32_t>(job.tokens.size()) + job.num_pending - job.demand.start();
-  }
-  static bool decodes(const RunningView& job) { return remaining(job) <= 1 + job.num_candidates; }
-
   bool run_suspect() {
     for (size_t i = 0; i < input_.running.size(); ++i) {
       const RunningView& job = input_.running[i];
@@ -84,7 +83,7 @@ class StepPlanner {
   bool grant_running(bool decoding) {
     for (const int32_t index : order_) {
       const RunningView& job = running(index);
-      if (!job.runnable || decodes(job) != decoding) continue;
+      if (!job.runnable || generates(job) != decoding) continue;
       if (tokens_left_ <= 0 || rows_left_ <= 0) break;
       if (!decoding && waits_for_leader(job.tokens, job.demand)) continue;
       if (!grant_one(index, job)) return false;
@@ -395,6 +394,10 @@ void PolicyOutput::clear() {
   overtaken.clear();
   blocked.reset();
   held_back.clear();
+}
+
+bool generates(const RunningView& job) {
+  return remaining(job) <= 1 + job.num_candidates;
 }
 
 void plan_step(const PolicyInput& input, PolicyOutput& output) {

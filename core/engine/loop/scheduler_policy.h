@@ -40,6 +40,9 @@ struct RunningView {
   int32_t name_space = 0;
 };
 
+// Whether it has come to its next token, drafts counted, and has no more of a prompt to compute.
+bool generates(const RunningView& job);
+
 // One job that waits, for the first time or again.
 struct WaitingView {
   uint64_t order = 0;

@@ -56,12 +56,13 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
                kv_},
       kv_(kv_options(grounds_.executor, options)),
       jobs_(grounds_),
-      planning_(jobs_, kv_, grounds_.policy),
+      pace_(grounds_, parts_.devices, plan_),
+      planning_(jobs_, kv_, grounds_.policy, pace_),
       ahead_(*parts_.executor, jobs_, planning_, kv_),
       drawing_(*parts_.executor, parts_.num_tokens),
       verify_(*parts_.executor, drawing_),
-      commit_(runtime.clock(), jobs_, kv_),
-      watch_(grounds_.policy.max_step_tokens) {
+      commit_(runtime.clock(), jobs_, kv_) {
+  parts_.executor->set_breaks(&pace_);
   plan_.lanes.reserve(static_cast<size_t>(grounds_.policy.max_running_jobs));
 }
 
@@ -70,16 +71,17 @@ StepLoop::~StepLoop() = default;
 StepOutcome StepLoop::run_once() {
   const auto tell = gsl::finally([this] { jobs_.told().flush(); });
   jobs_.look_at_clock();
+  if (!pace_.may_begin(jobs_)) return StepOutcome::idle;
   const bool is_issued = ahead_.resume(plan_);
-  if (!is_issued && !planning_.plan(plan_)) return StepOutcome::idle;
-  watch_.begin(jobs_.now());
-  const auto end_watch = gsl::finally([this] { watch_.end(); });
-  const bool is_done = contain(
+  if (!is_issued && !planning_.plan(plan_)) {
+    pace_.rest();
+    return StepOutcome::idle;
+  }
+  pace_.begin(jobs_.now(), is_issued);
+  const auto end_pace = gsl::finally([this] { pace_.end(); });
+  contain(
       "no memory for a step", [this] { step(); },
       [this](ErrorCode code, std::string_view what) { blame(code, what); });
-  // Of a step that was issued ahead nobody knows when the device began.
-  if (is_done && !is_issued)
-    watch_.observe(batch_.num_tokens(), grounds_.runtime.clock().now() - jobs_.now());
   ++jobs_.book().cache().steps;
   jobs_.sweep();
   if (grounds_.options.check_invariants) audit();
@@ -92,8 +94,9 @@ void StepLoop::step() {
   batch_.wants_hidden = wants_hidden(plan_);
   const Ticket ticket = ahead_.forward(plan_, batch_);
   drawing_.draw(plan_, ticket);
-  ahead_.follow(plan_, batch_);
+  if (!pace_.has_neighbours()) ahead_.follow(plan_, batch_);
   const Drawn drawn = parts_.executor->wait(ticket);
+  pace_.end_turn(batch_.num_tokens(), batch_.num_sequences());
   ahead_.settle(drawn);
   measure_step();
   verify_.verify(plan_, drawn);
@@ -110,9 +113,10 @@ void StepLoop::measure_step() noexcept {
 }
 
 // A step that failed as a whole is somebody's fault: the jobs that took part are run alone until it is found
-// out whose.
+// out whose. One that was given up is nobody's; those of its jobs that are still there go on with the next.
 void StepLoop::blame(ErrorCode code, std::string_view message) {
   if (code == ErrorCode::device_lost) throw Error(code, "{}", message);
+  if (pace_.gave_up()) return;
   if (plan_.lanes.size() == 1) return jobs_.fail(*plan_.lanes.front().lane->job, code, message);
   for (const PlannedLane& planned : plan_.lanes) planned.lane->job->suspect = true;
   grounds_.runtime.log()(LogLevel::warning, "a step of {} jobs failed ({}): {}", plan_.lanes.size(),

@@ -8,8 +8,8 @@
 #include "core/engine/loop/drawing.h"
 #include "core/engine/loop/live_jobs.h"
 #include "core/engine/loop/look_ahead.h"
+#include "core/engine/loop/pace.h"
 #include "core/engine/loop/step_planning.h"
-#include "core/engine/loop/step_watch.h"
 #include "core/engine/loop/verify.h"
 #include "core/kv/kv_cache.h"
 
@@ -24,11 +24,13 @@ class StepLoop {
   StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue);
   ~StepLoop();
 
-  // One step, or nothing where no job can run. Throws only where no job can go on: ErrorCode::device_lost, or
-  // a defect of the engine itself. A fault of one job ends that job.
+  // One step, or nothing where no job can run or other caches have their turn. Throws only where no job can
+  // go on: ErrorCode::device_lost, or a defect of the engine itself. A fault of one job ends that job.
   StepOutcome run_once();
   // When an idle loop has to look again without being told; max() where never.
-  TimePoint next_event() const { return std::min(jobs_.next_event(), planning_.plan_again()); }
+  TimePoint next_event() const {
+    return std::min({jobs_.next_event(), planning_.plan_again(), pace_.ask_again()});
+  }
 
   // Between two steps; what it publishes, at any time.
   LiveJobs& jobs() { return jobs_; }
@@ -36,8 +38,9 @@ class StepLoop {
   KvCache& kv() { return kv_; }
   const KvCache& kv() const { return kv_; }
   const StepPlan& plan() const { return plan_; }  // of the step that is under way; for tests
-  // Any thread.
-  const StepWatch& watch() const { return watch_; }
+  // Any thread: the watch and the seat.
+  Pace& pace() { return pace_; }
+  const Pace& pace() const { return pace_; }
 
  private:
   void step();
@@ -50,13 +53,13 @@ class StepLoop {
   const JobGrounds grounds_;
   KvCache kv_;
   LiveJobs jobs_;
+  StepPlan plan_;
+  Pace pace_;
   StepPlanning planning_;
   LookAhead ahead_;
   Drawing drawing_;
   Verify verify_;
   Commit commit_;
-  StepWatch watch_;
-  StepPlan plan_;
   Batch batch_;
 };
 

@@ -20,8 +20,8 @@ Duration pause_after_failure(int32_t num_failures) {
 
 }  // namespace
 
-StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits)
-    : jobs_(jobs), kv_(kv), limits_(limits) {}
+StepPlanning::StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, const Pace& pace)
+    : jobs_(jobs), kv_(kv), limits_(limits), pace_(pace) {}
 
 // A plan that finds no memory is tried again with the next step, or a little later where nothing else wakes
 // the engine.
@@ -49,7 +49,8 @@ void StepPlanning::decide() {
   for (;;) {
     view_jobs();
     plan_step(
-        {limits_, kv_.pool().num_available(), running_views_, waiting_views_, jobs_.name_spaces().views(),
+        {sized_limits(), kv_.pool().num_available(), running_views_, waiting_views_,
+         jobs_.name_spaces().views(),
          [this](int32_t index) { return demand_of_waiting(*jobs_.waiting()[static_cast<size_t>(index)]); }},
         policy_);
     if (policy_.preempt.has_value()) {
@@ -59,6 +60,16 @@ void StepPlanning::decide() {
     const bool stuck = policy_.grants.empty() && policy_.blocked.has_value() && jobs_.running().empty();
     if (!stuck || !jobs_.drop_oldest_pin()) return;
   }
+}
+
+// The step of the jobs in running_views_ takes its time, and no more tokens than that.
+PolicyLimits StepPlanning::sized_limits() const {
+  const auto num_streams = std::count_if(running_views_.begin(), running_views_.end(),
+                                         [](const auto& view) { return view.runnable && generates(view); });
+  PolicyLimits limits = limits_;
+  limits.max_step_tokens =
+      std::min(limits.max_step_tokens, pace_.step_tokens(static_cast<int32_t>(num_streams)));
+  return limits;
 }
 
 void StepPlanning::view_jobs() {
@@ -171,7 +182,7 @@ bool StepPlanning::plan_after(const StepPlan& plan, StepPlan& next) {
   const bool nobody_begins =
       jobs_.waiting().empty() || (places_are_taken_ && changes_seen_ == jobs_.num_changes());
   if (!nobody_begins || !view_jobs_after(plan)) return false;
-  plan_step({limits_, kv_.pool().num_available(), running_views_, {}, jobs_.name_spaces().views(), {}},
+  plan_step({sized_limits(), kv_.pool().num_available(), running_views_, {}, jobs_.name_spaces().views(), {}},
             policy_);
   for (const Grant& grant : policy_.grants) {
     const RunningView& view = running_views_[static_cast<size_t>(grant.index)];

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/engine/loop/live_jobs.h"
+#include "core/engine/loop/pace.h"
 #include "core/engine/loop/scheduler_policy.h"
 #include "core/step/step_plan.h"
 
@@ -12,7 +13,7 @@ namespace quire {
 // One thread at a time.
 class StepPlanning {
  public:
-  StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits);
+  StepPlanning(LiveJobs& jobs, KvCache& kv, const PolicyLimits& limits, const Pace& pace);
 
   // False where nothing can run. Throws ErrorCode::out_of_memory where there was none again and again.
   bool plan(StepPlan& plan);
@@ -27,6 +28,7 @@ class StepPlanning {
 
  private:
   void decide();
+  PolicyLimits sized_limits() const;
   void carry_out(StepPlan& plan);
   void view_jobs();
   bool view_jobs_after(const StepPlan& plan);
@@ -42,6 +44,7 @@ class StepPlanning {
   LiveJobs& jobs_;
   KvCache& kv_;
   const PolicyLimits limits_;
+  const Pace& pace_;
   std::vector<RunningView> running_views_;
   std::vector<WaitingView> waiting_views_;
   PolicyOutput policy_;

@@ -141,6 +141,8 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   CacheParts parts;
   auto kept = std::make_shared<Kept>(Kept{model, lease_stages(*runtime, *model, executor)});
   parts.executor = std::make_unique<TransformerExecutor>(model->transformer(), model->shape(), executor);
+  for (const TransformerStage& stage : model->transformer()->stages)
+    parts.devices.push_back(stage.device->name());
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;
   parts.num_tokens = num_tokens(*model);

@@ -300,6 +300,8 @@ extern int _wrap_quire_cache_options_set_kv_format_native_192f0b171e5052b7(uintp
 extern int _wrap_quire_cache_options_set_quota_native_192f0b171e5052b7(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_options_set_namespace_quota_native_192f0b171e5052b7(uintptr_t arg1, swig_type_15 arg2, int arg3, int arg4, swig_voidp arg5);
 extern int _wrap_quire_cache_options_set_namespace_weight_native_192f0b171e5052b7(uintptr_t arg1, swig_type_16 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_device_weight_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_stretch_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_pinned_pages_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_max_overtakes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_cache_options_set_ageing_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
@@ -346,6 +348,7 @@ extern int _wrap_quire_cache_close_native_192f0b171e5052b7(uintptr_t arg1, swig_
 extern int _wrap_quire_cache_set_quota_native_192f0b171e5052b7(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
 extern int _wrap_quire_cache_set_namespace_quota_native_192f0b171e5052b7(uintptr_t arg1, swig_type_56 arg2, int arg3, int arg4, swig_voidp arg5);
 extern int _wrap_quire_cache_set_namespace_weight_native_192f0b171e5052b7(uintptr_t arg1, swig_type_57 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_device_weight_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern swig_type_58 _wrap_quire_cache_required_bytes_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern swig_type_59 _wrap_quire_cache_max_seq_len_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_vocab_size_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
@@ -1170,6 +1173,26 @@ _swig_i_1 = arg2
 	return swig_r
 }
 
+func Quire_cache_options_set_device_weight(arg1 CacheOptionsHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_device_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_cache_options_set_step_stretch(arg1 CacheOptionsHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_stretch_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_cache_options_set_max_pinned_pages(arg1 CacheOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -1705,6 +1728,16 @@ _swig_i_1 = arg2
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
+	return swig_r
+}
+
+func Quire_cache_set_device_weight(arg1 CacheHandle, arg2 float64, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_set_device_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 

@@ -878,6 +878,40 @@ int _wrap_quire_cache_options_set_namespace_weight_native_192f0b171e5052b7(quire
 }
 
 
+int _wrap_quire_cache_options_set_device_weight_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_device_weight(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_options_set_step_stretch_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_step_stretch(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_cache_options_set_max_pinned_pages_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
@@ -1702,6 +1736,23 @@ int _wrap_quire_cache_set_namespace_weight_native_192f0b171e5052b7(quire_cache *
   result = (int32_t)quire_cache_set_namespace_weight(arg1,(char const *)arg2,arg3,arg4,arg5);
   _swig_go_result = result; 
   
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_set_device_weight_native_192f0b171e5052b7(quire_cache *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache *arg1 = (quire_cache *) 0 ;
+  double arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache *)(uintptr_t)_swig_go_0; 
+  arg2 = (double)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_set_device_weight(arg1,arg2,arg3);
+  _swig_go_result = result; 
   return _swig_go_result;
 }
 

@@ -1,0 +1,110 @@
+#include "core/engine/loop/pace.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+// While it waits for its turn a step is looked after so often: it may not be wanted any more.
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);
+
+SizingOptions sizing_options(const JobGrounds& grounds) {
+  SizingOptions sizing;
+  sizing.stretch = grounds.options.step_stretch;
+  sizing.max_tokens = grounds.policy.max_step_tokens;
+  return sizing;
+}
+
+TurnUrgency urgency_of(const LiveJobs& jobs) {
+  TurnUrgency urgency;
+  bool any = false;
+  const auto add = [&](const JobRecord& job, int32_t priority) {
+    if (!job.runnable()) return;
+    urgency.priority = any ? std::max(urgency.priority, priority) : priority;
+    urgency.deadline = std::min(urgency.deadline, job.deadline());
+    any = true;
+  };
+  for (const auto& job : jobs.running()) add(*job, job->request.priority);
+  for (const auto& job : jobs.waiting()) add(*job, job->request.priority);
+  return urgency;
+}
+
+}  // namespace
+
+Pace::Pace(const JobGrounds& grounds, const std::vector<std::string>& devices, const StepPlan& plan)
+    : grounds_(grounds),
+      plan_(plan),
+      seat_(grounds.runtime.turns(), devices, grounds.options.device_weight, grounds.queue.signal()),
+      watch_(grounds.policy.max_step_tokens),
+      sizing_(sizing_options(grounds)) {}
+
+bool Pace::may_begin(const LiveJobs& jobs) noexcept {
+  if (jobs.empty()) {
+    seat_.leave();
+    return false;
+  }
+  urgency_ = urgency_of(jobs);
+  return seat_.ask(urgency_);
+}
+
+void Pace::begin(TimePoint now, bool is_issued) noexcept {
+  gave_up_ = false;
+  is_issued_ = is_issued;
+  watch_.begin(now);
+}
+
+// Of a step that was issued ahead nobody knows when the device began: with the end of the one before, at the
+// earliest.
+void Pace::end_turn(int32_t num_tokens, int32_t num_sequences) noexcept {
+  seat_.end();
+  const TimePoint now = grounds_.runtime.clock().now();
+  const Duration took = is_issued_ ? now - last_computed_ : seat_.last_turn();
+  last_computed_ = now;
+  sizing_.observe(num_tokens, num_sequences, took);
+  if (!is_issued_) watch_.observe(num_tokens, took);
+}
+
+void Pace::end() noexcept {
+  seat_.end();
+  watch_.end();
+}
+
+bool Pace::is_unwanted() const noexcept {
+  if (grounds_.queue.shut()) return true;
+  int64_t wanted = 0;
+  int64_t unwanted = 0;
+  for (const PlannedLane& planned : plan_.lanes)
+    (planned.lane->job->channel->cancel_requested ? unwanted : wanted) += planned.num_tokens;
+  return unwanted > wanted;
+}
+
+void Pace::take_break() {
+  if (grounds_.options.start_thread && !seat_.may_go_on()) wait_for_turn();
+  gave_up_ = is_unwanted();
+  if (gave_up_) throw Error(ErrorCode::cancelled, "the step was given up");
+}
+
+// The watchdog does not count the time of others.
+void Pace::wait_for_turn() {
+  const Clock& clock = grounds_.runtime.clock();
+  watch_.end();
+  while (!seat_.holds() && !is_unwanted()) {
+    grounds_.queue.signal()->wait(clock, std::min(seat_.ask_again(), clock.now() + kLookAgain));
+    seat_.ask(urgency_);
+  }
+  watch_.begin(clock.now());
+}
+
+int32_t Pace::step_tokens(int32_t num_streams) const noexcept {
+  const TurnNeighbours neighbours = seat_.neighbours();
+  StepDemand demand;
+  demand.num_streams = num_streams;
+  demand.num_breaks = grounds_.executor.num_breaks;
+  demand.has_neighbours = neighbours.any;
+  demand.neighbours_turn = neighbours.shortest_turn;
+  return sizing_.tokens(demand);
+}
+
+}  // namespace quire

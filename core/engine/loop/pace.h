@@ -1,0 +1,63 @@
+// When the steps of a cache come, how large they are and how long they take: its turns on its devices, what
+// is learnt from them, and whether a step that is under way is still wanted.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/engine/loop/live_jobs.h"
+#include "core/engine/loop/step_sizing.h"
+#include "core/engine/loop/step_watch.h"
+#include "core/engine/turns/turn_arbiter.h"
+#include "core/step/step_breaks.h"
+#include "core/step/step_plan.h"
+
+namespace quire {
+
+// One thread at a time, but for what says otherwise.
+class Pace final : public StepBreaks {
+ public:
+  // `plan` is that of the step under way; it outlives this.
+  Pace(const JobGrounds& grounds, const std::vector<std::string>& devices, const StepPlan& plan);
+
+  // Whether a step may begin. Where another cache is to compute first the engine's signal tells when.
+  bool may_begin(const LiveJobs& jobs) noexcept;
+  // There was nothing to compute.
+  void rest() noexcept { seat_.leave(); }
+  void begin(TimePoint now, bool is_issued) noexcept;
+  // The device has computed the step, one of so many tokens and jobs; the turn is over.
+  void end_turn(int32_t num_tokens, int32_t num_sequences) noexcept;
+  // The step is over, however it ended.
+  void end() noexcept;
+  // Between two blocks of it.
+  void take_break() override;
+  // Whether the step was given up: its jobs are gone, or the cache closes.
+  bool gave_up() const { return gave_up_; }
+  // Whether another cache waits for a device of this one.
+  bool has_neighbours() const noexcept { return seat_.neighbours().any; }
+
+  // Tokens of the next step where so many jobs generate.
+  int32_t step_tokens(int32_t num_streams) const noexcept;
+  TimePoint ask_again() const noexcept { return seat_.ask_again(); }
+
+  // Any thread.
+  const StepWatch& watch() const { return watch_; }
+  TurnSeat& seat() { return seat_; }
+  const TurnSeat& seat() const { return seat_; }
+
+ private:
+  bool is_unwanted() const noexcept;
+  void wait_for_turn();
+
+  const JobGrounds grounds_;
+  const StepPlan& plan_;
+  TurnSeat seat_;
+  StepWatch watch_;
+  StepSizing sizing_;
+  TurnUrgency urgency_;
+  bool gave_up_ = false;
+  bool is_issued_ = false;   // the step under way was issued while the one before it ran
+  TimePoint last_computed_;  // when the device was done with the step before
+};
+
+}  // namespace quire

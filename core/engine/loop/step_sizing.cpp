@@ -1,0 +1,107 @@
+#include "core/engine/loop/step_sizing.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace quire {
+namespace {
+
+constexpr double kWeightOfNew = 0.25;
+// Steps after which a size that did not come again is forgotten.
+constexpr uint64_t kMemory = 128;
+
+// Differences below these are nobody's concern, and the noise of the machine is as large.
+constexpr Duration kShortestStep = std::chrono::milliseconds(5);
+constexpr Duration kShortestPiece = std::chrono::milliseconds(4);
+constexpr Duration kLongestStep = std::chrono::seconds(1);
+// Prompt tokens that a step has in any case.
+constexpr int32_t kFewestPromptTokens = 8;
+
+Duration to_duration(double seconds) {
+  return Duration(static_cast<Duration::rep>(std::min(seconds, 1e9) * 1e9));
+}
+
+double to_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// 1, 2, 3, 4-5, 6-7, 8-11, 12-15, ...
+size_t size_index(int32_t num_tokens) {
+  const auto tokens = static_cast<uint32_t>(std::max(num_tokens, 1));
+  const auto power = static_cast<uint32_t>(std::bit_width(tokens)) - 1;
+  const uint32_t half = power == 0 ? 0 : (tokens >> (power - 1)) & 1U;
+  return 2 * power + half;
+}
+
+}  // namespace
+
+bool StepTimes::is_known(const Size& size) const noexcept {
+  return size.tokens > 0.0 && num_steps_ - size.seen <= kMemory;
+}
+
+void StepTimes::observe(int32_t num_tokens, Duration took) noexcept {
+  if (num_tokens < 1 || took <= Duration{0}) return;
+  Size& size = sizes_[std::min<size_t>(size_index(num_tokens), kNumSizes - 1)];
+  const double weight = is_known(size) ? kWeightOfNew : 1.0;
+  size.tokens += weight * (num_tokens - size.tokens);
+  size.seconds += weight * (to_seconds(took) - size.seconds);
+  size.seen = ++num_steps_;
+}
+
+Duration StepTimes::of(int32_t num_tokens) const noexcept {
+  const Size* below = nullptr;
+  for (const Size& size : sizes_) {
+    if (!is_known(size)) continue;
+    if (size.tokens >= num_tokens) {
+      if (below == nullptr) return to_duration(size.seconds * num_tokens / size.tokens);
+      const double share = (num_tokens - below->tokens) / (size.tokens - below->tokens);
+      return to_duration(below->seconds + share * std::max(0.0, size.seconds - below->seconds));
+    }
+    below = &size;
+  }
+  return below == nullptr ? Duration{0} : to_duration(below->seconds * num_tokens / below->tokens);
+}
+
+int32_t StepTimes::tokens_within(Duration longest, int32_t limit) const noexcept {
+  const double seconds = to_seconds(longest);
+  const Size* below = nullptr;
+  double tokens = limit;
+  for (const Size& size : sizes_) {
+    if (!is_known(size)) continue;
+    if (size.seconds > seconds) {
+      const double start = below == nullptr ? 0.0 : below->tokens;
+      const double spent = below == nullptr ? 0.0 : below->seconds;
+      const double rise = (size.seconds - spent) / (size.tokens - start);
+      return static_cast<int32_t>(std::min(start + (seconds - spent) / rise, double(limit)));
+    }
+    below = &size;
+    tokens = size.tokens * seconds / size.seconds;
+  }
+  return static_cast<int32_t>(std::min(tokens, double(limit)));
+}
+
+void StepSizing::observe(int32_t num_tokens, int32_t num_streams, Duration took) noexcept {
+  all_.observe(num_tokens, took);
+  if (num_tokens == num_streams) of_streams_.observe(num_tokens, took);
+}
+
+int32_t StepSizing::tokens(const StepDemand& demand) const noexcept {
+  if (options_.stretch <= 0.0) return options_.max_tokens;
+  Duration longest = kLongestStep;
+  if (demand.num_streams > 0) {
+    const Duration alone = of_streams_.of(demand.num_streams);
+    const Duration rhythm = alone > Duration{0} ? alone : all_.of(demand.num_streams);
+    longest = std::max(kShortestStep, to_duration(options_.stretch * to_seconds(rhythm)));
+  }
+  if (demand.has_neighbours && demand.neighbours_turn > Duration{0}) {
+    const double given_up = std::max(options_.stretch - 1.0, 0.0);
+    const Duration piece =
+        std::max(kShortestPiece, to_duration(given_up * to_seconds(demand.neighbours_turn)));
+    longest = std::min(longest, piece * std::max(demand.num_breaks, 1));
+  }
+  const int32_t fewest = std::min(demand.num_streams + kFewestPromptTokens, options_.max_tokens);
+  return std::max(all_.tokens_within(longest, options_.max_tokens), fewest);
+}
+
+}  // namespace quire

@@ -1,0 +1,329 @@
+// Caches that compute on one device, stepped by hand on a simulated clock, and with threads.
+#include "core/engine/turns/turn_arbiter.h"
+
+#include <atomic>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_fakes.h"
+
+namespace quire::testing {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr int32_t kVocab = 64;
+
+FakeEngineOptions on_device(const std::shared_ptr<Runtime>& runtime, const std::string& device) {
+  FakeEngineOptions options;
+  options.runtime = runtime;
+  options.devices = {device};
+  return options;
+}
+
+bool is_over(const Job& job) {
+  return job.state() == JobState::finished;
+}
+
+TokenIds prompt_of(int32_t first, int32_t num_tokens) {
+  TokenIds prompt;
+  for (int32_t i = 0; i < num_tokens; ++i) prompt.push_back((first + 7 * i) % kVocab);
+  return prompt;
+}
+
+// Engines without threads, whose devices take the simulated clock's time.
+class SteppedCaches : public ::testing::Test {
+ protected:
+  struct Member {
+    std::unique_ptr<FakeEngine> engine;
+    std::vector<std::shared_ptr<Job>> jobs;
+    Duration step{0};
+    int64_t num_steps = 0;
+
+    TurnSeat& seat() const { return engine->cache->core().loop().pace().seat(); }
+  };
+
+  FakeEngineOptions stepped(const std::string& device) {
+    FakeEngineOptions options = on_device(runtime_, device);
+    options.cache.start_thread = false;
+    return options;
+  }
+
+  Member& add(const FakeEngineOptions& options, Duration step) {
+    auto member = std::make_unique<Member>();
+    member->engine = std::make_unique<FakeEngine>(options);
+    member->step = step;
+    Member* const raw = member.get();
+    raw->engine->executor->before_step = [this, raw](const Batch&) {
+      clock_.advance(raw->step);
+      ++raw->num_steps;
+    };
+    members_.push_back(std::move(member));
+    return *raw;
+  }
+
+  void keep_busy(Member& member) {
+    if (member.engine->cache->core().queue().num_live() > 0) return;
+    member.jobs.push_back(member.engine->cache->submit(greedy(prompt_of(3, 4), 40)));
+  }
+
+  // The engines' threads in some order.
+  void run_round() {
+    for (const auto& member : members_) {
+      keep_busy(*member);
+      clock_.advance(microseconds(20));  // of the host
+      member->engine->cache->core().run_once();
+    }
+  }
+
+  SimulatedClock clock_;
+  std::shared_ptr<Runtime> runtime_ = [this] {
+    FakeEngineOptions options;
+    options.clock = &clock_;
+    return FakeEngine::make_runtime(options);
+  }();
+  std::vector<std::unique_ptr<Member>> members_;
+};
+
+TEST_F(SteppedCaches, ShareTheTimeOfADeviceByWeight) {
+  FakeEngineOptions options = stepped("cpu");
+  Member& small = add(options, microseconds(700));
+  options.cache.device_weight = 3.0;
+  Member& large = add(options, milliseconds(22));
+  for (int i = 0; i < 20000; ++i) run_round();
+  EXPECT_NEAR(large.seat().seconds() / small.seat().seconds(), 3.0, 0.1);
+  large.seat().set_weight(1.0);
+  const double small_before = small.seat().seconds();
+  const double large_before = large.seat().seconds();
+  for (int i = 0; i < 20000; ++i) run_round();
+  EXPECT_NEAR((large.seat().seconds() - large_before) / (small.seat().seconds() - small_before), 1.0, 0.05);
+}
+
+TEST_F(SteppedCaches, OnDifferentDevicesDoNotWait) {
+  Member& cpu = add(stepped("cpu"), milliseconds(1));
+  Member& card = add(stepped("cuda:0"), milliseconds(50));
+  for (int i = 0; i < 1000; ++i) {
+    run_round();
+    ASSERT_FALSE(cpu.seat().neighbours().any);
+  }
+  EXPECT_EQ(cpu.num_steps, card.num_steps);
+}
+
+TEST_F(SteppedCaches, ACacheThatWasIdleHasNoCredit) {
+  Member& first = add(stepped("cpu"), milliseconds(1));
+  for (int i = 0; i < 5000; ++i) run_round();
+  Member& late = add(stepped("cpu"), milliseconds(1));
+  const double before = first.seat().seconds();
+  for (int i = 0; i < 2000; ++i) run_round();
+  EXPECT_NEAR((first.seat().seconds() - before) / late.seat().seconds(), 1.0, 0.05);
+}
+
+TEST_F(SteppedCaches, OneThatHasNothingToDoHoldsUpNobody) {
+  Member& idle = add(stepped("cpu"), milliseconds(1));
+  const auto job = idle.engine->cache->submit(greedy(prompt_of(3, 4), 2));
+  while (idle.engine->cache->core().run_once() == StepOutcome::advanced) {
+  }
+  Member& busy = add(stepped("cpu"), milliseconds(1));
+  for (int i = 0; i < 100; ++i) {
+    keep_busy(busy);
+    EXPECT_EQ(busy.engine->cache->core().run_once(), StepOutcome::advanced);
+  }
+  EXPECT_FALSE(busy.seat().neighbours().any);
+}
+
+// A cache whose turn is next but that does not ask, since its host is held up.
+TEST_F(SteppedCaches, OneThatIsExpectedAndDoesNotComeLosesItsTurn) {
+  Member& absent = add(stepped("cpu"), milliseconds(1));
+  Member& waits = add(stepped("cpu"), milliseconds(40));
+  for (int i = 0; i < 50; ++i) run_round();
+  while (waits.engine->cache->core().run_once() == StepOutcome::advanced) {
+  }
+  ASSERT_EQ(absent.engine->cache->core().run_once(), StepOutcome::advanced) << "and comes no more";
+  ASSERT_EQ(waits.engine->cache->core().run_once(), StepOutcome::idle);
+  const TimePoint again = waits.engine->cache->core().next_event();
+  ASSERT_LT(again, TimePoint::max());
+  clock_.advance(again - clock_.now());
+  keep_busy(waits);
+  EXPECT_EQ(waits.engine->cache->core().run_once(), StepOutcome::advanced);
+}
+
+TEST_F(SteppedCaches, AnUrgentJobOfOneCacheGoesBeforeAnother) {
+  Member& calm = add(stepped("cpu"), milliseconds(10));
+  Member& urgent = add(stepped("cpu"), milliseconds(10));
+  for (int i = 0; i < 100; ++i) run_round();
+  JobRequest request = greedy(prompt_of(9, 4), 5);
+  request.priority = 5;
+  const auto job = urgent.engine->cache->submit(std::move(request));
+  const int64_t calm_before = calm.num_steps;
+  while (!is_over(*job)) run_round();
+  EXPECT_LE(calm.num_steps - calm_before, 3) << "of the five steps that it took";
+}
+
+TEST_F(SteppedCaches, AClosedCacheLeavesTheLine) {
+  Member& closed = add(stepped("cpu"), milliseconds(1));
+  Member& stays = add(stepped("cpu"), milliseconds(1));
+  for (int i = 0; i < 101; ++i) run_round();
+  closed.engine->cache->close();
+  for (int i = 0; i < 30; ++i) {
+    keep_busy(stays);
+    EXPECT_EQ(stays.engine->cache->core().run_once(), StepOutcome::advanced);
+  }
+  EXPECT_FALSE(stays.seat().neighbours().any);
+}
+
+// Threads. The device notices when two compute on it.
+class ThreadedCaches : public ::testing::Test {
+ protected:
+  struct Exclusive {
+    std::atomic<int> inside{0};
+    std::atomic<int> clashes{0};
+  };
+
+  std::unique_ptr<FakeEngine> make(const FakeEngineOptions& options, Exclusive& device, Duration piece) {
+    auto engine = std::make_unique<FakeEngine>(options);
+    const auto work = [&device, piece] {
+      if (++device.inside > 1) ++device.clashes;
+      std::this_thread::sleep_for(piece);
+      --device.inside;
+    };
+    engine->executor->before_step = [work](const Batch&) { work(); };
+    engine->executor->before_break = work;
+    return engine;
+  }
+
+  std::shared_ptr<Runtime> runtime_ = FakeEngine::make_runtime({});
+};
+
+TEST_F(ThreadedCaches, ComputeOneAtATimeAndAllGetTheirTexts) {
+  Exclusive device;
+  std::vector<std::unique_ptr<FakeEngine>> engines;
+  for (int i = 0; i < 4; ++i) {
+    FakeEngineOptions options = on_device(runtime_, "cpu");
+    options.limits.num_breaks = i;
+    engines.push_back(make(options, device, microseconds(50 + 100 * i)));
+  }
+  std::vector<std::thread> callers;
+  for (const auto& engine : engines) {
+    callers.emplace_back([&engine] {
+      for (int i = 0; i < 12; ++i) {
+        const TokenIds prompt = prompt_of(i, 5);
+        const auto job = engine->cache->submit(greedy(prompt, 20));
+        EXPECT_EQ(read_all(*job, std::chrono::seconds(20)).tokens, fake_greedy(prompt, 20, kVocab));
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(device.clashes, 0);
+}
+
+TEST_F(ThreadedCaches, MayCloseWhileTheyWaitAndWhileTheyCompute) {
+  Exclusive device;
+  FakeEngineOptions options = on_device(runtime_, "cpu");
+  options.limits.num_breaks = 4;
+  const auto stays = make(options, device, microseconds(200));
+  const auto job = stays->cache->submit(greedy(prompt_of(1, 5), 150));
+  for (int i = 0; i < 20; ++i) {
+    const auto goes = make(options, device, microseconds(200));
+    const auto other = goes->cache->submit(greedy(prompt_of(2, 5), 100));
+    std::this_thread::sleep_for(microseconds(300 * i));
+    goes->cache->close();
+  }
+  EXPECT_EQ(read_all(*job, std::chrono::seconds(20)).tokens, fake_greedy(prompt_of(1, 5), 150, kVocab));
+  EXPECT_EQ(device.clashes, 0);
+}
+
+TEST_F(ThreadedCaches, AShortStepGetsInBetweenThePiecesOfALongOne) {
+  Exclusive device;
+  FakeEngineOptions options = on_device(runtime_, "cpu");
+  options.limits.num_breaks = 100;
+  const auto slow = make(options, device, milliseconds(4));  // 0.4 s a step
+  options.limits.num_breaks = 0;
+  const auto quick = make(options, device, milliseconds(1));
+  const auto long_job = slow->cache->submit(greedy(prompt_of(1, 5), 100));
+  std::this_thread::sleep_for(milliseconds(50));
+  const auto start = std::chrono::steady_clock::now();
+  const auto job = quick->cache->submit(greedy(prompt_of(2, 5), 20));
+  EXPECT_EQ(read_all(*job, std::chrono::seconds(20)).tokens.size(), 20U);
+  const int64_t slow_steps = slow->executor->num_steps();
+  EXPECT_LE(slow_steps, 2) << "twenty short steps, "
+                           << std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()
+                           << " s";
+  long_job->cancel();
+  EXPECT_EQ(device.clashes, 0);
+}
+
+// A hung device keeps its own cache, and no other.
+TEST_F(ThreadedCaches, ACacheThatIsLeftBehindFreesItsPlace) {
+  Exclusive device;
+  FakeEngineOptions options = on_device(runtime_, "cpu");
+  options.cache.close_timeout = milliseconds(20);
+  std::atomic<bool> hangs{true};
+  auto hung = std::make_unique<FakeEngine>(options);
+  hung->executor->before_step = [&](const Batch&) {
+    while (hangs) std::this_thread::sleep_for(milliseconds(1));
+  };
+  const auto job = hung->cache->submit(greedy(prompt_of(1, 5), 10));
+  std::this_thread::sleep_for(milliseconds(20));
+  const auto other = make(options, device, microseconds(10));
+  const auto waiting = other->cache->submit(greedy(prompt_of(2, 5), 10));
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_FALSE(is_over(*waiting));
+  hung->cache->close();
+  EXPECT_EQ(read_all(*waiting, std::chrono::seconds(20)).tokens, fake_greedy(prompt_of(2, 5), 10, kVocab));
+  hangs = false;
+  std::this_thread::sleep_for(milliseconds(50));
+}
+
+// Between two blocks of a layer.
+class GivenUpSteps : public ThreadedCaches {
+ protected:
+  GivenUpSteps() {
+    FakeEngineOptions options = on_device(runtime_, "cpu");
+    options.limits.num_breaks = 1000;
+    engine_ = make(options, device_, milliseconds(2));  // two seconds a step
+  }
+
+  Exclusive device_;
+  std::unique_ptr<FakeEngine> engine_;
+};
+
+TEST_F(GivenUpSteps, WhereTheJobIsCancelled) {
+  const auto job = engine_->cache->submit(greedy(prompt_of(1, 60), 10));
+  std::this_thread::sleep_for(milliseconds(30));
+  job->cancel();
+  read_all(*job, std::chrono::seconds(20));
+  EXPECT_TRUE(is_over(*job));
+  EXPECT_EQ(engine_->cache->stats().prompt_tokens_computed, 0U) << "the step did not come to its end";
+}
+
+TEST_F(GivenUpSteps, WhereTheCacheIsClosed) {
+  const auto job = engine_->cache->submit(greedy(prompt_of(1, 60), 10));
+  std::this_thread::sleep_for(milliseconds(30));
+  engine_->cache->close();
+  EXPECT_EQ(read_all(*job).terminal.error, ErrorCode::closed);
+  EXPECT_EQ(engine_->cache->stats().steps, 1U);
+}
+
+TEST_F(GivenUpSteps, LeaveOthersOfTheStepAsTheyWere) {
+  engine_->executor->before_break = nullptr;
+  const auto warm = engine_->cache->submit(greedy(prompt_of(5, 3), 1));
+  read_all(*warm, std::chrono::seconds(20));
+  std::atomic<bool> holds{true};
+  engine_->executor->before_break = [&] {
+    while (holds) std::this_thread::sleep_for(microseconds(100));
+  };
+  const auto jobs = engine_->cache->submit_many(greedy(prompt_of(2, 4), 6), 1);
+  const auto large = engine_->cache->submit(greedy(prompt_of(30, 50), 10));
+  std::this_thread::sleep_for(milliseconds(20));
+  large->cancel();
+  holds = false;
+  EXPECT_EQ(read_all(*jobs.front(), std::chrono::seconds(20)).tokens,
+            fake_greedy(prompt_of(2, 4), 6, kVocab));
+  read_all(*large, std::chrono::seconds(20));
+  EXPECT_TRUE(is_over(*large));
+}
+
+}  // namespace
+}  // namespace quire::testing
