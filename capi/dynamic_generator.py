@@ -6,8 +6,9 @@ import pathlib
 import re
 import sys
 
+import headers
+
 HERE = pathlib.Path(__file__).resolve().parent
-DECLARATION = re.compile(r"QUIRE_API\s+([^;(]*?)\b(quire_\w+)\s*\(([^;]*)\);", re.DOTALL)
 NODE = re.compile(r"QUIRE_(?!EXPERIMENTAL)[\w.]+ \{(.*?)\}", re.DOTALL)
 BEGIN = """/*
  * Quire for programs that load the library while they run and do not link it: a table of all functions, and a
@@ -65,20 +66,13 @@ static inline const char* quire_dynamic_load(struct quire_functions* table, cons
 """
 
 
-def declarations():
-    for header in sorted((HERE / "include/quire").glob("*.h")):
-        text = re.sub(r"/\*.*?\*/", " ", header.read_text(encoding="utf-8"), flags=re.DOTALL)
-        for result, name, parameters in DECLARATION.findall(text):
-            yield name, " ".join(result.split()), " ".join(parameters.split())
-
-
 def exported():
     nodes = NODE.findall((HERE / "src/quire.map").read_text(encoding="utf-8"))
     return [name for node in nodes for name in re.findall(r"\b(quire_\w+);", node)]
 
 
 def generate():
-    declared = {name: (result, parameters) for name, result, parameters in declarations()}
+    declared = {function.name: (function.result, function.declaration()) for function in headers.functions()}
     missing = [name for name in exported() if name not in declared]
     if missing:
         sys.exit(f"no header declares {', '.join(missing)}")

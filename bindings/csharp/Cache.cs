@@ -7,14 +7,14 @@ namespace Quire
 {
     /// <summary>The key/value cache of a model with the scheduler that batches its jobs. Any thread may use it at
     /// any time.</summary>
-    public sealed unsafe class Cache : IDisposable
+    public sealed unsafe partial class Cache : IDisposable
     {
-        private readonly CacheHandle handle;
+        internal readonly CacheHandle Handle;
         private readonly Dispatcher dispatcher;
 
         internal Cache(CacheHandle handle, Dispatcher dispatcher)
         {
-            this.handle = handle;
+            Handle = handle;
             this.dispatcher = dispatcher;
         }
 
@@ -24,14 +24,14 @@ namespace Quire
         {
             cancel.ThrowIfCancellationRequested();
             return dispatcher.Submit(request, CreateQueue, filled => new Job(
-                Call.Get((out IntPtr e) => QuireNative.quire_job_submit(handle, filled, out e)), dispatcher, request,
+                Call.Get((out IntPtr e) => QuireNative.quire_job_submit(Handle, filled, out e)), dispatcher, request,
                 cancel));
         }
 
         private QueueHandle CreateQueue()
         {
             return new QueueHandle(
-                Call.Get((out IntPtr e) => QuireNative.quire_cache_create_queue(handle, out e)));
+                Call.Get((out IntPtr e) => QuireNative.quire_cache_create_queue(Handle, out e)));
         }
 
         /// <summary>Hands over so many copies of a request, all or none: completions of one prompt, which is
@@ -43,7 +43,7 @@ namespace Quire
             {
                 using (var pinned = new Pinned(jobs))
                 {
-                    Call.Get((out IntPtr e) => QuireNative.quire_job_submit_many(handle, filled,
+                    Call.Get((out IntPtr e) => QuireNative.quire_job_submit_many(Handle, filled,
                         (IntPtr*)pinned.Address, pinned.Length, out e));
                 }
                 return jobs.Select(job => new Job(job, dispatcher, request)).ToArray();
@@ -55,37 +55,13 @@ namespace Quire
         /// read.</summary>
         public void Shutdown()
         {
-            Call.Get((out IntPtr e) => QuireNative.quire_cache_close(handle, QuireNative.QUIRE_WAIT_FOREVER, CancelHandle.None, out e));
-        }
-
-        /// <summary>Tokens that one job may have, prompt and generated ones together.</summary>
-        public long MaxSeqLen
-        {
-            get { return Call.Get((out IntPtr e) => QuireNative.quire_cache_max_seq_len(handle, out e)); }
-        }
-
-        /// <summary>How many token ids jobs may use: the columns of Logits.</summary>
-        public int VocabSize
-        {
-            get { return Call.Get((out IntPtr e) => QuireNative.quire_cache_vocab_size(handle, out e)); }
+            Call.Get((out IntPtr e) => QuireNative.quire_cache_close(Handle, QuireNative.QUIRE_WAIT_FOREVER, CancelHandle.None, out e));
         }
 
         /// <summary>The figures of this moment.</summary>
         public Stats Stats()
         {
-            return Quire.Stats.Take(Call.Get((out IntPtr e) => QuireNative.quire_cache_stats(handle, out e)));
-        }
-
-        /// <summary>Counters and histograms in the Prometheus text format, with the name as the label
-        /// "cache".</summary>
-        public string Metrics(string name)
-        {
-            using (var label = new Pinned(Utf8.Bytes(name)))
-            {
-                return Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
-                    QuireNative.quire_cache_metrics(handle, (byte*)label.Address, label.Length, (byte*)text, size,
-                        out e));
-            }
+            return Quire.Stats.Take(Call.Get((out IntPtr e) => QuireNative.quire_cache_stats(Handle, out e)));
         }
 
         /// <summary>How many tokens of the request's prompt a job would find in the cache. Waits for one step at
@@ -95,7 +71,7 @@ namespace Quire
             using (JobRequestHandle filled = request.ToNative())
             {
                 return Call.Get((out IntPtr e) =>
-                    QuireNative.quire_cache_query(handle, filled, Call.Nanoseconds(timeout), CancelHandle.None,
+                    QuireNative.quire_cache_query(Handle, filled, Call.Nanoseconds(timeout), CancelHandle.None,
                         out e));
             }
         }
@@ -106,15 +82,9 @@ namespace Quire
         {
             using (JobRequestHandle filled = request.ToNative())
             {
-                return Call.Get((out IntPtr e) => QuireNative.quire_cache_pin(handle, filled,
+                return Call.Get((out IntPtr e) => QuireNative.quire_cache_pin(Handle, filled,
                     Call.Nanoseconds(timeToLive), Call.Nanoseconds(timeout), CancelHandle.None, out e));
             }
-        }
-
-        /// <summary>Ends a pin; does nothing to one that is over.</summary>
-        public void Unpin(long pin)
-        {
-            Call.Get((out IntPtr e) => QuireNative.quire_cache_unpin(handle, pin, out e));
         }
 
         /// <summary>How likely each token is after those before it, as natural logarithms. The tokens are cut into
@@ -126,7 +96,7 @@ namespace Quire
             using (var ending = new Cancel(cancel))
             {
                 return ending.During(value => Call.Fetch<float>((void* scores, UIntPtr size, out IntPtr e) =>
-                    QuireNative.quire_cache_score(handle, filled, windowTokens,
+                    QuireNative.quire_cache_score(Handle, filled, windowTokens,
                         QuireNative.QUIRE_WAIT_FOREVER, value, (float*)scores, size, out e)));
             }
         }
@@ -139,7 +109,7 @@ namespace Quire
             using (var ending = new Cancel(cancel))
             {
                 return ending.During(value => Call.Fetch<float>((void* logits, UIntPtr size, out IntPtr e) =>
-                    QuireNative.quire_cache_logits(handle, filled,
+                    QuireNative.quire_cache_logits(Handle, filled,
                         QuireNative.QUIRE_WAIT_FOREVER, value, (float*)logits, size, out e)));
             }
         }
@@ -147,7 +117,7 @@ namespace Quire
         /// <summary>Frees the cache; its jobs run on.</summary>
         public void Dispose()
         {
-            handle.Dispose();
+            Handle.Dispose();
         }
     }
 }

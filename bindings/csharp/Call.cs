@@ -1,4 +1,5 @@
 using System;
+using System.Collections.Generic;
 using System.Runtime.InteropServices;
 
 namespace Quire.Native
@@ -6,6 +7,7 @@ namespace Quire.Native
     internal delegate T Caller<T>(out IntPtr error);
     internal unsafe delegate int TextSetter(byte* text, UIntPtr length, out IntPtr error);
     internal unsafe delegate int TokenSetter(int* tokens, UIntPtr length, out IntPtr error);
+    internal unsafe delegate byte* Borrower(UIntPtr* length, out IntPtr error);
     internal unsafe delegate long Fetcher(void* values, UIntPtr capacity, out IntPtr error);
 
     /// <summary>An array that stays in its place for the calls that read or write it.</summary>
@@ -87,6 +89,30 @@ namespace Quire.Native
         public static string FetchText(Fetcher call)
         {
             return System.Text.Encoding.UTF8.GetString(Fetch<byte>(call));
+        }
+
+        /// <summary>Copies text that is borrowed.</summary>
+        public static string Borrow(Borrower call)
+        {
+            UIntPtr length;
+            IntPtr error;
+            byte* text = call(&length, out error);
+            QuireException.ThrowIf(error);
+            return Utf8.String(text, length);
+        }
+
+        /// <summary>As many as a call counts.</summary>
+        public static IList<T> All<T>(Caller<int> count, Func<int, T> read)
+        {
+            int n = Get(count);
+            var all = new List<T>(n);
+            for (int i = 0; i < n; i++) all.Add(read(i));
+            return all;
+        }
+
+        public static int? UnlessNegative(int token)
+        {
+            return token < 0 ? (int?)null : token;
         }
 
         /// <summary>Nanoseconds, of which a TimeSpan has hundreds; what is longer than the library can count is as long

@@ -8,7 +8,7 @@ namespace Quire
     /// <summary>One stream of the events of many jobs, those whose Request.Queue it is: a service waits in one place
     /// and tells its jobs apart by Event.UserData or Event.JobId. Any thread may use it at any time; each event is
     /// given to one of those that wait. It keeps no job alive.</summary>
-    public sealed unsafe class EventQueue : IDisposable
+    public sealed unsafe partial class EventQueue : IDisposable
     {
         /// <summary>The most that one call of Drain takes.</summary>
         private const int MaxDrained = 1024;
@@ -45,7 +45,7 @@ namespace Quire
                     count = Call.Get((out IntPtr e) => QuireNative.quire_queue_drain(Handle,
                         WaitSliceNanoseconds, CancelHandle.None, (IntPtr*)pinned.Address, pinned.Length, out e));
                     if (count == QuireNative.QUIRE_WAIT_END)
-                        throw new QuireException(ErrorCode.Closed, "the queue was shut down");
+                        throw QuireException.Of(ErrorCode.Closed, "the queue was shut down");
                 }
             }
             return Take(taken, (int)count);
@@ -65,13 +65,6 @@ namespace Quire
                 while (next < count) Event.Free(taken[next++]);
             }
             return events;
-        }
-
-        /// <summary>Wakes all that wait. Events in the queue can still be taken; later ones stay with their jobs,
-        /// which run on.</summary>
-        public void Shutdown()
-        {
-            Call.Get((out IntPtr e) => QuireNative.quire_queue_close(Handle, out e));
         }
 
         /// <summary>Shuts the queue down and frees it.</summary>

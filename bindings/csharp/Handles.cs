@@ -44,69 +44,6 @@ namespace Quire.Native
         }
     }
 
-    internal sealed class RuntimeOptionsHandle : NativeHandle
-    {
-        public RuntimeOptionsHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            return QuireNative.quire_runtime_options_free(value, out error);
-        }
-    }
-
-    internal sealed class ModelOptionsHandle : NativeHandle
-    {
-        public ModelOptionsHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            return QuireNative.quire_model_options_free(value, out error);
-        }
-    }
-
-    internal sealed class CacheOptionsHandle : NativeHandle
-    {
-        public CacheOptionsHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            return QuireNative.quire_cache_options_free(value, out error);
-        }
-    }
-
-    internal sealed class JobRequestHandle : NativeHandle
-    {
-        public JobRequestHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            return QuireNative.quire_job_request_free(value, out error);
-        }
-    }
-
-    internal sealed class RuntimeHandle : NativeHandle
-    {
-        public RuntimeHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            return QuireNative.quire_runtime_free(value, out error);
-        }
-    }
-
-    internal sealed class ModelHandle : NativeHandle
-    {
-        public ModelHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            return QuireNative.quire_model_free(value, out error);
-        }
-    }
-
-    internal sealed class CacheHandle : NativeHandle
-    {
-        public CacheHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            return QuireNative.quire_cache_free(value, out error);
-        }
-    }
-
     internal sealed class JobHandle : NativeHandle
     {
         /// <summary>Of those that wait for news of the job; set once, before anybody else sees the job.</summary>
@@ -121,24 +58,9 @@ namespace Quire.Native
         }
     }
 
-    internal sealed class QueueHandle : NativeHandle
-    {
-        public QueueHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            return QuireNative.quire_queue_free(value, out error);
-        }
-    }
-
-    internal sealed class CancelHandle : NativeHandle
+    internal sealed partial class CancelHandle
     {
         /// <summary>For a wait that nothing cancels.</summary>
         public static readonly CancelHandle None = new CancelHandle(IntPtr.Zero);
-
-        public CancelHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            return QuireNative.quire_cancel_free(value, out error);
-        }
     }
 }

@@ -55,7 +55,7 @@ namespace Quire
 
         private void RequireOpen()
         {
-            if (handle.IsClosed) throw new ObjectDisposedException("Job");
+            if (Handle.IsClosed) throw new ObjectDisposedException("Job");
         }
 
         private static async Task Until(Task news, CancellationToken cancel)

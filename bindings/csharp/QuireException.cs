@@ -4,43 +4,17 @@ using Quire.Native;
 
 namespace Quire
 {
-    /// <summary>Why a call failed; the numbers of the C interface (quire/error.h).</summary>
-    public enum ErrorCode
-    {
-        Ok = QuireNative.QUIRE_ERROR_OK,
-        InvalidArgument = QuireNative.QUIRE_ERROR_INVALID_ARGUMENT,
-        BadHandle = QuireNative.QUIRE_ERROR_BAD_HANDLE,
-        OutOfMemory = QuireNative.QUIRE_ERROR_OUT_OF_MEMORY,
-        NotFound = QuireNative.QUIRE_ERROR_NOT_FOUND,
-        IO = QuireNative.QUIRE_ERROR_IO,
-        Format = QuireNative.QUIRE_ERROR_FORMAT,
-        Truncated = QuireNative.QUIRE_ERROR_TRUNCATED,
-        Unsupported = QuireNative.QUIRE_ERROR_UNSUPPORTED,
-        Capacity = QuireNative.QUIRE_ERROR_CAPACITY,
-        Cancelled = QuireNative.QUIRE_ERROR_CANCELLED,
-        Timeout = QuireNative.QUIRE_ERROR_TIMEOUT,
-        Closed = QuireNative.QUIRE_ERROR_CLOSED,
-        Encoding = QuireNative.QUIRE_ERROR_ENCODING,
-        Numeric = QuireNative.QUIRE_ERROR_NUMERIC,
-        DeviceLost = QuireNative.QUIRE_ERROR_DEVICE_LOST,
-        Deadline = QuireNative.QUIRE_ERROR_DEADLINE,
-        Forked = QuireNative.QUIRE_ERROR_FORKED,
-        Version = QuireNative.QUIRE_ERROR_VERSION,
-        Internal = QuireNative.QUIRE_ERROR_INTERNAL,
-        Reentrant = QuireNative.QUIRE_ERROR_REENTRANT,
-        Quota = QuireNative.QUIRE_ERROR_QUOTA,
-
-        /// <summary>It can never fit.</summary>
-        TooLarge = QuireNative.QUIRE_ERROR_TOO_LARGE,
-
-        SlowReader = QuireNative.QUIRE_ERROR_SLOW_READER,
-        DeadlineTooShort = QuireNative.QUIRE_ERROR_DEADLINE_TOO_SHORT,
-    }
-
-    /// <summary>A call that failed: a code for programs, one line of text for a person.</summary>
-    public sealed class QuireException : Exception
+    /// <summary>A call that failed: a code for programs, one line of text for a person. Each code has a class of its
+    /// own, such as QuireQuotaException.</summary>
+    public partial class QuireException : Exception
     {
         public ErrorCode Code { get; private set; }
+
+        /// <summary>Whether the same call may succeed later though the caller changes nothing.</summary>
+        public bool IsRetryable { get; private set; }
+
+        /// <summary>After how long another try is worth it; null where nobody can tell.</summary>
+        public TimeSpan? RetryAfter { get; private set; }
 
         /// <summary>The name of the code that a script can match, such as "invalid_argument".</summary>
         public unsafe string CodeName
@@ -59,10 +33,21 @@ namespace Quire
             if (error == IntPtr.Zero) return;
             UIntPtr length;
             byte* message = QuireNative.quire_error_message(error, &length);
-            var exception = new QuireException((ErrorCode)QuireNative.quire_error_code(error),
-                                               Utf8.String(message, length));
+            QuireException exception =
+                Of((ErrorCode)QuireNative.quire_error_code(error), Utf8.String(message, length));
+            exception.IsRetryable = QuireNative.quire_error_is_retryable(error) == 1;
+            long after = QuireNative.quire_error_retry_after_ns(error);
+            if (after >= 0) exception.RetryAfter = Call.FromNanoseconds(after);
             QuireNative.quire_error_free(error);
             throw exception;
+        }
+
+        /// <summary>What a job failed with, as its last event says.</summary>
+        internal static unsafe QuireException OfEvent(IntPtr taken)
+        {
+            return Of((ErrorCode)Call.Get((out IntPtr e) => QuireNative.quire_event_error_code(taken, out e)),
+                Call.Borrow((UIntPtr* size, out IntPtr e) =>
+                    QuireNative.quire_event_error_message(taken, size, out e)));
         }
     }
 
@@ -80,7 +65,7 @@ namespace Quire
             }
             catch (EncoderFallbackException)
             {
-                throw new QuireException(ErrorCode.Encoding, "text: a lone surrogate, which no UTF-8 has");
+                throw QuireException.Of(ErrorCode.Encoding, "text: a lone surrogate, which no UTF-8 has");
             }
         }
 

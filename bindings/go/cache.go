@@ -106,23 +106,6 @@ func (c *Cache) SubmitMany(request Request, n int) ([]*Job, error) {
 	return jobs, nil
 }
 
-// MaxSeqLen is how many tokens one job may have, prompt and generated ones together.
-func (c *Cache) MaxSeqLen() (int64, error) { return with(c.handle, native.Quire_cache_max_seq_len) }
-
-// VocabSize is how many token ids jobs may use: the columns of Logits.
-func (c *Cache) VocabSize() (int, error) {
-	size, err := with(c.handle, native.Quire_cache_vocab_size)
-	return int(size), err
-}
-
-// Metrics are counters and histograms in the Prometheus text format, with name as the label "cache".
-func (c *Cache) Metrics(name string) (string, error) {
-	text, err := measuredWith(c.handle, func(cache native.CacheHandle, out []byte, e *native.ErrorHandle) int64 {
-		return native.Quire_cache_metrics(cache, name, out, e)
-	})
-	return string(text), err
-}
-
 // Query tells how many tokens of the request's prompt a job would find in the cache. It waits for one step at
 // most, up to the timeout; a negative one does not pass.
 func (c *Cache) Query(request Request, timeout time.Duration) (int64, error) {
@@ -136,29 +119,17 @@ func (c *Cache) Query(request Request, timeout time.Duration) (int64, error) {
 	})
 }
 
-// Pin stands for pages that a cache keeps.
-type Pin int64
-
-// Pin keeps what the cache has of the request's prompt for as long as timeToLive, or until Unpin where that is 0.
-// It waits as Query does.
-func (c *Cache) Pin(request Request, timeToLive, timeout time.Duration) (Pin, error) {
+// Pin keeps what the cache has of the request's prompt for as long as timeToLive, or until Unpin where that is 0;
+// Unpin takes the number that this returns. It waits as Query does.
+func (c *Cache) Pin(request Request, timeToLive, timeout time.Duration) (int64, error) {
 	filled, err := request.native()
 	if err != nil {
 		return 0, err
 	}
 	defer filled.close()
-	pin, err := with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) int64 {
+	return with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_cache_pin(cache, filled.get(), int64(timeToLive), int64(timeout), 0, e)
 	})
-	return Pin(pin), err
-}
-
-// Unpin ends a pin; it does nothing to one that is over.
-func (c *Cache) Unpin(pin Pin) error {
-	_, err := with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) int32 {
-		return native.Quire_cache_unpin(cache, int64(pin), e)
-	})
-	return err
 }
 
 var forever = int64(native.QUIRE_WAIT_FOREVER)

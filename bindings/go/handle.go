@@ -21,7 +21,7 @@ func own[H ~uintptr](value H, free func(H, *native.ErrorHandle) int32) *handle[H
 	return owned
 }
 
-var errClosed = &Error{Closed, "the object was closed by its Close method"}
+var errClosed = closed("the object was closed by its Close method")
 
 // get is 0 once the handle is closed. Whoever uses the value keeps the handle reachable until the call is over.
 func (h *handle[H]) get() H { return H(atomic.LoadUintptr(&h.value)) }

@@ -62,7 +62,7 @@ func (j *Job) take(ctx context.Context) (Event, error) {
 		case err != nil:
 			return Event{}, err
 		case n > 0:
-			event, err := readEvent(taken[0])
+			event, err := takeEvent(taken[0])
 			if event.isLast() {
 				j.finish()
 			}
@@ -155,40 +155,15 @@ func (j *Job) cancelWith(ctx context.Context) {
 	}()
 }
 
-// Cancel ends the job soon; its last event has the reason FinishCancelled.
-func (j *Job) Cancel() error { return j.do(native.Quire_job_cancel) }
-
 // Close frees the job, and cancels it where it is not over. It never waits.
 func (j *Job) Close() error { return j.handle.close() }
-
-// Pause sets the job aside until Resume; it keeps its room in the cache as long as others need none.
-func (j *Job) Pause() error { return j.do(native.Quire_job_pause) }
-
-// Resume lets a paused job go on.
-func (j *Job) Resume() error { return j.do(native.Quire_job_resume) }
-
-// SetPriority changes Request.Priority.
-func (j *Job) SetPriority(priority int) error {
-	return j.do(numbered(native.Quire_job_set_priority, narrow(priority)))
-}
-
-// Rewind takes generated tokens back, all but the first newTokens, and lets the job go on from there. An
-// EventRewind says what of the events so far stands.
-func (j *Job) Rewind(newTokens int) error {
-	return j.do(numbered(native.Quire_job_rewind, narrow(newTokens)))
-}
-
-func (j *Job) do(action func(native.JobHandle, *native.ErrorHandle) int32) error {
-	_, err := with(j.handle, action)
-	return err
-}
 
 // Fork makes a second job that goes on from the tokens of this one. Of the request count Seed, UserData, Queue
 // and MaxNewTokens.
 func (j *Job) Fork(request Request) (*Job, error) {
 	var forked *Job
 	noQueue := func() (native.QueueHandle, error) {
-		return 0, &Error{Closed, "the job was over before it could be forked"}
+		return 0, closed("the job was over before it could be forked")
 	}
 	err := j.dispatcher.submit(&request, noQueue, func(filled native.JobRequestHandle) error {
 		made, err := with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) native.JobHandle {
@@ -200,27 +175,4 @@ func (j *Job) Fork(request Request) (*Job, error) {
 		return err
 	})
 	return forked, err
-}
-
-// ID is a number that no other job of the process has or will have: Event.JobID.
-func (j *Job) ID() (int64, error) { return with(j.handle, native.Quire_job_id) }
-
-// Explain is one line for a person: why the job waits, what it does, or how it ended.
-func (j *Job) Explain() (string, error) {
-	text, err := measuredWith(j.handle, native.Quire_job_explain)
-	return string(text), err
-}
-
-// Scores are, of a finished KindScore job, the natural logarithms of the probability of each token of the prompt;
-// NaN for the first.
-func (j *Job) Scores() ([]float32, error) { return measuredWith(j.handle, native.Quire_job_scores) }
-
-// RawLogits are, of a finished KindScore job with Request.RawLogits, those for what follows each token.
-func (j *Job) RawLogits() ([]float32, error) {
-	return measuredWith(j.handle, native.Quire_job_raw_logits)
-}
-
-// Embedding is the vector of a finished KindEmbed job.
-func (j *Job) Embedding() ([]float32, error) {
-	return measuredWith(j.handle, native.Quire_job_embedding)
 }

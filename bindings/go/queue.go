@@ -54,7 +54,7 @@ func (q *Queue) Drain(ctx context.Context, maxEvents int) ([]Event, error) {
 	case err != nil:
 		return nil, err
 	case n == waitEnd:
-		return nil, &Error{Closed, "the queue was shut down"}
+		return nil, closed("the queue was shut down")
 	case n <= 0:
 		return nil, ctx.Err()
 	}
@@ -66,17 +66,10 @@ func readEvents(taken []native.EventHandle) ([]Event, error) {
 	events := make([]Event, len(taken))
 	var first error
 	for i, handle := range taken {
-		event, err := readEvent(handle)
+		event, err := takeEvent(handle)
 		events[i], first = event, firstOf(first, err)
 	}
 	return events, first
-}
-
-// Shutdown wakes all that wait. Events that are in the queue can still be taken; later ones stay with their jobs,
-// which run on.
-func (q *Queue) Shutdown() error {
-	_, err := with(q.handle, native.Quire_queue_close)
-	return err
 }
 
 // Close shuts the queue down and frees it. It never waits.

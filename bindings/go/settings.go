@@ -2,7 +2,6 @@ package quire
 
 import (
 	"math"
-	"runtime"
 
 	"quire.dev/quire/internal/native"
 )
@@ -54,6 +53,12 @@ func (s *settings[H]) float(setter func(H, float64, *native.ErrorHandle) int32, 
 	}
 }
 
+func (s *settings[H]) uint64(setter func(H, uint64, *native.ErrorHandle) int32, value uint64) {
+	if value != 0 {
+		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, value, e) })
+	}
+}
+
 // flag sets to `to`, 0 or 1, what has the other value by default.
 func (s *settings[H]) flag(setter func(H, int32, *native.ErrorHandle) int32, wanted bool, to int32) {
 	if wanted {
@@ -80,6 +85,35 @@ func share[H, O ~uintptr](s *settings[H], setter func(H, O, *native.ErrorHandle)
 	}
 }
 
+// shareFilled hands over other settings, which are filled for that.
+func shareFilled[H, O ~uintptr](s *settings[H], setter func(H, O, *native.ErrorHandle) int32,
+	fill func() (*handle[O], error)) {
+	if s.err != nil {
+		return
+	}
+	other, err := fill()
+	if err != nil {
+		s.err = err
+		return
+	}
+	defer other.close()
+	share(s, setter, other)
+}
+
+// setOrNone leaves 0 at the default, which is not 0, and makes 0 of what is negative.
+func setOrNone[H ~uintptr](s *settings[H], setter func(H, int64, *native.ErrorHandle) int32, value int64) {
+	if value < 0 {
+		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, 0, e) })
+		return
+	}
+	s.int64(setter, value)
+}
+
+// narrowed lets setOrNone fill a setting of 32 bits.
+func narrowed[H ~uintptr](setter func(H, int32, *native.ErrorHandle) int32) func(H, int64, *native.ErrorHandle) int32 {
+	return func(target H, value int64, e *native.ErrorHandle) int32 { return setter(target, narrow(int(value)), e) }
+}
+
 // narrow keeps a number that is out of range out of range, so that it is refused by name and not wrapped.
 func narrow(value int) int32 {
 	switch {
@@ -89,55 +123,4 @@ func narrow(value int) int32 {
 		return math.MinInt32
 	}
 	return int32(value)
-}
-
-// figures reads numbers of a native object, up to the first that fails.
-type figures[H ~uintptr] struct {
-	source H
-	err    error
-}
-
-func get[H ~uintptr, T any](f *figures[H], getter func(H, *native.ErrorHandle) T) T {
-	var none T
-	if f.err != nil {
-		return none
-	}
-	value, err := call(func(e *native.ErrorHandle) T { return getter(f.source, e) })
-	f.err = err
-	return value
-}
-
-func getText[H ~uintptr](f *figures[H], getter func(H, []byte, *native.ErrorHandle) int64) string {
-	return string(getAll(f, getter))
-}
-
-func getAll[H ~uintptr, E any](f *figures[H], getter func(H, []E, *native.ErrorHandle) int64) []E {
-	if f.err != nil {
-		return nil
-	}
-	values, err := measured(func(out []E, e *native.ErrorHandle) int64 { return getter(f.source, out, e) })
-	f.err = err
-	return values
-}
-
-// numbered and indexed turn a getter of one of several things into a getter of the one.
-func numbered[H ~uintptr, T any](getter func(H, int32, *native.ErrorHandle) T,
-	idx int32) func(H, *native.ErrorHandle) T {
-	return func(source H, e *native.ErrorHandle) T { return getter(source, idx, e) }
-}
-
-func indexed[H ~uintptr, E any](getter func(H, int32, []E, *native.ErrorHandle) int64,
-	idx int32) func(H, []E, *native.ErrorHandle) int64 {
-	return func(source H, out []E, e *native.ErrorHandle) int64 { return getter(source, idx, out, e) }
-}
-
-// read gives an owned object to a function that reads its figures.
-func read[H ~uintptr](owner *handle[H], function func(f *figures[H])) error {
-	defer runtime.KeepAlive(owner)
-	f := figures[H]{source: owner.get()}
-	if f.source == 0 {
-		return errClosed
-	}
-	function(&f)
-	return f.err
 }

@@ -19,22 +19,19 @@ static jbyteArray quire_new_bytes(JNIEnv *env, const char *bytes, size_t length)
 %}
 
 %fragment("quire_throw", "header", fragment="quire_bytes") %{
-/* Throws QuireException.of(code, message), and frees the error. */
+/* Throws QuireException.of(error, message), and frees the error. */
 static void quire_throw(JNIEnv *env, quire_error *error) {
   size_t length = 0;
   const char *message = quire_error_message(error, &length);
-  jint code = (jint)quire_error_code(error);
   jbyteArray bytes = quire_new_bytes(env, message, length);
-  quire_error_free(error);
-  if (bytes == NULL) {
-    return; /* OutOfMemoryError is pending */
-  }
-  jclass type = (*env)->FindClass(env, "dev/quire/QuireException");
+  jclass type = bytes == NULL ? NULL : (*env)->FindClass(env, "dev/quire/QuireException");
   jmethodID of = type == NULL ? NULL
-      : (*env)->GetStaticMethodID(env, type, "of", "(I[B)Ldev/quire/QuireException;");
-  jobject exception = of == NULL ? NULL : (*env)->CallStaticObjectMethod(env, type, of, code, bytes);
+      : (*env)->GetStaticMethodID(env, type, "of", "(J[B)Ldev/quire/QuireException;");
+  jobject exception = of == NULL ? NULL
+      : (*env)->CallStaticObjectMethod(env, type, of, (jlong)(intptr_t)error, bytes);
+  quire_error_free(error);
   if (!(*env)->ExceptionCheck(env) && exception != NULL) {
-    (*env)->Throw(env, (jthrowable)exception);
+    (*env)->Throw(env, (jthrowable)exception); /* else OutOfMemoryError is pending */
   }
 }
 %}

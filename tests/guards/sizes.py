@@ -10,7 +10,7 @@ MAX_TREE_BYTES = 45 << 20
 MAX_FILE_BYTES = 2 << 20
 LARGE_FILES = {"packaging/model/story-15m-exl2-4.0bpw/output.safetensors"}
 SOURCES = (".h", ".c", ".cpp", ".cu", ".cuh", ".py", ".sh", ".go", ".java", ".cs", ".i")
-GENERATED = ("bindings/go/internal/native/",)
+GENERATED = ("bindings/go/internal/native/", "bindings/go/generated_")
 
 
 def check(tree):

@@ -54,7 +54,7 @@ internal sealed class Fixture
     /// <summary>Every handle was freed: what a case made, and what the layer made for a call.</summary>
     private static void CheckNothingIsLeft()
     {
-        string report = Quire.Runtime.DiagnoseAsJson();
+        string report = Quire.Runtime.Diagnose(DiagnoseFormat.Json);
         string handles = report.Substring(report.IndexOf("\"live_handles\""));
         Check(handles.Contains("\"quire_event\":0") && !Regex.IsMatch(handles, ":[1-9]"), handles);
     }

@@ -372,6 +372,6 @@ public static class JobsTest
         Device cpu = with.Runtime.Devices()[0];
         Check(cpu.Name == "cpu" && cpu.Refusal == "" && cpu.MemoryBytes > 0, cpu.Name);
         Check(Runtime.Diagnose().Contains(Runtime.LibraryVersion), Runtime.LibraryVersion);
-        Check(Runtime.DiagnoseAsJson().StartsWith("{\"version\":"), "diagnose as JSON");
+        Check(Runtime.Diagnose(DiagnoseFormat.Json).StartsWith("{\"version\":"), "diagnose as JSON");
     }
 }

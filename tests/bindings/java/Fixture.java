@@ -1,11 +1,12 @@
 package story;
 
+import dev.quire.DiagnoseFormat;
 import dev.quire.Cache;
 import dev.quire.Event;
 import dev.quire.Job;
 import dev.quire.Model;
 import dev.quire.QuireException;
-import dev.quire.QuireNativeConstants;
+import dev.quire.FinishReason;
 import dev.quire.QuireRuntime;
 import dev.quire.Request;
 import java.nio.file.Files;
@@ -47,7 +48,7 @@ final class Fixture {
 
   /** Every handle was freed: what a case made, and what the layer made for a call. */
   private static void checkNothingIsLeft() {
-    String report = QuireRuntime.diagnoseAsJson();
+    String report = QuireRuntime.diagnose(DiagnoseFormat.JSON);
     String handles = report.substring(report.indexOf("\"live_handles\""));
     check(handles.contains("\"quire_event\":0") && !handles.matches(".*:[1-9].*"), handles);
   }
@@ -63,9 +64,9 @@ final class Fixture {
   }
 
   /** Takes all events; returns the text, and leaves why the job ended in the last one. */
-  static String drain(Job job, int finishReason) {
+  static String drain(Job job, FinishReason finishReason) {
     StringBuilder text = new StringBuilder();
-    int last = QuireNativeConstants.QUIRE_FINISH_NONE;
+    FinishReason last = FinishReason.NONE;
     for (Optional<Event> event = job.next(); event.isPresent(); event = job.next()) {
       text.append(event.get().text());
       last = event.get().finishReason();

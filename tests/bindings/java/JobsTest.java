@@ -5,6 +5,10 @@ import static story.Fixture.checkRefused;
 import static story.Fixture.drain;
 import static story.Fixture.greedy;
 
+import dev.quire.Quota;
+import dev.quire.LogLevel;
+import dev.quire.ConstraintKind;
+import dev.quire.DiagnoseFormat;
 import dev.quire.Cache;
 import dev.quire.CacheOptions;
 import dev.quire.Cancel;
@@ -16,7 +20,15 @@ import dev.quire.JobInfo;
 import dev.quire.ModelInfo;
 import dev.quire.ModelOptions;
 import dev.quire.QuireException;
-import dev.quire.QuireNativeConstants;
+import dev.quire.FinishReason;
+import dev.quire.ErrorCode;
+import dev.quire.EventKind;
+import dev.quire.JobState;
+import dev.quire.HistogramKind;
+import dev.quire.TokenKind;
+import dev.quire.JobKind;
+import dev.quire.Pooling;
+import dev.quire.Histogram;
 import dev.quire.QuireRuntime;
 import dev.quire.Request;
 import dev.quire.Stats;
@@ -64,15 +76,15 @@ public final class JobsTest {
 
   private static void manyCompletions(Fixture with) {
     for (Job job : with.cache.submitMany(greedy(with.prompt, 48), 3)) {
-      check(drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH).equals(with.expected), "another text");
+      check(drain(job, FinishReason.LENGTH).equals(with.expected), "another text");
       job.close();
     }
     long seed = 7;
     Request drawn = new Request("Once upon a time").maxNewTokens(12).ignoreEos(true).seed(seed);
     for (Job job : with.cache.submitMany(drawn, 3)) {
       try (job; Job alone = with.cache.submit(drawn.seed(seed++))) {
-        String text = drain(alone, QuireNativeConstants.QUIRE_FINISH_LENGTH);
-        check(drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH).equals(text), "seed " + (seed - 1));
+        String text = drain(alone, FinishReason.LENGTH);
+        check(drain(job, FinishReason.LENGTH).equals(text), "seed " + (seed - 1));
       }
     }
     for (int count : new int[] {0, -1, 2000}) {
@@ -150,7 +162,7 @@ public final class JobsTest {
         event = queue.poll(LONG).orElseThrow();
       } while (!event.isLast());
       check(event.error().codeName().equals("deadline") && !event.error().getMessage().isEmpty(), event);
-      check(job.info().errorCode() == QuireNativeConstants.QUIRE_ERROR_DEADLINE, job.info());
+      check(job.info().errorCode() == ErrorCode.DEADLINE, job.info());
       job.close();
     }
   }
@@ -178,12 +190,14 @@ public final class JobsTest {
     Map<Class<?>, Object> arguments = Map.ofEntries(Map.entry(String.class, "a"), Map.entry(int.class, 1),
         Map.entry(long.class, 1L), Map.entry(boolean.class, true), Map.entry(int[].class, new int[] {1}),
         Map.entry(Duration.class, Duration.ZERO), Map.entry(Request.class, new Request("a")),
+        Map.entry(double.class, 1.0), Map.entry(Quota.class, Quota.PAGES), Map.entry(LogLevel.class, LogLevel.OFF),
+        Map.entry(TokenKind.class, TokenKind.BOS), Map.entry(ConstraintKind.class, ConstraintKind.REGEX),
         Map.entry(CacheOptions.class, new CacheOptions()), Map.entry(ModelOptions.class, new ModelOptions()));
     AutoCloseable[] objects = {with.runtime, with.model, with.cache, with.runtime.createQueue(),
         with.cache.submit(endless()), new Cancel()};
     for (AutoCloseable object : objects) {
       object.close();
-      for (Method method : object.getClass().getDeclaredMethods()) {
+      for (Method method : object.getClass().getMethods()) {
         if (method.getName().equals("close") || !isCallable(method)) {
           continue;
         }
@@ -199,7 +213,7 @@ public final class JobsTest {
   }
 
   private static boolean isCallable(Method method) {
-    return Modifier.isPublic(method.getModifiers()) && !Modifier.isStatic(method.getModifiers());
+    return !Modifier.isStatic(method.getModifiers()) && method.getDeclaringClass().getPackageName().equals("dev.quire");
   }
 
   private static void shutdown(Fixture with) {
@@ -223,7 +237,7 @@ public final class JobsTest {
     Job fork = job.fork(new Request().maxNewTokens(5));
     job.resume();
     check(fork.waitFor(LONG), "the fork is not over");
-    check(fork.info().finishReason() == QuireNativeConstants.QUIRE_FINISH_LENGTH, fork.info());
+    check(fork.info().finishReason() == FinishReason.LENGTH, fork.info());
     job.rewind(1);
     checkRefused("invalid_argument", "priority", () -> job.setPriority(5000));
     checkRefused("invalid_argument", "num_new_tokens", () -> job.rewind(-1));
@@ -238,7 +252,7 @@ public final class JobsTest {
       int tokens = 0;
       for (Optional<Event> next = job.next(); next.isPresent(); next = job.next()) {
         Event event = next.get();
-        if (event.type() == QuireNativeConstants.QUIRE_EVENT_PROGRESS) {
+        if (event.kind() == EventKind.PROGRESS) {
           check(event.progressDone() > done && event.progressDone() <= event.progressTotal(), event);
           done = event.progressDone();
         }
@@ -249,7 +263,7 @@ public final class JobsTest {
       }
       JobInfo info = job.info();
       check(tokens == 6 && info.newTokens() == 6 && done > 0 && done <= info.promptTokens(), info);
-      check(info.state() == QuireNativeConstants.QUIRE_JOB_STATE_FINISHED && info.stopToken() == -1, info);
+      check(info.state() == JobState.FINISHED && info.stopToken() == -1, info);
       check(info.timeGenerate().toNanos() > 0, info);
     }
   }
@@ -292,9 +306,9 @@ public final class JobsTest {
     int[] tokens = with.model.encode(with.prompt, true, false);
     int vocab = with.cache.vocabSize();
     try (Cancel cancel = new Cancel();
-        Job job = with.cache.submit(new Request(tokens).kind(Request.Kind.SCORE).rawLogits(true));
+        Job job = with.cache.submit(new Request(tokens).kind(JobKind.SCORE).rawLogits(true));
         Job embed = with.cache.submit(
-            new Request(tokens).kind(Request.Kind.EMBED).pooling(Request.Pooling.LAST))) {
+            new Request(tokens).kind(JobKind.EMBED).pooling(Pooling.LAST))) {
       check(job.waitFor(LONG) && embed.waitFor(LONG), "they are not over");
       float[] scores = job.scores();
       check(scores.length == tokens.length && Float.isNaN(scores[0]) && scores[1] <= 0, scores.length);
@@ -317,14 +331,14 @@ public final class JobsTest {
 
   private static void figures(Fixture with) {
     try (Job job = with.cache.submit(greedy("Once upon a time", 4).namespace("tenant").ignoreEos(true))) {
-      drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH);
+      drain(job, FinishReason.LENGTH);
     }
     Stats stats = with.cache.stats();
     check(stats.pagesFree() + stats.pagesCached() + stats.pagesReferenced() == stats.pagesTotal(), stats);
     check(stats.jobsQueued() + stats.jobsRunning() + stats.jobsFinished() == stats.jobsSubmitted(), stats);
     Stats tenant = stats.namespaces().get("tenant");
     check(tenant.newTokens() == 4 && tenant.namespaces().isEmpty() && stats.steps() >= 4, stats);
-    Stats.Histogram first = stats.histograms().get(QuireNativeConstants.QUIRE_HISTOGRAM_TIME_TO_FIRST_TOKEN);
+    Histogram first = stats.histograms().get(HistogramKind.TIME_TO_FIRST_TOKEN);
     check(first.count() == 1 && first.sum() > 0 && first.p50() > 0 && first.p99() >= first.p50(), first);
     check(with.cache.metrics("main").contains("cache=\"main\""), "metrics");
   }
@@ -336,7 +350,7 @@ public final class JobsTest {
     long quantized = tensors.stream().filter(
         tensor -> tensor.format().equals("exl2") && tensor.shape().length == 2 && tensor.layer() >= 0).count();
     check(quantized == 7L * info.numLayers(), quantized + " quantized matrices in layers");
-    int eos = with.model.specialToken(QuireNativeConstants.QUIRE_TOKEN_EOS).orElseThrow();
+    int eos = with.model.specialToken(TokenKind.EOS).orElseThrow();
     check(with.model.isSpecial(eos) && with.model.eosTokens()[0] == eos && eos < with.model.tokenizerSize(), eos);
     String spelled = new String(with.model.tokenBytes(eos), java.nio.charset.StandardCharsets.UTF_8);
     check(with.model.findToken(spelled).getAsInt() == eos, spelled);
@@ -344,7 +358,7 @@ public final class JobsTest {
     checkRefused("invalid_argument", "token", () -> with.model.isSpecial(-1));
     Device cpu = with.runtime.devices().get(0);
     check(cpu.name().equals("cpu") && cpu.refusal().isEmpty() && cpu.memoryBytes() > 0, cpu);
-    check(QuireRuntime.diagnose().contains(QuireRuntime.libraryVersion()), "diagnose");
-    check(QuireRuntime.diagnoseAsJson().startsWith("{\"version\":"), "diagnose as JSON");
+    check(QuireRuntime.diagnose(DiagnoseFormat.TEXT).contains(QuireRuntime.libraryVersion()), "diagnose");
+    check(QuireRuntime.diagnose(DiagnoseFormat.JSON).startsWith("{\"version\":"), "diagnose as JSON");
   }
 }

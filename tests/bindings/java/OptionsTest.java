@@ -7,14 +7,18 @@ import static story.Fixture.greedy;
 
 import dev.quire.Cache;
 import dev.quire.CacheOptions;
-import dev.quire.CacheOptions.KvFormat;
-import dev.quire.CacheOptions.Quota;
+import dev.quire.KvFormat;
+import dev.quire.Quota;
 import dev.quire.Cancel;
 import dev.quire.Job;
 import dev.quire.Model;
 import dev.quire.ModelOptions;
+import dev.quire.MemoryPlan;
+import dev.quire.DevicePlan;
 import dev.quire.Plan;
-import dev.quire.QuireNativeConstants;
+import dev.quire.FinishReason;
+import dev.quire.JobKind;
+import dev.quire.ModelScope;
 import dev.quire.QuireRuntime;
 import dev.quire.Request;
 import dev.quire.RuntimeOptions;
@@ -86,7 +90,7 @@ public final class OptionsTest {
     try (Cache cache = with.model.createCache(options)) {
       checkRefused("too_large", "pages", () -> cache.submit(greedy("a", 64).namespace("small")));
       try (Job job = cache.submit(greedy("a", 64).namespace("large").ignoreEos(true))) {
-        drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH);
+        drain(job, FinishReason.LENGTH);
       }
       Stats large = cache.stats().namespaces().get("large");
       check(large.jobsFinished() == 1 && large.newTokens() == 64, large);
@@ -96,10 +100,10 @@ public final class OptionsTest {
   private static void pinsKeepPages(Fixture with) {
     try (Cache cache = with.model.createCache(options().maxTokens(1024).pageTokens(16).maxPinnedPages(2))) {
       int[] tokens = with.model.encode("one two three four ".repeat(40), true, false);
-      Request warm = new Request(tokens).kind(Request.Kind.WARM);
+      Request warm = new Request(tokens).kind(JobKind.WARM);
       checkRefused("not_found", "", () -> cache.pin(warm, Duration.ZERO, FOREVER));
       try (Job job = cache.submit(warm)) {
-        drain(job, QuireNativeConstants.QUIRE_FINISH_COMPLETED);
+        drain(job, FinishReason.COMPLETED);
       }
       checkRefused("quota", "", () -> cache.pin(warm, Duration.ZERO, FOREVER));
       Request first = new Request(Arrays.copyOf(tokens, 17));
@@ -119,16 +123,17 @@ public final class OptionsTest {
 
   private static void plans(Fixture with) {
     Plan plan = with.runtime.plan(with.path, new ModelOptions(), small());
-    Plan.Memory memory = plan.memory();
-    long sum = memory.embedding() + memory.layers() + memory.head() + memory.kv() + memory.workspace();
-    check(memory.total() == sum && memory.kv() > 0 && plan.layers().size() == 8, plan);
-    check(plan.devices().size() == 1 && plan.devices().get(0).memory().equals(memory), plan);
+    MemoryPlan memory = plan;
+    long sum = memory.embeddingBytes() + memory.layerBytes() + memory.headBytes() + memory.kvBytes() + memory.workspaceBytes();
+    check(memory.totalBytes() == sum && memory.kvBytes() > 0 && plan.layers().size() == 8, plan);
+    check(plan.devices().size() == 1 && plan.devices().get(0).totalBytes() == memory.totalBytes()
+        && plan.devices().get(0).kvBytes() == memory.kvBytes(), plan);
     check(plan.devices().get(0).name().equals("cpu") && plan.devices().get(0).usableBytes() > 0, plan);
     ModelOptions split = new ModelOptions().device("cpu,cpu").split("3,5");
     Plan shared = with.runtime.plan(with.path, split, small());
     check(shared.devices().get(0).numLayers() == 3 && shared.devices().get(1).numLayers() == 5, shared);
     check(shared.layers().get(2).device() == 0 && shared.layers().get(3).device() == 1, shared);
-    check(with.runtime.plan(with.path, split, small().maxTokens(1024)).memory().kv() > memory.kv(), "more tokens");
+    check(with.runtime.plan(with.path, split, small().maxTokens(1024)).kvBytes() > memory.kvBytes(), "more tokens");
     checkRefused("not_found", "/no/such/model",
         () -> with.runtime.plan("/no/such/model", new ModelOptions(), small()));
     checkRefused("out_of_memory", "1048576",
@@ -138,14 +143,14 @@ public final class OptionsTest {
   }
 
   private static void splits(Fixture with) {
-    long most = with.runtime.plan(with.path, new ModelOptions(), small()).memory().total() * 3 / 4 / 1024;
+    long most = with.runtime.plan(with.path, new ModelOptions(), small()).totalBytes() * 3 / 4 / 1024;
     ModelOptions options =
         new ModelOptions().device("cpu,cpu").split("1G," + most + "K").reserve("64M").plannedCache(small());
-    Plan.Device second = with.runtime.plan(with.path, options, small()).devices().get(1);
-    check(second.numLayers() > 0 && second.numLayers() < 8 && second.memory().total() <= most * 1024, second);
+    DevicePlan second = with.runtime.plan(with.path, options, small()).devices().get(1);
+    check(second.numLayers() > 0 && second.numLayers() < 8 && second.totalBytes() <= most * 1024, second);
     try (Model model = with.runtime.loadModel(with.path, options); Cache cache = model.createCache(small());
         Job job = cache.submit(greedy(with.prompt, 48))) {
-      String text = drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH);
+      String text = drain(job, FinishReason.LENGTH);
       check(text.equals(with.expected), text);
     }
   }
@@ -164,8 +169,8 @@ public final class OptionsTest {
   }
 
   private static void scopes(Fixture with) {
-    try (Model described = with.runtime.loadModel(with.path, new ModelOptions().scope(ModelOptions.Scope.METADATA));
-        Model tokenizer = with.runtime.loadModel(with.path, new ModelOptions().scope(ModelOptions.Scope.TOKENIZER))) {
+    try (Model described = with.runtime.loadModel(with.path, new ModelOptions().scope(ModelScope.METADATA));
+        Model tokenizer = with.runtime.loadModel(with.path, new ModelOptions().scope(ModelScope.TOKENIZER))) {
       check(described.info().numLayers() == 8, described.info());
       checkRefused("unsupported", "", described::createCache);
       check(tokenizer.encode("a", true, false).length > 0, "no token");

@@ -8,7 +8,8 @@ import static story.Fixture.refused;
 import dev.quire.Job;
 import dev.quire.Model;
 import dev.quire.QuireException;
-import dev.quire.QuireNativeConstants;
+import dev.quire.FinishReason;
+import dev.quire.ErrorCode;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
@@ -31,7 +32,7 @@ public final class StoryTest {
 
   private static void streams(Fixture with) {
     try (Job job = with.cache.submit(greedy(with.prompt, 48))) {
-      String text = drain(job, QuireNativeConstants.QUIRE_FINISH_LENGTH);
+      String text = drain(job, FinishReason.LENGTH);
       check(text.equals(with.expected), "expected \"" + with.expected + "\", got \"" + text + "\"");
     }
   }
@@ -48,15 +49,15 @@ public final class StoryTest {
     Job neighbour = with.cache.submit(greedy(with.prompt, 48));
     cancelled.next();
     cancelled.cancel();
-    drain(cancelled, QuireNativeConstants.QUIRE_FINISH_CANCELLED);
-    check(drain(neighbour, QuireNativeConstants.QUIRE_FINISH_LENGTH).equals(with.expected), "the neighbour changed");
+    drain(cancelled, FinishReason.CANCELLED);
+    check(drain(neighbour, FinishReason.LENGTH).equals(with.expected), "the neighbour changed");
     cancelled.close();
     neighbour.close();
   }
 
   private static void errors(Fixture with) {
     QuireException missing = refused(() -> with.runtime.loadModel("/no/such/model"));
-    check(missing.code() == QuireNativeConstants.QUIRE_ERROR_NOT_FOUND, missing.codeName());
+    check(missing.code() == ErrorCode.NOT_FOUND, missing.codeName());
     check(missing.getMessage().contains("/no/such/model"), missing.getMessage());
     QuireException range = refused(() -> with.cache.submit(greedy("a", -1)));
     check(range.codeName().equals("invalid_argument"), range.codeName());

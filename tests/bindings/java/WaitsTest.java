@@ -8,7 +8,8 @@ import dev.quire.CacheOptions;
 import dev.quire.Event;
 import dev.quire.Job;
 import dev.quire.JobInfo;
-import dev.quire.QuireNativeConstants;
+import dev.quire.FinishReason;
+import dev.quire.ErrorCode;
 import java.io.File;
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
@@ -90,7 +91,7 @@ public final class WaitsTest {
       try {
         job.forEach(event -> {});
       } catch (dev.quire.QuireException interrupted) {
-        if (interrupted.code() == QuireNativeConstants.QUIRE_ERROR_CANCELLED && Thread.currentThread().isInterrupted()) {
+        if (interrupted.code() == ErrorCode.CANCELLED && Thread.currentThread().isInterrupted()) {
           ended.countDown();
         }
       }
@@ -102,7 +103,7 @@ public final class WaitsTest {
     CompletableFuture<JobInfo> future = job.future();
     check(future.cancel(true), "cancel");
     check(job.waitFor(Duration.ofSeconds(10)), "the job goes on");
-    check(job.info().finishReason() == QuireNativeConstants.QUIRE_FINISH_CANCELLED, job.info());
+    check(job.info().finishReason() == FinishReason.CANCELLED, job.info());
     try {
       future.join();
       check(false, "no exception");

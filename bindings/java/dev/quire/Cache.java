@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.List;
 
 /** The key/value cache of a model with the scheduler that batches its jobs. Any thread may use it at any time. */
-public final class Cache extends NativeHandle {
+public final class Cache extends CacheCalls {
   private static final int FOREVER = QuireNativeConstants.QUIRE_WAIT_FOREVER;
 
   private final Dispatcher dispatcher;
@@ -45,25 +45,9 @@ public final class Cache extends NativeHandle {
     with(cache -> QuireNative.quire_cache_close(cache, FOREVER, 0));
   }
 
-  /** Tokens that one job may have, prompt and generated ones together. */
-  public long maxSeqLen() {
-    return with(cache -> QuireNative.quire_cache_max_seq_len(cache));
-  }
-
-  /** How many token ids jobs may use: the columns of {@link #logits}. */
-  public int vocabSize() {
-    return with(cache -> QuireNative.quire_cache_vocab_size(cache));
-  }
-
   /** The figures of this moment. */
   public Stats stats() {
     return with(cache -> Stats.take(QuireNative.quire_cache_stats(cache)));
-  }
-
-  /** Counters and histograms in the Prometheus text format, with the name as the label "cache". */
-  public String metrics(String name) {
-    byte[] label = Utf8.bytes(name);
-    return with(cache -> Results.text(out -> QuireNative.quire_cache_metrics(cache, label, out)));
   }
 
   /** How many tokens of the request's prompt a job would find in the cache. Waits for one step at most. */
@@ -80,11 +64,6 @@ public final class Cache extends NativeHandle {
     return request.with(filled -> with(cache ->
         QuireNative.quire_cache_pin(
             cache, filled, Settings.nanoseconds(timeToLive), Settings.nanoseconds(timeout), 0)));
-  }
-
-  /** Ends a pin; does nothing to one that is over. */
-  public void unpin(long pin) {
-    with(cache -> QuireNative.quire_cache_unpin(cache, pin));
   }
 
   /**

@@ -11,12 +11,9 @@ import java.util.Optional;
  * tells its jobs apart by {@link Event#userData} or {@link Event#jobId}. Any thread may use it at any time; each
  * event is given to one of those that wait. It keeps no job alive.
  */
-public final class EventQueue extends NativeHandle {
+public final class EventQueue extends EventQueueCalls {
   /** The most that one call of drain takes. */
   private static final int MAX_DRAINED = 1024;
-  /** How long a wait in the library lasts before the thread looks whether it was interrupted. */
-  private static final long SLICE = Duration.ofMillis(100).toNanos();
-
   EventQueue(long value) {
     super(value, QuireNative::quire_queue_free);
   }
@@ -32,22 +29,13 @@ public final class EventQueue extends NativeHandle {
   /** Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as {@link #poll}. */
   public List<Event> drain(int maxEvents, Duration timeout) {
     long[] taken = new long[Math.max(0, Math.min(maxEvents, MAX_DRAINED))];
-    long whole = timeout.isNegative() ? Long.MAX_VALUE : Settings.nanoseconds(timeout);
-    long start = System.nanoTime();
-    while (true) {
-      if (Thread.currentThread().isInterrupted()) {
-        throw QuireException.of(QuireNativeConstants.QUIRE_ERROR_CANCELLED, Utf8.bytes("the wait was interrupted"));
-      }
-      long left = whole == Long.MAX_VALUE ? whole : whole - (System.nanoTime() - start);
-      long slice = Math.max(0, Math.min(left, SLICE));
-      long count = with(queue -> QuireNative.quire_queue_drain(queue, slice, 0, taken));
-      if (count == QuireNativeConstants.QUIRE_WAIT_END) {
-        throw QuireException.of(QuireNativeConstants.QUIRE_ERROR_CLOSED, Utf8.bytes("the queue was shut down"));
-      }
-      if (count > 0 || left <= 0) {
-        return take(Arrays.copyOf(taken, (int) Math.max(0, count)));
-      }
+    long nanoseconds = timeout.isNegative() ? QuireNativeConstants.QUIRE_WAIT_FOREVER : Settings.nanoseconds(timeout);
+    long count = NativeWait.until(nanoseconds, (left, cancel) ->
+        with(queue -> QuireNative.quire_queue_drain(queue, left, cancel, taken)));
+    if (count == QuireNativeConstants.QUIRE_WAIT_END) {
+      throw QuireException.of(ErrorCode.CLOSED, "the queue was shut down");
     }
+    return take(Arrays.copyOf(taken, (int) Math.max(0, count)));
   }
 
   /** Copies events and frees all of them, also where one cannot be read. */
@@ -64,10 +52,5 @@ public final class EventQueue extends NativeHandle {
       }
     }
     return events;
-  }
-
-  /** Wakes all that wait. Events in the queue can still be taken; later ones stay with their jobs, which run on. */
-  public void shutdown() {
-    with(queue -> QuireNative.quire_queue_close(queue));
   }
 }

@@ -14,10 +14,7 @@ import java.util.stream.StreamSupport;
  * thread of the system where the thread that waits is a virtual one. An interrupt ends the wait and not the job: the
  * call throws QUIRE_ERROR_CANCELLED and the thread stays interrupted.
  */
-public final class Job extends NativeHandle implements Iterable<Event> {
-  /** How long a wait in the library lasts before the thread looks whether it was interrupted. */
-  private static final long SLICE = Duration.ofMillis(100).toNanos();
-
+public final class Job extends JobCalls implements Iterable<Event> {
   private final Dispatcher dispatcher;
   /** Null where the events go to a queue of the program. */
   private final Waiter waiter;
@@ -50,63 +47,60 @@ public final class Job extends NativeHandle implements Iterable<Event> {
    */
   public Optional<Event> poll(Duration timeout) {
     long[] taken = new long[1];
-    Event[] found = new Event[1];
-    await(timeout, nanoseconds -> {
-      long count = with(job -> QuireNative.quire_job_drain(job, nanoseconds, 0, taken));
-      if (count > 0) {
-        Event event = Event.take(taken[0]);
-        if (event.isLast()) {
-          finish();
-        }
-        if (event.type() == QuireNativeConstants.QUIRE_EVENT_STARTED) {
-          return Answer.ASK_AGAIN;
-        }
-        found[0] = event;
-      } else if (count == QuireNativeConstants.QUIRE_WAIT_END) {
+    Deadline deadline = new Deadline(timeout);
+    while (await(deadline, (nanoseconds, cancel) ->
+        with(job -> QuireNative.quire_job_drain(job, nanoseconds, cancel, taken))) > 0) {
+      Event event = Event.take(taken[0]);
+      if (event.isLast()) {
         finish();
       }
-      return count == 0 && !over ? Answer.NOT_YET : Answer.DONE;
-    });
-    if (found[0] != null && found[0].error() != null) {
-      throw found[0].error();
+      if (event.error() != null) {
+        throw event.error();
+      }
+      if (event.kind() != EventKind.STARTED) {
+        return Optional.of(event);
+      }
     }
-    return Optional.ofNullable(found[0]);
+    return Optional.empty();
   }
 
   /** Waits for the job to end, taking no event; false where the time passed. */
   public boolean waitFor(Duration timeout) {
-    return await(timeout, nanoseconds ->
-        with(job -> QuireNative.quire_job_wait(job, nanoseconds, 0)) == 1 ? Answer.DONE : Answer.NOT_YET);
+    return await(new Deadline(timeout), (nanoseconds, cancel) ->
+        with(job -> QuireNative.quire_job_wait(job, nanoseconds, cancel))) == 1;
   }
 
-  private enum Answer { DONE, NOT_YET, ASK_AGAIN }
+  private static final class Deadline {
+    private final long whole;
+    private final long start = System.nanoTime();
 
-  private interface Question {
-    /** Asks the job, waiting so many nanoseconds in the library. */
-    Answer ask(long nanoseconds);
+    Deadline(Duration timeout) {
+      whole = timeout.isNegative() ? Long.MAX_VALUE : Settings.nanoseconds(timeout);
+    }
+
+    long left() {
+      return whole == Long.MAX_VALUE ? whole : Math.max(0, whole - (System.nanoTime() - start));
+    }
   }
 
-  /** Asks until the answer is there or the time is over, waiting for news where the dispatcher tells of it. */
-  private boolean await(Duration timeout, Question question) {
-    long whole = timeout.isNegative() ? Long.MAX_VALUE : Settings.nanoseconds(timeout);
-    long start = System.nanoTime();
+  /** Asks until there is an answer or the time is over, waiting for news where the dispatcher tells of it. */
+  private long await(Deadline deadline, NativeWait.Call ask) {
     while (true) {
-      if (Thread.currentThread().isInterrupted()) {
-        throw QuireException.of(QuireNativeConstants.QUIRE_ERROR_CANCELLED, Utf8.bytes("the wait was interrupted"));
-      }
-      long left = whole == Long.MAX_VALUE ? whole : whole - (System.nanoTime() - start);
+      NativeWait.requireNoInterrupt();
+      long left = deadline.left();
       long seen = news();
-      Answer answer = question.ask(waiter == null ? Math.max(0, Math.min(left, SLICE)) : 0);
-      if (answer == Answer.DONE) {
-        return true;
+      long answer = waiter == null ? NativeWait.until(left, ask) : ask.ask(0, 0);
+      if (answer == QuireNativeConstants.QUIRE_WAIT_END) {
+        finish();
       }
-      if (answer == Answer.NOT_YET) {
-        if (left <= 0) {
-          return false;
-        }
-        if (waiter != null) {
-          waiter.await(seen, left);
-        }
+      if (answer != QuireNativeConstants.QUIRE_WAIT_TIMEOUT || left == 0) {
+        return answer;
+      }
+      if (over) {
+        return QuireNativeConstants.QUIRE_WAIT_END;
+      }
+      if (waiter != null) {
+        waiter.await(seen, left);
       }
     }
   }
@@ -216,68 +210,11 @@ public final class Job extends NativeHandle implements Iterable<Event> {
     }
   }
 
-  /** Ends the job soon; its last event says QUIRE_FINISH_CANCELLED. */
-  public void cancel() {
-    with(job -> QuireNative.quire_job_cancel(job));
-  }
-
-  /** Sets the job aside until {@link #resume}; it keeps its room in the cache as long as others need none. */
-  public void pause() {
-    with(job -> QuireNative.quire_job_pause(job));
-  }
-
-  /** Lets a paused job go on. */
-  public void resume() {
-    with(job -> QuireNative.quire_job_resume(job));
-  }
-
-  /** Changes {@link Request#priority}. */
-  public void setPriority(int priority) {
-    with(job -> QuireNative.quire_job_set_priority(job, priority));
-  }
-
-  /** Takes generated tokens back, all but the first, and lets the job go on; an event says what stands. */
-  public void rewind(int newTokens) {
-    with(job -> QuireNative.quire_job_rewind(job, newTokens));
-  }
-
   /** A second job that goes on from the tokens of this one. Of the request count seed, user data, queue, length. */
   public Job fork(Request request) {
     requireOpen();
     return dispatcher.submit(request, () -> {
-      throw QuireException.of(QuireNativeConstants.QUIRE_ERROR_CLOSED, Utf8.bytes("the job is over"));
+      throw QuireException.of(ErrorCode.CLOSED, "the job is over");
     }, filled -> with(job -> Job.of(QuireNative.quire_job_fork(job, filled), dispatcher, request)));
-  }
-
-  /** A number that no other job of the process has or will have: {@link Event#jobId}. */
-  public long id() {
-    return with(job -> QuireNative.quire_job_id(job));
-  }
-
-  /** What is known of the job now. */
-  public JobInfo info() {
-    return with(JobInfo::of);
-  }
-
-  /** One line for a person: why the job waits, what it does, or how it ended. */
-  public String explain() {
-    return with(job -> Results.text(out -> QuireNative.quire_job_explain(job, out)));
-  }
-
-  /**
-   * Of a finished SCORE job the natural logarithm of the probability of each token of the prompt; NaN for the first.
-   */
-  public float[] scores() {
-    return with(job -> Results.floats(out -> QuireNative.quire_job_scores(job, out)));
-  }
-
-  /** Of a finished SCORE job with {@link Request#rawLogits} the logits for what follows each token. */
-  public float[] rawLogits() {
-    return with(job -> Results.floats(out -> QuireNative.quire_job_raw_logits(job, out)));
-  }
-
-  /** Of a finished EMBED job the vector. */
-  public float[] embedding() {
-    return with(job -> Results.floats(out -> QuireNative.quire_job_embedding(job, out)));
   }
 }

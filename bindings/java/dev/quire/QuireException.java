@@ -1,30 +1,58 @@
 package dev.quire;
 
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.util.Optional;
 
 /** A call that failed: a code that a program can act on, and one line of text for a person. */
 public final class QuireException extends RuntimeException {
   private static final long serialVersionUID = 1L;
 
-  private final int code;
+  private final ErrorCode code;
+  private final int number;
+  private final boolean retryable;
+  private final long retryAfter;
 
-  private QuireException(int code, String message) {
+  private QuireException(int number, String message, boolean retryable, long retryAfter) {
     super(message);
-    this.code = code;
+    this.code = ErrorCode.of(number);
+    this.number = number;
+    this.retryable = retryable;
+    this.retryAfter = retryAfter;
   }
 
-  /** Called by the native layer with the text of its error object. */
-  static QuireException of(int code, byte[] utf8) {
-    return new QuireException(code, new String(utf8, StandardCharsets.UTF_8));
+  /** Called by the native layer with its error object, which it frees. */
+  static QuireException of(long error, byte[] utf8) {
+    return new QuireException(QuireNative.quire_error_code(error), Utf8.string(utf8),
+        QuireNative.quire_error_is_retryable(error) == 1, QuireNative.quire_error_retry_after_ns(error));
   }
 
-  /** One of the QUIRE_ERROR_* of {@link QuireNativeConstants}. */
-  public int code() {
+  static QuireException of(ErrorCode code, String message) {
+    return new QuireException(code.value, message, false, -1);
+  }
+
+  /** What a job failed with, as its last event says. */
+  static QuireException ofEvent(long event) {
+    return new QuireException(QuireNative.quire_event_error_code(event),
+        Utf8.string(QuireNative.quire_event_error_message(event)), false, -1);
+  }
+
+  public ErrorCode code() {
     return code;
+  }
+
+  /** Whether the same call may succeed later though the caller changes nothing. */
+  public boolean isRetryable() {
+    return retryable;
+  }
+
+  /** After how long another try is worth it; empty where nobody can tell. */
+  public Optional<Duration> retryAfter() {
+    return retryAfter < 0 ? Optional.empty() : Optional.of(Duration.ofNanos(retryAfter));
   }
 
   /** The name of the code that a script can match, such as "invalid_argument". */
   public String codeName() {
-    return new String(QuireNative.quire_error_code_name(code), StandardCharsets.UTF_8);
+    return new String(QuireNative.quire_error_code_name(number), StandardCharsets.UTF_8);
   }
 }

@@ -1,10 +1,7 @@
 package dev.quire;
 
-import java.util.List;
-import java.util.stream.IntStream;
-
 /** The devices that models are loaded on. Any thread may use it at any time. */
-public final class QuireRuntime extends NativeHandle {
+public final class QuireRuntime extends RuntimeCalls {
   /** Of all jobs of its caches. */
   private final Dispatcher dispatcher = new Dispatcher();
 
@@ -51,31 +48,10 @@ public final class QuireRuntime extends NativeHandle {
     return with(runtime -> new EventQueue(QuireNative.quire_queue_create(runtime)));
   }
 
-  /** All devices, those that cannot be used included, in an order that does not change. */
-  public List<Device> devices() {
-    return with(runtime -> IntStream.range(0, QuireNative.quire_runtime_num_devices(runtime))
-        .mapToObj(device -> new Device(
-            Results.text(out -> QuireNative.quire_runtime_device_name(runtime, device, out)),
-            Results.text(out -> QuireNative.quire_runtime_device_description(runtime, device, out)),
-            Results.text(out -> QuireNative.quire_runtime_device_refusal(runtime, device, out)),
-            QuireNative.quire_runtime_device_memory_bytes(runtime, device),
-            QuireNative.quire_runtime_device_free_bytes(runtime, device)))
-        .toList());
-  }
-
-  /** What this machine offers and what the library found, for a person. */
-  public static String diagnose() {
-    return diagnose(QuireNativeConstants.QUIRE_DIAGNOSE_TEXT);
-  }
-
-  /** The same as one JSON object. */
-  public static String diagnoseAsJson() {
-    return diagnose(QuireNativeConstants.QUIRE_DIAGNOSE_JSON);
-  }
-
-  private static String diagnose(int format) {
+  /** What this machine offers and what the library found: the first thing to attach to a bug report. */
+  public static String diagnose(DiagnoseFormat format) {
     NativeLibrary.load();
-    return Results.text(out -> QuireNative.quire_diagnose(format, out));
+    return Results.text(out -> QuireNative.quire_diagnose(format.value, out));
   }
 
   /** The version of the library that is loaded, such as "0.1.0". */

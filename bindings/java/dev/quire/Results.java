@@ -1,7 +1,12 @@
 package dev.quire;
 
 import java.util.Arrays;
+import java.util.EnumMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.OptionalInt;
 import java.util.function.BiFunction;
+import java.util.function.Function;
 import java.util.function.IntFunction;
 import java.util.function.ToLongFunction;
 
@@ -39,5 +44,29 @@ final class Results {
       }
       room = size;
     }
+  }
+
+  static OptionalInt unlessNegative(int token) {
+    return token < 0 ? OptionalInt.empty() : OptionalInt.of(token);
+  }
+
+  static <K extends Enum<K>, T> Map<K, T> byKind(Class<K> kinds, Function<K, T> read) {
+    Map<K, T> all = new EnumMap<>(kinds);
+    for (K kind : kinds.getEnumConstants()) {
+      all.put(kind, read.apply(kind));
+    }
+    return all;
+  }
+
+  /** The figures of each namespace of a native snapshot. */
+  static Map<String, Stats> namespaces(long stats) {
+    Map<String, Stats> namespaces = new LinkedHashMap<>();
+    long count = QuireNative.quire_stats_num_namespaces(stats);
+    for (int i = 0; i < count; i++) {
+      int namespace = i;
+      String name = text(out -> QuireNative.quire_stats_namespace_name(stats, namespace, out));
+      namespaces.put(name, Stats.take(QuireNative.quire_stats_namespace(stats, namespace)));
+    }
+    return namespaces;
   }
 }

@@ -16,8 +16,7 @@ final class Utf8 {
       encoded.get(bytes);
       return bytes;
     } catch (CharacterCodingException loneSurrogate) {
-      throw QuireException.of(QuireNativeConstants.QUIRE_ERROR_ENCODING,
-          "text: a lone surrogate, which no UTF-8 has".getBytes(StandardCharsets.US_ASCII));
+      throw QuireException.of(ErrorCode.ENCODING, "text: a lone surrogate, which no UTF-8 has");
     }
   }
 

@@ -1,0 +1,223 @@
+"""What the headers do not say: how the languages call things, and which functions are reached by hand."""
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Enum:
+    prefix: str  # of the constants
+    name: str
+    comment: str
+    go: str  # before the names of Go, which share one space
+    go_name: str = ""
+    go_bare: tuple = ()  # items that need that prefix; all where empty
+
+
+ENUMS = [
+    Enum("QUIRE_ERROR_", "ErrorCode", "Why a call failed, in a way that a program can act on.", "Code", "Code", ("OK",)),
+    Enum("QUIRE_LOG_", "LogLevel", "How much of the log is told; a level includes those before it.", "Log"),
+    Enum("QUIRE_MODEL_SCOPE_", "ModelScope", "How much of a model is loaded.", "Scope"),
+    Enum("QUIRE_KV_", "KvFormat", "How keys and values are stored.", "KV", "KVFormat"),
+    Enum("QUIRE_QUOTA_", "Quota", "What the jobs of one namespace may take of a cache.", "Quota", "QuotaKind"),
+    Enum("QUIRE_JOB_KIND_", "JobKind", "What a job does.", "Kind"),
+    Enum("QUIRE_POOLING_", "Pooling", "How an embedding is made of the states of a prompt.", "Pooling"),
+    Enum("QUIRE_EVENTS_", "EventPolicy", "What happens to the events of a job when nobody takes them.", "Events"),
+    Enum("QUIRE_JOB_STATE_", "JobState", "Where a job stands. A later version may add states.", "State"),
+    Enum("QUIRE_EVENT_", "EventKind", "What an event tells. A later version may add kinds: skip what is not known.",
+         "Event"),
+    Enum("QUIRE_FINISH_", "FinishReason", "Why a job ended. A later version may add reasons.", "Finish",
+         go_bare=("NONE", "CANCELLED", "ERROR")),
+    Enum("QUIRE_HISTOGRAM_", "HistogramKind", "What is counted by size; times are in nanoseconds.", "Histogram"),
+    Enum("QUIRE_TOKEN_", "TokenKind", "A token with a meaning of its own.", "Token"),
+    Enum("QUIRE_DIAGNOSE_", "DiagnoseFormat", "A form of the report of a machine.", "Diagnose"),
+    Enum("QUIRE_CONSTRAINT_", "ConstraintKind", "What the source of a constraint is.", "Constraint"),
+]
+NO_ENUM = ("QUIRE_WAIT_", "QUIRE_ABI_", "QUIRE_VERSION_")
+
+# Which enum an int32_t is, by its name, or by the start of the function and the name.
+ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "level": "LogLevel", "log_level": "LogLevel",
+           "scope": "ModelScope", "pooling": "Pooling", "event_policy": "EventPolicy", "histogram": "HistogramKind",
+           "format": "DiagnoseFormat", "state": "JobState", "finish_reason": "FinishReason",
+           "error_code": "ErrorCode", "quire_event_type": "EventKind", "quire_job_request_set_kind": "JobKind",
+           "quire_chat_template_set_token.kind": "TokenKind", "quire_model_special_token.kind": "TokenKind",
+           "quire_constraint_create.kind": "ConstraintKind"}
+# int32_t that the comments do not show to be a yes or no, and those that are ids of tokens.
+BOOLS = {"add_special", "parse_special", "skip_special", "quire_matcher_accept"}
+TOKENS = {"token", "quire_model_special_token", "quire_model_find_token", "quire_job_stop_token",
+          "quire_event_stop_token"}
+OPTIONAL = {"quire_model_special_token", "quire_model_find_token"}  # -1 is none
+BYTES = {"quire_matcher_forced_text"}  # text that may end inside of a character
+
+
+@dataclass
+class Object:
+    """A handle with its functions as methods."""
+    ctype: str
+    name: str
+    comment: str = ""
+    whole: bool = False  # has no part by hand
+    go_name: str = ""
+
+
+OBJECTS = [
+    Object("quire_runtime", "Runtime"),
+    Object("quire_model", "Model"),
+    Object("quire_cache", "Cache"),
+    Object("quire_job", "Job"),
+    Object("quire_queue", "EventQueue", go_name="Queue"),
+    Object("quire_constraint", "Constraint", "What a text has to be, compiled for the vocabulary of a model. It never "
+           "changes; any number of threads may use one.", True),
+    Object("quire_matcher", "Matcher", "Follows one text through a constraint: tells which tokens may come next, takes "
+           "the one that comes, and can take steps back. Two threads must not use one matcher at once.", True),
+    Object("quire_chat_template", "ChatTemplate", "Turns a conversation into a prompt, as the model's directory says. A "
+           "conversation is one JSON object with `messages` as OpenAI has them, and whatever else the template reads, "
+           "such as `tools` and `add_generation_prompt`; docs/chat.md tells what templates can do. Special tokens come "
+           "from the template's words alone: text of a message is text, whatever it contains.", True),
+]
+# function: (class that has it or "", name in Go, in Java and C#): what makes an object of a class above.
+CREATORS = {
+    "quire_constraint_create": ("Model", "NewConstraint", "CreateConstraint"),
+    "quire_matcher_create": ("Constraint", "NewMatcher", "CreateMatcher"),
+    "quire_chat_template_create": ("", "NewChatTemplate", "Create"),
+    "quire_chat_template_open": ("", "OpenChatTemplate", "Open"),
+}
+# Reached by hand: what waits, what has a shape of its own, and what makes objects with a part by hand.
+BY_HAND = """quire_cache_create quire_cache_create_queue quire_cache_required_bytes quire_job_submit
+quire_job_submit_many quire_job_fork quire_job_poll quire_queue_poll quire_queue_create quire_queue_fd quire_plan_create
+quire_runtime_create quire_cache_stats quire_stats_namespace quire_stats_num_namespaces quire_stats_namespace_name
+quire_runtime_options_set_log_level quire_runtime_options_set_log_sink quire_model_options_set_progress
+quire_model_options_set_path quire_job_request_set_queue quire_event_error_code quire_event_error_message""".split()
+# Names that are not made of the function's own.
+NAMES = {
+    "quire_queue_close": "shutdown",
+    "quire_job_request_add_stop_text": "stop_text",
+    "quire_job_request_add_logit_bias": "logit_bias",
+}
+DEFAULTS = {"add_special": "true", "parse_special": "false", "skip_special": "true"}  # of C#
+
+
+@dataclass
+class Settings:
+    ctype: str
+    name: str
+    comment: str
+    by_hand: bool = False  # in Java: has a part by hand
+    # Of Go and C#: fields that a part by hand fills, (name, type of Go, type of C#, comment).
+    fields: tuple = ()
+    has_rest: bool = False  # in Go and C#: that part is called when the object is filled
+
+
+PROMPT = ("The prompt in parts, in order; where there are any, neither Prompt nor Tokens is read.")
+SETTINGS = [
+    Settings("quire_runtime_options", "RuntimeOptions", "Settings of a runtime."),
+    Settings("quire_model_options", "ModelOptions", "Settings of a model.", True, (
+        ("Progress", "func(doneBytes, totalBytes int64)", "Action<long, long>",
+         "Called as a load goes on, by the thread that loads, in bytes of the files, the last time with all of them. "
+         "In it, calls that wait, load, create or close fail with QUIRE_ERROR_REENTRANT. Where it throws or panics it "
+         "is called no more, and the load does the same once it is over."),)),
+    Settings("quire_cache_options", "CacheOptions", "Settings of a cache.", False, (
+        ("Namespaces", "map[string]NamespaceOptions", "IDictionary<string, NamespaceOptions>",
+         "By name, those that have quotas or a weight of their own."),), True),
+    Settings("quire_job_request", "Request", "What a job does.", True, (
+        ("Prompt", "string", "string", "The text to go on after."),
+        ("Tokens", "[]int32", "int[]", "The prompt as ids of tokens; where set, Prompt is not read."),
+        ("Parts", "[]PromptPart", "IList<PromptPart>", PROMPT),
+        ("Queue", "*Queue", "EventQueue", "Takes the events of the job; without one they are taken from the job.")), True),
+]
+# Methods in Java; in Go and C# what a part by hand fills.
+FILLED_BY_HAND = {"quire_job_request_clear_prompt", "quire_job_request_add_prompt_text",
+                  "quire_job_request_add_prompt_tokens", "quire_job_request_add_prompt_special",
+                  "quire_cache_options_set_namespace_quota", "quire_cache_options_set_namespace_weight",
+                  "quire_job_request_set_prompt_text", "quire_job_request_set_prompt_tokens",
+                  "quire_job_request_set_logit_biases", "quire_job_request_add_logit_bias",
+                  "quire_job_request_clear_logit_biases", "quire_job_request_clear_stop_texts"}
+# Fields of Go and C# that hold several: function: (name, type of Go, type of C#).
+COLLECTED = {
+    "quire_cache_options_set_quota": ("Quotas", "map[QuotaKind]int", "IDictionary<Quota, int>"),
+    "quire_runtime_options_set_memory_budget": ("MemoryBudgets", "map[string]int64", "IDictionary<string, long>"),
+    "quire_job_request_add_logit_bias": ("LogitBias", "map[int32]float64", "IDictionary<int, double>"),
+    "quire_job_request_add_stop_text": ("StopTexts", "[]string", "IList<string>"),
+}
+# Go has no null: a yes or no that is yes by default is asked for the other way round, a number whose 0 is not its
+# default is a pointer, or takes a negative number for 0.
+GO_NOT = {"quire_job_request_set_add_special": "NoSpecial", "quire_job_request_set_normalize": "Unnormalized",
+          "quire_job_request_set_reuse_prefix": "NoReuse", "quire_job_request_set_publish_pages": "NoPublish"}
+GO_POINTER = {"quire_job_request_set_temperature"}
+GO_NEGATIVE = {"quire_cache_options_set_max_overtakes", "quire_cache_options_set_ageing_ns",
+               "quire_cache_options_set_close_timeout_ns"}
+
+
+@dataclass
+class Part:
+    """A field that is not one getter: of another class of figures, or several of it."""
+    name: str
+    of: str
+    count: str = ""  # the getter that tells how many
+    when: tuple = ()
+    go_pointer: bool = False
+
+
+@dataclass
+class Figures:
+    """A class that is read from getters and then stands alone."""
+    name: str
+    ctype: str
+    comment: str
+    getters: str = ""  # names behind the prefix
+    prefix: str = ""  # of the getters, behind that of the type
+    index: str = ""  # the parameter that says which of several
+    base: str = ""
+    parts: tuple = ()
+    when: dict = field(default_factory=dict)  # of an event: {getters: kinds that have them}
+    fixed: dict = field(default_factory=dict)  # {name: (getter, argument)}
+
+
+LAST = ("FINISHED", "ERROR")
+TEXT = ("TEXT",) + LAST
+USAGE = "prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens preemptions time_queued_ns " \
+    "time_prompt_ns time_generate_ns"
+MEMORY = "total_bytes embedding_bytes layer_bytes head_bytes kv_bytes workspace_bytes staging_bytes"
+FIGURES = [
+    Figures("JobInfo", "quire_job", "Where a job stands, what it took so far, and how it ended.",
+            "state finish_reason stop_token stop_text error_code seed " + USAGE),
+    Figures("ModelInfo", "quire_model", "What a model is.", "architecture vocab_size num_layers hidden_size num_heads "
+            "num_kv_heads max_context bits_per_weight weight_bytes"),
+    Figures("Tensor", "quire_model", "A tensor as the files of a model have it; a quantized matrix is one.",
+            "name format shape bytes layer", "tensor_", "tensor_idx"),
+    Figures("Device", "quire_runtime", "What a runtime knows of one device.",
+            "name description refusal memory_bytes free_bytes", "device_", "device_idx"),
+    Figures("MemoryPlan", "quire_plan", "What something takes of memory, in bytes by kind.", MEMORY),
+    Figures("DevicePlan", "quire_plan", "The part of one device.", "name num_layers usable_bytes", "device_",
+            "device_idx", "MemoryPlan"),
+    Figures("LayerPlan", "quire_plan", "The part of one layer.", "layer_device bytes_of_layer", "", "layer_idx"),
+    Figures("Plan", "quire_plan", "What a model and its cache will take of memory, in all and on each device.",
+            base="MemoryPlan", parts=(Part("devices", "DevicePlan", "num_devices"),
+                                      Part("layers", "LayerPlan", "num_layers"))),
+    Figures("Histogram", "quire_stats", "The sizes of what was counted. A quantile is at most twice too high.",
+            "count sum", "histogram_", "histogram",
+            fixed={"p50": ("quantile", "0.5"), "p90": ("quantile", "0.9"), "p99": ("quantile", "0.99")}),
+    Figures("Stats", "quire_stats", "The figures of a cache at one moment, consistent with each other.",
+            "page_tokens pages_total pages_free pages_cached pages_referenced pages_pinned pages_evicted "
+            "pages_deduplicated jobs_queued jobs_running jobs_submitted jobs_finished jobs_failed jobs_cancelled "
+            "preemptions steps prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens device_bytes",
+            parts=(Part("histograms", "Histogram", "HistogramKind"), Part("namespaces", "Stats", "num_namespaces"))),
+    Figures("Usage", "quire_event", "What a job took, and what ended it.", "stop_token stop_text " + USAGE),
+    Figures("Event", "quire_event", "One piece of the result of a job, or a line of the log.",
+            "type job_id index user_data progress_done progress_total text tokens first_token log_probs top_tokens "
+            "top_log_probs kept_tokens kept_bytes log_level lost_lines finish_reason",
+            parts=(Part("usage", "Usage", when=LAST, go_pointer=True), Part("error", "failure", when=("ERROR",))),
+            when={"progress_done progress_total": ("PROGRESS",), "text": TEXT + ("LOG",),
+                  "tokens first_token log_probs top_tokens top_log_probs": TEXT, "finish_reason": LAST,
+                  "kept_tokens kept_bytes": ("REWIND",), "log_level lost_lines": ("LOG",)}),
+]
+# Names of figures: (Go and C#, Java); the getter behind its prefix where there is none.
+FIGURE_NAMES = {"quire_job_finish_reason": ("finish", "finish_reason"),
+                "quire_event_finish_reason": ("finish", "finish_reason"),
+                "quire_event_type": ("kind", "kind"), "quire_plan_layer_device": ("device", "device"),
+                "quire_plan_bytes_of_layer": ("bytes", "bytes")}
+# Methods that read figures: (class, name, figures, getter that tells how many or "").
+READERS = [("Job", "info", "JobInfo", ""), ("Model", "info", "ModelInfo", ""),
+           ("Model", "tensors", "Tensor", "quire_model_num_tensors"),
+           ("Runtime", "devices", "Device", "quire_runtime_num_devices")]
+READER_COMMENTS = {"info": "What is known of it now.",
+                   "tensors": "All tensors, in an order that does not change.",
+                   "devices": "All devices, those that cannot be used included, in an order that does not change."}

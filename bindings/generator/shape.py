@@ -1,0 +1,201 @@
+"""The headers as what the languages need: calls with parameters and results of a few kinds, settings, figures."""
+import re
+from dataclasses import dataclass, field
+
+import interface
+
+ACRONYMS = {"kv", "json", "gbnf", "io", "id", "bos", "eos", "fp8"}  # of Go
+SHORT = {"int32_t": "int", "int64_t": "long", "uint64_t": "ulong", "double": "double"}
+OUT = {"out_text": "text", "out_bytes": "bytes", "out_tokens": "tokens", "out_sizes": "sizes", "out_values": "values"}
+CALLBACKS = ("quire_log_fn", "quire_progress_fn")
+
+
+def pascal(words):
+    return "".join(word[:1].upper() + word[1:] for word in words.split("_"))
+
+
+def camel(words):
+    made = pascal(words)
+    return made[:1].lower() + made[1:]
+
+
+def go(words):
+    return "".join(word.upper() if word in ACRONYMS else word[:1].upper() + word[1:] for word in words.split("_"))
+
+
+@dataclass
+class Value:
+    """A parameter or a result: its name, its kind, and the enum or class that it is of."""
+    name: str
+    kind: str
+    of: str = ""
+
+
+@dataclass
+class Call:
+    function: str
+    name: str  # in words
+    comment: str
+    owner: str  # type of the first parameter without quire_; empty where it is no handle
+    parameters: list
+    result: Value
+    waits: bool
+
+
+@dataclass
+class Interface:
+    enums: list = field(default_factory=list)  # (Enum, [(item, constant, comment)])
+    calls: dict = field(default_factory=dict)  # by function
+
+
+HANDLES = {item.ctype: item.name for item in interface.OBJECTS}
+HANDLES.update({item.ctype: item.name for item in interface.SETTINGS})
+SNAPSHOTS = {"quire_stats", "quire_plan", "quire_event", "quire_cancel"}
+
+
+def enum_of(function, name, comment):
+    for key, enum in interface.ENUM_OF.items():
+        if key in (f"{function.name}.{name}", function.name, name):
+            return enum
+    named = re.findall(r"\bne of (QUIRE_\w+_)\*", comment)
+    return next((e.name for e in interface.ENUMS if named and e.prefix == named[0]), "")
+
+
+def is_yes_or_no(function, name):
+    if {name, function.name} & interface.BOOLS:
+        return True
+    return bool(re.match(r"1(:|, the default:?) ", function.comment) or re.search(r": 1 or 0\b", function.comment))
+
+
+def integer(function, name, is_result):
+    enum = enum_of(function, name, function.comment)
+    if enum:
+        return Value(name, "enum", enum)
+    if name in interface.TOKENS or is_result and function.name in interface.TOKENS:
+        return Value(name, "optional" if function.name in interface.OPTIONAL else "token")
+    if is_result and re.search(r"Returns 1, or 0\b", function.comment) and function.name not in interface.BOOLS:
+        return Value(name, "done")
+    return Value(name, "bool" if is_yes_or_no(function, name) else "int")
+
+
+def value(function, kind, name):
+    if kind == "int32_t":
+        return integer(function, name, False)
+    if kind == "int64_t" and name.endswith("_ns"):
+        return Value(name[:-3], "time")
+    if kind in SHORT:
+        return Value(name, SHORT[kind])
+    if kind.rstrip("*") in HANDLES:
+        return Value(name, "object", HANDLES[kind.rstrip("*")])
+    return Value(name, "other", kind)
+
+
+def result(function, out):
+    if out:
+        kind = OUT[out]
+        return Value("", "bytes" if function.name in interface.BYTES else kind)
+    if function.result == "const char*":
+        return Value("", "borrowed")
+    if function.result == "int32_t":
+        changes = re.search(r"_(set|add|clear)_", function.name)
+        own = next((key for key in interface.ENUM_OF if function.name.endswith("_" + key)), "")
+        return Value("", "done") if changes else integer(function, own, True)
+    if function.result == "int64_t" and function.name.endswith("_ns"):
+        return Value("", "time")
+    if function.result.rstrip("*") in HANDLES:
+        return Value("", "object", HANDLES[function.result.rstrip("*")])
+    return Value("", SHORT.get(function.result, "other"))
+
+
+def shape(function):
+    given = [(kind, name) for kind, name in function.parameters if name not in ("error", "out_len")]
+    owner, parameters, out = "", [], ""
+    if given and given[0][0].endswith("*") and not given[0][0].startswith("const") and "out_" not in given[0][1]:
+        owner = given.pop(0)[0].rstrip("*")
+    for kind, name in given:
+        if name in OUT:
+            out = name
+        elif kind == "const char*":
+            parameters.append(Value(name, "text"))
+        elif kind == "const int32_t*":
+            parameters.append(Value(name, "tokens"))
+        elif name not in ("text_len", "num_tokens", "out_capacity"):
+            parameters.append(value(function, kind, name))
+    waits = any(name == "timeout_ns" for _, name in given) or any(kind.startswith(CALLBACKS) for kind, _ in given)
+    name = interface.NAMES.get(function.name, function.name[len(owner) + 1:] if owner else function.name[6:])
+    return Call(function.name, name.removesuffix("_ns"), function.comment, owner, parameters, result(function, out), waits)
+
+
+def enums(constants):
+    found = {}
+    for constant in constants:
+        prefixes = [enum.prefix for enum in interface.ENUMS if constant.name.startswith(enum.prefix)]
+        if prefixes:
+            prefix = max(prefixes, key=len)
+            found.setdefault(prefix, []).append((constant.name[len(prefix):], constant.name, constant.comment))
+            if not constant.comment and len(found[prefix]) > 1:
+                found[prefix][-1] = (*found[prefix][-1][:2], constant.above)
+        elif not constant.name.startswith(interface.NO_ENUM):
+            raise SystemExit(f"bindings/generator/interface.py: no enum has {constant.name}")
+    missing = [enum.prefix for enum in interface.ENUMS if enum.prefix not in found]
+    if missing:
+        raise SystemExit(f"no header has {missing[0]}*")
+    return [(enum, found[enum.prefix]) for enum in interface.ENUMS]
+
+
+def read(functions, constants):
+    made = Interface(enums(c for c in constants if c.header != "experimental.h"))
+    for function in functions:
+        if function.header != "experimental.h":
+            made.calls[function.name] = shape(function)
+    return made
+
+
+def is_generated(call):
+    """Whether a call becomes a method or a setting by itself."""
+    return not (call.waits or call.function in interface.BY_HAND or call.function in interface.CREATORS
+                or call.function.endswith(("_free", "_create")))
+
+
+def methods(made, ctype):
+    """The calls of an object that are its methods: those that are no figures."""
+    figures = {getter for one in interface.FIGURES for getter in getters_of(one)}
+    counts = {reader[3] for reader in interface.READERS}
+    return [call for call in made.calls.values() if call.owner == ctype and is_generated(call)
+            and call.function not in figures | counts]
+
+
+def getters_of(figures):
+    prefix = f"{figures.ctype}_{figures.prefix}"
+    names = [prefix + name for name in figures.getters.split()]
+    names += [prefix + getter for getter, _ in figures.fixed.values()]
+    if figures.base:
+        base = next(one for one in interface.FIGURES if one.name == figures.base)
+        names += [prefix + name for name in base.getters.split()]
+    return names + [f"{figures.ctype}_{part.count}" for part in figures.parts if part.count.startswith("num_")]
+
+
+def fields_of(made, figures):
+    """(name of Go and C#, name of Java, call, kinds of events that have it) of each getter."""
+    for getter in figures.getters.split():
+        call = made.calls[f"{figures.ctype}_{figures.prefix}{getter}"]
+        names = interface.FIGURE_NAMES.get(call.function, (getter.removesuffix("_ns"),) * 2)
+        when = next((kinds for names_, kinds in figures.when.items() if getter in names_.split()), ())
+        yield names[0], names[1], call, when
+
+
+def base_of(figures):
+    return next((one for one in interface.FIGURES if one.name == figures.base), None)
+
+
+def settings(made, ctype):
+    return [call for call in made.calls.values() if call.owner == ctype and is_generated(call)]
+
+
+def setting_name(call):
+    return re.sub(r"^set_", "", call.name)
+
+
+
+def items_of(made, name):
+    return next([item for item, _, _ in items] for enum, items in made.enums if enum.name == name)
