@@ -64,56 +64,6 @@ namespace Quire
             return Quire.Stats.Take(Call.Get((out IntPtr e) => QuireNative.quire_cache_stats(Handle, out e)));
         }
 
-        /// <summary>How many tokens of the request's prompt a job would find in the cache. Waits for one step at
-        /// most, up to the timeout; Timeout.InfiniteTimeSpan does not pass.</summary>
-        public long Query(Request request, TimeSpan timeout)
-        {
-            using (JobRequestHandle filled = request.ToNative())
-            {
-                return Call.Get((out IntPtr e) =>
-                    QuireNative.quire_cache_query(Handle, filled, Call.Nanoseconds(timeout), CancelHandle.None,
-                        out e));
-            }
-        }
-
-        /// <summary>Keeps what the cache has of the request's prompt for so long, or until Unpin where that is zero.
-        /// Waits as Query does. Returns a number that stands for the pin.</summary>
-        public long Pin(Request request, TimeSpan timeToLive, TimeSpan timeout)
-        {
-            using (JobRequestHandle filled = request.ToNative())
-            {
-                return Call.Get((out IntPtr e) => QuireNative.quire_cache_pin(Handle, filled,
-                    Call.Nanoseconds(timeToLive), Call.Nanoseconds(timeout), CancelHandle.None, out e));
-            }
-        }
-
-        /// <summary>How likely each token is after those before it, as natural logarithms. The tokens are cut into
-        /// windows, 0 is one of all; the first value of each is NaN. The token ends the wait.</summary>
-        public float[] Score(int[] tokens, long windowTokens = 0,
-            CancellationToken cancel = default(CancellationToken))
-        {
-            using (JobRequestHandle filled = new Request { Tokens = tokens }.ToNative())
-            using (var ending = new Cancel(cancel))
-            {
-                return ending.During(value => Call.Fetch<float>((void* scores, UIntPtr size, out IntPtr e) =>
-                    QuireNative.quire_cache_score(Handle, filled, windowTokens,
-                        QuireNative.QUIRE_WAIT_FOREVER, value, (float*)scores, size, out e)));
-            }
-        }
-
-        /// <summary>The raw logits of one window, VocabSize for what follows each token. The token ends the
-        /// wait.</summary>
-        public float[] Logits(int[] tokens, CancellationToken cancel = default(CancellationToken))
-        {
-            using (JobRequestHandle filled = new Request { Tokens = tokens }.ToNative())
-            using (var ending = new Cancel(cancel))
-            {
-                return ending.During(value => Call.Fetch<float>((void* logits, UIntPtr size, out IntPtr e) =>
-                    QuireNative.quire_cache_logits(Handle, filled,
-                        QuireNative.QUIRE_WAIT_FOREVER, value, (float*)logits, size, out e)));
-            }
-        }
-
         /// <summary>Frees the cache; its jobs run on.</summary>
         public void Dispose()
         {

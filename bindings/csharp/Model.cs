@@ -32,16 +32,6 @@ namespace Quire
             }
         }
 
-        /// <summary>How many bytes CreateCache would take on the device of the model.</summary>
-        public long CacheBytes(CacheOptions options)
-        {
-            using (CacheOptionsHandle filled = options.ToNative())
-            {
-                return Call.Get((out IntPtr e) =>
-                    QuireNative.quire_cache_required_bytes(Handle, filled, out e));
-            }
-        }
-
         /// <summary>Frees the model; caches made for it stay usable.</summary>
         public void Dispose()
         {

@@ -9,6 +9,7 @@ namespace Quire
     {
         private string text;
         private string special;
+        private string messages;
         private int[] tokens;
 
         private PromptPart() { }
@@ -31,12 +32,21 @@ namespace Quire
             return new PromptPart { special = special };
         }
 
+        /// <summary>A message, or a list of them, in JSON as OpenAI has them: the chat template makes them into
+        /// tokens.</summary>
+        public static PromptPart OfMessages(string json)
+        {
+            return new PromptPart { messages = json };
+        }
+
         internal unsafe void Add(JobRequestHandle request)
         {
             Call.SetText(text, (byte* bytes, UIntPtr size, out IntPtr e) =>
                 QuireNative.quire_job_request_add_prompt_text(request, bytes, size, out e));
             Call.SetText(special, (byte* bytes, UIntPtr size, out IntPtr e) =>
                 QuireNative.quire_job_request_add_prompt_special(request, bytes, size, out e));
+            Call.SetText(messages, (byte* bytes, UIntPtr size, out IntPtr e) =>
+                QuireNative.quire_job_request_add_messages(request, bytes, size, out e));
             Call.SetTokens(tokens, (int* ids, UIntPtr size, out IntPtr e) =>
                 QuireNative.quire_job_request_add_prompt_tokens(request, ids, size, out e));
         }

@@ -11,7 +11,8 @@ TYPES = {"text": "string", "tokens": "int[]", "int": "int", "token": "int", "opt
          "ulong": "ulong", "double": "double", "bool": "bool", "time": "TimeSpan", "bytes": "byte[]",
          "sizes": "long[]", "values": "float[]", "borrowed": "string"}
 ITEMS = {"text": "byte", "bytes": "byte", "tokens": "int", "sizes": "long", "values": "float"}
-ARGUMENTS = {"bool": "{} ? 1 : 0", "enum": "(int){}", "time": "Call.Nanoseconds({})", "object": "{}.Handle"}
+ARGUMENTS = {"bool": "{} ? 1 : 0", "enum": "(int){}", "time": "Call.Nanoseconds({})", "object": "{}.Handle",
+             "filled": "{}Filled"}
 NATIVE = "QuireNative."
 
 
@@ -20,7 +21,7 @@ def handle(ctype):
 
 
 def type_of(value):
-    return value.of if value.kind in ("enum", "object") else TYPES[value.kind]
+    return value.of if value.kind in ("enum", "object", "filled") else TYPES[value.kind]
 
 
 def argument(value, name=None):
@@ -221,10 +222,11 @@ class Writer:
                     name, _, kind = interface.COLLECTED[call.function]
                     self.setting_property(name, kind, comments.plain(call.comment))
                 elif call.function not in interface.FILLED_BY_HAND:
-                    kind = type_of(call.parameters[0])
-                    null = "" if kind == "string" or kind.endswith("[]") or call.parameters[0].kind == "object" else "?"
-                    self.setting_property(pascal(shape.setting_name(call)), kind + null,
-                                          comments.plain(call.comment, call.parameters[0].kind))
+                    for number, value in enumerate(call.parameters):
+                        can_be_null = value.kind in ("text", "tokens", "object", "filled")
+                        self.setting_property(self.setting_names(call)[number],
+                                              type_of(value) + ("" if can_be_null else "?"),
+                                              comments.plain(call.comment, value.kind) if number == 0 else "")
             self.add("    /// <summary>A native object, owned by the caller.</summary>", f"    internal {target} ToNative()",
                      "    {", f"        var target = new {target}(Call.Get<IntPtr>({NATIVE}{one.ctype}_create));", "        try",
                      "        {", "            Fill(target);", "            return target;", "        }", "        catch",
@@ -234,6 +236,13 @@ class Writer:
                 if call.function not in interface.FILLED_BY_HAND:
                     self.fill(call)
             self.add(*["        FillRest(target);"] * one.has_rest, "    }", "}", "")
+
+    @staticmethod
+    def setting_names(call):
+        name = shape.setting_name(call)
+        if len(call.parameters) == 1:
+            return [pascal(name)]
+        return [pascal(f"{name}_{value.name}") for value in call.parameters]
 
     def setting_property(self, name, kind, comment):
         self.say(comment, "        ")
@@ -246,7 +255,15 @@ class Writer:
             self.fill_several(call, function)
             return
         value = call.parameters[0]
-        if value.kind == "object":
+        if len(call.parameters) > 1:
+            names = self.setting_names(call)
+            given = ", ".join(argument(one, f"{own}.GetValueOrDefault()") for own, one in zip(names, call.parameters))
+            self.add(f"        if ({' || '.join(own + ' != null' for own in names)})",
+                     f"            Call.Get((out IntPtr e) => {function}(target, {given}, out e));")
+        elif value.kind == "object":
+            self.add(f"        if ({name} != null)",
+                     f"            Call.Get((out IntPtr e) => {function}(target, {name}.Handle, out e));")
+        elif value.kind == "filled":
             self.add(f"        if ({name} != null)", f"            using ({value.of}Handle value = {name}.ToNative())",
                      f"                Call.Get((out IntPtr e) => {function}(target, value, out e));")
         elif value.kind in ("text", "tokens"):
@@ -298,13 +315,19 @@ class Writer:
 
     def method(self, call, name, is_static=False):
         values, kind = call.parameters, call.result.kind
-        self.say(comments.plain(call.comment, kind), "        ")
+        said = comments.plain(call.comment, kind)
+        self.say(said + " The token ends the wait." if call.waits else said, "        ")
         result = "void" if kind == "done" else type_of(call.result)
-        given = ", ".join(f"{type_of(value)} {camel(value.name)}" +
-                          (f" = {interface.DEFAULTS[value.name]}" if value.name in interface.DEFAULTS else "")
-                          for value in values)
-        arguments = ", ".join(["Handle"] * (not is_static) + [argument(value) for value in values])
+        given = ", ".join([f"{type_of(value)} {camel(value.name)}" +
+                           (f" = {interface.DEFAULTS[value.name]}" if value.name in interface.DEFAULTS else "")
+                           for value in values] +
+                          ["System.Threading.CancellationToken cancel = default(System.Threading.CancellationToken)"] *
+                          call.waits)
+        arguments = ", ".join(["Handle"] * (not is_static) + [argument(value) for value in values] +
+                              [f"{NATIVE}QUIRE_WAIT_FOREVER, cancelValue"] * call.waits)
         inner = self.got(call, arguments)
+        if call.waits:
+            inner = f"ending.During(cancelValue => {inner})"
         if kind == "object":
             inner = f"new {call.result.of}({inner})"
         inner = {"done": inner, "optional": f"return Call.UnlessNegative({inner})"}.get(kind, "return " + inner) + ";"
@@ -312,12 +335,16 @@ class Writer:
             self.add(f"    public {result} {name}", "    {", f"        get {{ {inner} }}", "    }", "")
             return
         self.add(f"    public {'static ' if is_static else ''}{result} {name}({given})", "    {")
-        pins = [value for value in values if value.kind in ("text", "tokens")]
-        for value in pins:
+        usings = ["using (var ending = new Cancel(cancel))"] * call.waits
+        for value in values:
             own = camel(value.name)
             source = f"Utf8.Bytes({own})" if value.kind == "text" else own
-            self.add(f"        using (var {own}Pinned = new Pinned({source}))")
-        self.add(("            " if pins else "        ") + inner, "    }", "")
+            if value.kind in ("text", "tokens"):
+                usings.append(f"using (var {own}Pinned = new Pinned({source}))")
+            if value.kind == "filled":
+                usings.append(f"using (var {own}Filled = {own}.ToNative())")
+        self.add(*["        " + using for using in usings])
+        self.add(("            " if usings else "        ") + inner, "    }", "")
 
     def reading(self, name, figures, count):
         self.say(interface.READER_COMMENTS[name], "        ")

@@ -18,7 +18,7 @@ ITEMS = {"text": "byte", "bytes": "byte", "tokens": "int32", "sizes": "int64", "
 ENUM_NAMES = {enum.name: enum.go_name or enum.name for enum in interface.ENUMS}
 CLASSES = {one.name: one.go_name or one.name for one in interface.OBJECTS}
 ARGUMENTS = {"int": "narrow({})", "bool": "asInt({})", "enum": "int32({})", "time": "int64({})",
-             "object": "{}.handle.get()"}
+             "object": "{}.handle.get()", "filled": "{}Filled.get()"}
 
 
 def handle(ctype):
@@ -39,6 +39,8 @@ def item_name(enum, item):
 def type_of(value):
     if value.kind == "enum":
         return ENUM_NAMES[value.of]
+    if value.kind == "filled":
+        return value.of
     return "*" + CLASSES.get(value.of, value.of) if value.kind == "object" else TYPES[value.kind]
 
 
@@ -76,7 +78,7 @@ class Writer:
     def text(self):
         body = "\n".join(self.lines).rstrip("\n") + "\n"
         code = "\n".join(line for line in self.lines if not line.lstrip().startswith("//"))
-        packages = [name for name in ("runtime", "time") if re.search(rf"\b{name}\.", code)]
+        packages = [name for name in ("context", "runtime", "time") if re.search(rf"\b{name}\.", code)]
         imports = "".join(f'\t"{name}"\n' for name in packages) + ("\n" if packages else "")
         return f'{HEAD}import (\n{imports}\t"quire.dev/quire/internal/native"\n)\n\n{body}'
 
@@ -223,7 +225,8 @@ class Writer:
             calls = shape.settings(self.made, one.ctype)
             for call in calls:
                 if call.function not in interface.FILLED_BY_HAND or call.function in interface.COLLECTED:
-                    self.field(*self.setting_field(call))
+                    for field in self.setting_fields(call):
+                        self.field(*field)
             self.close()
             self.add(f"func (o *{one.name}) native() (*handle[{target}], error) {{",
                      f"\treturn filled({native(one.ctype + '_create')}, {native(one.ctype + '_free')}, o.fill)", "}", "",
@@ -233,12 +236,20 @@ class Writer:
                     self.fill(call, target)
             self.add(*["\to.fillRest(s)"] * one.has_rest, "}", "")
 
+    def setting_fields(self, call):
+        if len(call.parameters) < 2 or call.function in interface.COLLECTED:
+            return [self.setting_field(call)]
+        comment = comments.plain(call.comment)
+        return [(go(f"{shape.setting_name(call)}_{value.name}"), type_of(value), comment if number == 0 else "")
+                for number, value in enumerate(call.parameters)]
+
     def setting_field(self, call):
         comment = comments.plain(call.comment, call.parameters[-1].kind if call.parameters else "")
         if call.function in interface.COLLECTED:
             name, kind, _ = interface.COLLECTED[call.function]
             return name, kind, comment
-        name, kind = go(shape.setting_name(call)), type_of(call.parameters[0])
+        value = call.parameters[0]
+        name, kind = go(shape.setting_name(call)), ("*" if value.kind == "filled" else "") + type_of(value)
         if call.function in interface.GO_NOT:
             return interface.GO_NOT[call.function], kind, "Turns this off: " + comment
         if call.function in interface.GO_POINTER:
@@ -251,6 +262,10 @@ class Writer:
         function = native(call.function)
         if call.function in interface.COLLECTED:
             return self.fill_several(call, target)
+        if len(call.parameters) > 1:
+            names = ["o." + name for name, _, _ in self.setting_fields(call)]
+            self.add(f"\tif {' || '.join(name + ' != 0' for name in names)} {{", *self.applied(call, target, names), "\t}")
+            return None
         value = call.parameters[0]
         field = "o." + interface.GO_NOT.get(call.function, go(shape.setting_name(call)))
         if call.function in interface.GO_POINTER:
@@ -261,6 +276,8 @@ class Writer:
         if value.kind == "bool":
             return self.add(f"\ts.flag({function}, {field}, {0 if call.function in interface.GO_NOT else 1})")
         if value.kind == "object":
+            return self.add(f"\tif {field} != nil {{", f"\t\tshare(s, {function}, {field}.handle)", "\t}")
+        if value.kind == "filled":
             return self.add(f"\tif {field} != nil {{", f"\t\tshareFilled(s, {function}, {field}.native)", "\t}")
         how = {"enum": ("int", "int({})"), "time": ("int64", "int64({})"), "long": ("int64", "{}"),
                "double": ("float", "{}"), "ulong": ("uint64", "{}")}.get(value.kind, (value.kind, "{}"))
@@ -299,12 +316,25 @@ class Writer:
                     self.reading(reader, name)
 
     def head(self, call, name, receiver, results):
-        self.say(f"{name}: {comments.plain(call.comment, call.result.kind)}")
-        given = ", ".join(f"{shape.camel(value.name)} {type_of(value)}" for value in call.parameters)
+        """The comment and the beginning of a method, and what its parameters need first."""
+        said = comments.plain(call.comment, call.result.kind)
+        self.say(f"{name}: {said}{' The context ends the wait.' if call.waits else ''}")
+        given = ", ".join(["ctx context.Context"] * call.waits +
+                          [f"{shape.camel(value.name)} {type_of(value)}" for value in call.parameters])
         self.add(f"func {receiver}{name}({given}) {results} {{")
         for value in call.parameters:
+            own = shape.camel(value.name)
             if value.kind == "object":
-                self.add(f"\tdefer runtime.KeepAlive({shape.camel(value.name)})")
+                self.add(f"\tdefer runtime.KeepAlive({own})")
+            if value.kind == "filled":
+                none = "" if results == "error" else self.none(call) + ", "
+                self.add(f"\t{own}Filled, err := {own}.native()", "\tif err != nil {", f"\t\treturn {none}err", "\t}",
+                         f"\tdefer {own}Filled.close()")
+
+    @staticmethod
+    def none(call):
+        return {"text": '""', "bool": "false", "tokens": "nil", "bytes": "nil", "values": "nil", "sizes": "nil",
+                "object": "nil"}.get(call.result.kind, "0")
 
     def creator(self, call, owner, name):
         of = call.result.of
@@ -323,22 +353,28 @@ class Writer:
 
     def method(self, call, owner):
         kind, target = call.result.kind, handle(call.owner)
-        given = "".join(argument(value) + ", " for value in call.parameters)
+        given = "".join(argument(value) + ", " for value in call.parameters) + "forever, cancel, " * call.waits
         results = "error" if kind == "done" else f"({type_of(call.result)}, error)"
         self.head(call, go(call.name), f"(o *{owner}) ", results)
         if kind in ITEMS:
-            inner = [f"measuredWith(o.handle, func(value {target}, out []{ITEMS[kind]}, e *native.ErrorHandle) int64 {{",
+            got, native_result = ("[]" + ITEMS[kind],) * 2
+            inner = [f"measuredWith(o.handle, func(value {target}, out {got}, e *native.ErrorHandle) int64 {{",
                      f"\t\treturn {native(call.function)}(value, {given}out, e)", "\t})"]
-            if kind != "text":
-                return self.add("\treturn " + inner[0], *inner[1:], "}", "")
-            return self.add("\tbytes, err := " + inner[0], *inner[1:], "\treturn string(bytes), err", "}", "")
-        plain = {"long": "int64", "ulong": "uint64", "double": "float64", "time": "int64"}.get(kind, "int32")
-        inner = [f"with(o.handle, func(value {target}, e *native.ErrorHandle) {plain} {{",
-                 f"\t\treturn {native(call.function)}(value, {given}e)", "\t})"]
-        self.add(("\t_, err := " if kind == "done" else "\tresult, err := ") + inner[0], *inner[1:])
-        back = {"done": "err", "bool": "result == 1, err", "int": "int(result), err"}.get(kind)
-        cast = {"enum": type_of(call.result) if kind == "enum" else "", "time": "time.Duration"}.get(kind)
-        return self.add("\treturn " + (back or (f"{cast}(result), err" if cast else "result, err")), "}", "")
+        else:
+            native_result = {"long": "int64", "ulong": "uint64", "double": "float64", "time": "int64"}.get(kind, "int32")
+            inner = [f"with(o.handle, func(value {target}, e *native.ErrorHandle) {native_result} {{",
+                     f"\t\treturn {native(call.function)}(value, {given}e)", "\t})"]
+        if call.waits:
+            inner = [f"cancellable(ctx, func(cancel native.CancelHandle) ({native_result}, error) {{",
+                     "\t\treturn " + inner[0], "\t" + inner[1], "\t" + inner[2], "\t})"]
+        back = {"done": "err", "bool": "result == 1, err", "int": "int(result), err", "text": "string(result), err",
+                "enum": f"{type_of(call.result) if kind == 'enum' else ''}(result), err",
+                "time": "time.Duration(result), err"}.get(kind)
+        if back is None:
+            return self.add("\treturn " + inner[0], *inner[1:], "}", "")
+        once = any(value.kind == "filled" for value in call.parameters) and kind == "done"
+        result = ("_, err = " if once else "_, err := ") if kind == "done" else "result, err := "
+        return self.add("\t" + result + inner[0], *inner[1:], "\treturn " + back, "}", "")
 
     def reading(self, reader, owner):
         _, name, figures, count = reader

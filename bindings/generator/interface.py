@@ -81,8 +81,9 @@ CREATORS = {
     "quire_chat_template_open": ("", "OpenChatTemplate", "Open"),
 }
 # Reached by hand: what waits, what has a shape of its own, and what makes objects with a part by hand.
-BY_HAND = """quire_cache_create quire_cache_create_queue quire_cache_required_bytes quire_job_submit
-quire_job_submit_many quire_job_fork quire_job_poll quire_queue_poll quire_queue_create quire_queue_fd quire_plan_create
+BY_HAND = """quire_cache_create quire_cache_create_queue quire_job_submit
+quire_job_submit_many quire_job_fork quire_job_poll quire_job_drain quire_job_wait quire_queue_drain quire_queue_ready
+quire_model_load quire_cache_close quire_queue_poll quire_queue_create quire_queue_fd quire_plan_create
 quire_runtime_create quire_cache_stats quire_stats_namespace quire_stats_num_namespaces quire_stats_namespace_name
 quire_runtime_options_set_log_level quire_runtime_options_set_log_sink quire_model_options_set_progress
 quire_model_options_set_path quire_job_request_set_queue quire_event_error_code quire_event_error_message""".split()
@@ -91,6 +92,7 @@ NAMES = {
     "quire_queue_close": "shutdown",
     "quire_job_request_add_stop_text": "stop_text",
     "quire_job_request_add_logit_bias": "logit_bias",
+    "quire_cache_required_bytes": "cache_bytes",
 }
 DEFAULTS = {"add_special": "true", "parse_special": "false", "skip_special": "true"}  # of C#
 
@@ -126,6 +128,7 @@ SETTINGS = [
 # Methods in Java; in Go and C# what a part by hand fills.
 FILLED_BY_HAND = {"quire_job_request_clear_prompt", "quire_job_request_add_prompt_text",
                   "quire_job_request_add_prompt_tokens", "quire_job_request_add_prompt_special",
+                  "quire_job_request_add_messages",
                   "quire_cache_options_set_namespace_quota", "quire_cache_options_set_namespace_weight",
                   "quire_job_request_set_prompt_text", "quire_job_request_set_prompt_tokens",
                   "quire_job_request_set_logit_biases", "quire_job_request_add_logit_bias",

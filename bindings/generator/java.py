@@ -19,7 +19,7 @@ NATIVE = "QuireNative."
 
 
 def type_of(value):
-    return value.of if value.kind in ("enum", "object") else TYPES[value.kind]
+    return value.of if value.kind in ("enum", "object", "filled") else TYPES[value.kind]
 
 
 def names_of(made):
@@ -45,7 +45,7 @@ def converted(value):
         return f"byte[] {name}Bytes = Utf8.bytes({name});", f"{name}Bytes"
     if value.kind == "time":
         return f"long {name}Ns = Settings.nanoseconds({name});", f"{name}Ns"
-    return "", {"bool": f"Settings.asInt({name})", "enum": f"{name}.value", "object": f"{name}Value"}.get(
+    return "", {"bool": f"Settings.asInt({name})", "enum": f"{name}.value", "object": f"{name}Value", "filled": f"{name}Value"}.get(
         value.kind, name)
 
 
@@ -223,7 +223,7 @@ class Writer:
             before, argument = converted(value)
             if value.kind == "tokens":
                 before, argument = f"int[] own{pascal(value.name)} = {name}.clone();", f"own{pascal(value.name)}"
-            if value.kind == "object":
+            if value.kind in ("object", "filled"):
                 body = f"set(target -> {name}.with({name}Value -> {{}}))"
             arguments.append(argument)
             if before:
@@ -254,21 +254,32 @@ class Writer:
 
     def method(self, call, name, is_static=False):
         values, kind = call.parameters, call.result.kind
-        self.say(comments.plain(call.comment, kind), "  ")
         result = "void" if kind == "done" else type_of(call.result)
         given = ", ".join(f"{type_of(value)} {camel(value.name)}" for value in values)
+        said = comments.plain(call.comment, kind)
+        if call.waits:
+            self.say(said + " Waits until it is done.", "  ")
+            names = "".join(f"{camel(value.name)}, " for value in values)
+            self.add(f"  public {result} {name}({given}) {{",
+                     f"    return {name}({names}Duration.ofNanos(QuireNativeConstants.QUIRE_WAIT_FOREVER), null);", "  }",
+                     "", "  /** The same for so long at most, and until `cancel`, which may be null, is triggered. */")
+            given = ", ".join([given] * bool(given) + ["Duration timeout", "Cancel cancel"])
+        else:
+            self.say(said, "  ")
         self.add(f"  public {'static ' if is_static else ''}{result} {name}({given}) {{")
         if is_static:
             self.add("    NativeLibrary.load();")
         befores = [converted(value) for value in values]
         self.add(*["    " + before for before, _ in befores if before])
-        arguments = [argument for _, argument in befores]
+        arguments = [argument for _, argument in befores] + ["Settings.nanoseconds(timeout), cancelValue"] * call.waits
         inner = f"{NATIVE}{call.function}({', '.join(['self'] * (not is_static) + arguments + ['out'] * (kind in FETCHES))})"
         if kind in FETCHES:
             inner = f"Results.{FETCHES[kind]}(out -> {inner})"
         for value in values:
-            if value.kind == "object":
+            if value.kind in ("object", "filled"):
                 inner = f"{camel(value.name)}.with({camel(value.name)}Value -> {inner})"
+        if call.waits:
+            inner = f"NativeHandle.withOrNone(cancel, cancelValue -> {inner})"
         if kind == "object":
             inner = f"new {call.result.of}({inner})"
         if not is_static:

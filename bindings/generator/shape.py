@@ -49,7 +49,7 @@ class Interface:
 
 
 HANDLES = {item.ctype: item.name for item in interface.OBJECTS}
-HANDLES.update({item.ctype: item.name for item in interface.SETTINGS})
+FILLED = {item.ctype: item.name for item in interface.SETTINGS}
 SNAPSHOTS = {"quire_stats", "quire_plan", "quire_event", "quire_cancel"}
 
 
@@ -85,6 +85,8 @@ def value(function, kind, name):
         return Value(name[:-3], "time")
     if kind in SHORT:
         return Value(name, SHORT[kind])
+    if kind.rstrip("*") in FILLED:
+        return Value(name, "filled", FILLED[kind.rstrip("*")])
     if kind.rstrip("*") in HANDLES:
         return Value(name, "object", HANDLES[kind.rstrip("*")])
     return Value(name, "other", kind)
@@ -119,9 +121,11 @@ def shape(function):
             parameters.append(Value(name, "text"))
         elif kind == "const int32_t*":
             parameters.append(Value(name, "tokens"))
-        elif name not in ("text_len", "num_tokens", "out_capacity"):
+        elif name not in ("text_len", "num_tokens", "out_capacity", "timeout_ns", "cancel"):
             parameters.append(value(function, kind, name))
-    waits = any(name == "timeout_ns" for _, name in given) or any(kind.startswith(CALLBACKS) for kind, _ in given)
+    waits = any(name == "timeout_ns" for _, name in given)
+    if any(kind.startswith(CALLBACKS) for kind, _ in given):
+        parameters = []
     name = interface.NAMES.get(function.name, function.name[len(owner) + 1:] if owner else function.name[6:])
     return Call(function.name, name.removesuffix("_ns"), function.comment, owner, parameters, result(function, out), waits)
 
@@ -153,8 +157,8 @@ def read(functions, constants):
 
 def is_generated(call):
     """Whether a call becomes a method or a setting by itself."""
-    return not (call.waits or call.function in interface.BY_HAND or call.function in interface.CREATORS
-                or call.function.endswith(("_free", "_create")))
+    return not (call.function in interface.BY_HAND or call.function in interface.CREATORS
+                or call.function == f"{call.owner}_free" or call.function.endswith("_create"))
 
 
 def methods(made, ctype):

@@ -2,7 +2,6 @@ package quire
 
 import (
 	"context"
-	"time"
 
 	"quire.dev/quire/internal/native"
 )
@@ -27,18 +26,6 @@ func (m *Model) NewCache(options CacheOptions) (*Cache, error) {
 		return nil, err
 	}
 	return &Cache{own(created, native.Quire_cache_free), m.dispatcher}, nil
-}
-
-// CacheBytes is how much memory NewCache would take on the device of the model.
-func (m *Model) CacheBytes(options CacheOptions) (int64, error) {
-	owned, err := options.native()
-	if err != nil {
-		return 0, err
-	}
-	defer owned.close()
-	return with(m.handle, func(model native.ModelHandle, e *native.ErrorHandle) int64 {
-		return native.Quire_cache_required_bytes(model, owned.get(), e)
-	})
 }
 
 // Close frees the cache; its jobs run on.
@@ -106,61 +93,4 @@ func (c *Cache) SubmitMany(request Request, n int) ([]*Job, error) {
 	return jobs, nil
 }
 
-// Query tells how many tokens of the request's prompt a job would find in the cache. It waits for one step at
-// most, up to the timeout; a negative one does not pass.
-func (c *Cache) Query(request Request, timeout time.Duration) (int64, error) {
-	filled, err := request.native()
-	if err != nil {
-		return 0, err
-	}
-	defer filled.close()
-	return with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) int64 {
-		return native.Quire_cache_query(cache, filled.get(), int64(timeout), 0, e)
-	})
-}
-
-// Pin keeps what the cache has of the request's prompt for as long as timeToLive, or until Unpin where that is 0;
-// Unpin takes the number that this returns. It waits as Query does.
-func (c *Cache) Pin(request Request, timeToLive, timeout time.Duration) (int64, error) {
-	filled, err := request.native()
-	if err != nil {
-		return 0, err
-	}
-	defer filled.close()
-	return with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) int64 {
-		return native.Quire_cache_pin(cache, filled.get(), int64(timeToLive), int64(timeout), 0, e)
-	})
-}
-
 var forever = int64(native.QUIRE_WAIT_FOREVER)
-
-// Score tells how likely each token is after those before it, as natural logarithms. The tokens are cut into
-// windows of windowTokens, 0 is one of all; the first value of each is NaN. The context ends the wait.
-func (c *Cache) Score(ctx context.Context, tokens []int32, windowTokens int64) ([]float32, error) {
-	request := Request{Tokens: tokens}
-	filled, err := request.native()
-	if err != nil {
-		return nil, err
-	}
-	defer filled.close()
-	return cancellable(ctx, func(cancel native.CancelHandle) ([]float32, error) {
-		return measuredWith(c.handle, func(cache native.CacheHandle, out []float32, e *native.ErrorHandle) int64 {
-			return native.Quire_cache_score(cache, filled.get(), windowTokens, forever, cancel, out, e)
-		})
-	})
-}
-
-// Logits are the raw logits of one window, VocabSize for what follows each token. The context ends the wait.
-func (c *Cache) Logits(ctx context.Context, tokens []int32) ([]float32, error) {
-	request := Request{Tokens: tokens}
-	filled, err := request.native()
-	if err != nil {
-		return nil, err
-	}
-	defer filled.close()
-	return cancellable(ctx, func(cancel native.CancelHandle) ([]float32, error) {
-		return measuredWith(c.handle, func(cache native.CacheHandle, out []float32, e *native.ErrorHandle) int64 {
-			return native.Quire_cache_logits(cache, filled.get(), forever, cancel, out, e)
-		})
-	})
-}

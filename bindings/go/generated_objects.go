@@ -3,7 +3,9 @@
 package quire
 
 import (
+	"context"
 	"runtime"
+	"time"
 
 	"quire.dev/quire/internal/native"
 )
@@ -20,10 +22,10 @@ func (o *Runtime) SetMemoryBudget(text string, bytes int64) error {
 // Metrics: The metrics of all live caches of the runtime as one page in the Prometheus text format, each family
 // once; the label "cache" is the name of each (CacheOptions.Name), else its number in the runtime.
 func (o *Runtime) Metrics() (string, error) {
-	bytes, err := measuredWith(o.handle, func(value native.RuntimeHandle, out []byte, e *native.ErrorHandle) int64 {
+	result, err := measuredWith(o.handle, func(value native.RuntimeHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_runtime_metrics(value, out, e)
 	})
-	return string(bytes), err
+	return string(result), err
 }
 
 // Devices: all devices, those that cannot be used included, in an order that does not change.
@@ -52,7 +54,47 @@ func (o *Model) NewConstraint(kind ConstraintKind, text string) (*Constraint, er
 	return &Constraint{own(made, native.Quire_constraint_free)}, nil
 }
 
-// Encode: Text to token ids. add_special: 1 puts the tokens in front and behind that the model's own tokenizer puts
+// CacheBytes: How many bytes Model.Create would take on the device of the model, by the same arithmetic, without
+// taking them. `options` may be NULL. Works for a model loaded with ScopeMetadata.
+func (o *Model) CacheBytes(options CacheOptions) (int64, error) {
+	optionsFilled, err := options.native()
+	if err != nil {
+		return 0, err
+	}
+	defer optionsFilled.close()
+	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_cache_required_bytes(value, optionsFilled.get(), e)
+	})
+}
+
+// RenderChat: The text that the messages of a request (request.h) become with the model's own template, or with the
+// one of the request. Fails with InvalidArgument where the request has no messages, NotFound where the model has no
+// template; else as ChatTemplate.Render.
+func (o *Model) RenderChat(request Request) (string, error) {
+	requestFilled, err := request.native()
+	if err != nil {
+		return "", err
+	}
+	defer requestFilled.close()
+	result, err := measuredWith(o.handle, func(value native.ModelHandle, out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_model_render_chat(value, requestFilled.get(), out, e)
+	})
+	return string(result), err
+}
+
+// RenderChatTokens: The tokens of the whole prompt of a request, as submit makes them.
+func (o *Model) RenderChatTokens(request Request) ([]int32, error) {
+	requestFilled, err := request.native()
+	if err != nil {
+		return nil, err
+	}
+	defer requestFilled.close()
+	return measuredWith(o.handle, func(value native.ModelHandle, out []int32, e *native.ErrorHandle) int64 {
+		return native.Quire_model_render_chat_tokens(value, requestFilled.get(), out, e)
+	})
+}
+
+// Encode: Text to token ids. add_special: 1 puts before and after it the tokens that the model's own tokenizer puts
 // there. parse_special: 1 reads the text of special tokens in `text` as those tokens, for templates; 0 leaves it
 // ordinary text, for what users wrote. Time is linear in the text. Fails with Encoding where the text is not UTF-8.
 func (o *Model) Encode(text string, addSpecial bool, parseSpecial bool) ([]int32, error) {
@@ -64,10 +106,10 @@ func (o *Model) Encode(text string, addSpecial bool, parseSpecial bool) ([]int32
 // Decode: Token ids to text. skip_special: 1 leaves special tokens out. Bytes that are no character become U+FFFD,
 // so the text is always UTF-8. Fails with InvalidArgument with the position of an id that is out of range.
 func (o *Model) Decode(tokens []int32, skipSpecial bool) (string, error) {
-	bytes, err := measuredWith(o.handle, func(value native.ModelHandle, out []byte, e *native.ErrorHandle) int64 {
+	result, err := measuredWith(o.handle, func(value native.ModelHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_model_decode(value, tokens, asInt(skipSpecial), out, e)
 	})
-	return string(bytes), err
+	return string(result), err
 }
 
 // TokenBytes: The bytes that one token stands for; they may be a part of a character.
@@ -79,10 +121,9 @@ func (o *Model) TokenBytes(token int32) ([]byte, error) {
 
 // FindToken: The token that the tokenizer's file spells `text`, such as "<|im_end|>"; -1 where there is none.
 func (o *Model) FindToken(text string) (int32, error) {
-	result, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
+	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_model_find_token(value, text, e)
 	})
-	return result, err
 }
 
 // IsSpecial: Whether a token is special: 1 or 0.
@@ -95,10 +136,9 @@ func (o *Model) IsSpecial(token int32) (bool, error) {
 
 // SpecialToken: The id of a TokenKind; -1 where the model has none.
 func (o *Model) SpecialToken(kind TokenKind) (int32, error) {
-	result, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
+	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
 		return native.Quire_model_special_token(value, int32(kind), e)
 	})
-	return result, err
 }
 
 // EOSTokens: Every token that ends a text.
@@ -162,10 +202,9 @@ func (o *Cache) SetNamespaceWeight(text string, weight float64) error {
 
 // MaxSeqLen: Tokens that one job may have, prompt and generated ones together.
 func (o *Cache) MaxSeqLen() (int64, error) {
-	result, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int64 {
+	return with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_cache_max_seq_len(value, e)
 	})
-	return result, err
 }
 
 // VocabSize: How many token ids jobs of this cache may use: the columns of their logits. The smaller of
@@ -180,10 +219,43 @@ func (o *Cache) VocabSize() (int, error) {
 // Metrics: Counters and histograms since the cache was made, in the Prometheus text format. `text` names the cache
 // in it (label "cache").
 func (o *Cache) Metrics(text string) (string, error) {
-	bytes, err := measuredWith(o.handle, func(value native.CacheHandle, out []byte, e *native.ErrorHandle) int64 {
+	result, err := measuredWith(o.handle, func(value native.CacheHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_cache_metrics(value, text, out, e)
 	})
-	return string(bytes), err
+	return string(result), err
+}
+
+// Query: How many tokens of the prompt of `request`, in its namespace, a job would find in the cache now. Of the
+// request of a job to come prompt and namespace are read, here and below. Waits for one step at most. The context
+// ends the wait.
+func (o *Cache) Query(ctx context.Context, request Request) (int64, error) {
+	requestFilled, err := request.native()
+	if err != nil {
+		return 0, err
+	}
+	defer requestFilled.close()
+	return cancellable(ctx, func(cancel native.CancelHandle) (int64, error) {
+		return with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int64 {
+			return native.Quire_cache_query(value, requestFilled.get(), forever, cancel, e)
+		})
+	})
+}
+
+// Pin: Keeps what the cache has of the prompt of `request`, in its namespace, for time_to_live_ns, or until
+// Cache.Unpin where that is 0. Compute it first with a KindWarm job. Waits as Cache.Query does. Fails with NotFound
+// where no whole page is cached, Quota where too much is kept already. A page that several pins keep counts once.
+// The context ends the wait.
+func (o *Cache) Pin(ctx context.Context, request Request, timeToLive time.Duration) (int64, error) {
+	requestFilled, err := request.native()
+	if err != nil {
+		return 0, err
+	}
+	defer requestFilled.close()
+	return cancellable(ctx, func(cancel native.CancelHandle) (int64, error) {
+		return with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int64 {
+			return native.Quire_cache_pin(value, requestFilled.get(), int64(timeToLive), forever, cancel, e)
+		})
+	})
 }
 
 // Unpin: Ends a pin; does nothing to one that is over.
@@ -192,6 +264,40 @@ func (o *Cache) Unpin(pin int64) error {
 		return native.Quire_cache_unpin(value, pin, e)
 	})
 	return err
+}
+
+// Score: How likely the prompt of `request` is, as KindScore jobs tell it: out_values[i] is the natural logarithm
+// of the probability of its token i after the tokens before it. The tokens are cut into windows of window_tokens,
+// each a job of its own; 0 is one window of all. The first token of a window follows nothing: its value is NaN. A
+// window must fit Cache.MaxSeqLen. The request's namespace, priority and other settings of a score count too; its
+// queue does not and is refused. Waits for the result, which is computed beside other jobs; where the wait ends
+// early the jobs do too. The context ends the wait.
+func (o *Cache) Score(ctx context.Context, request Request, windowTokens int64) ([]float32, error) {
+	requestFilled, err := request.native()
+	if err != nil {
+		return nil, err
+	}
+	defer requestFilled.close()
+	return cancellable(ctx, func(cancel native.CancelHandle) ([]float32, error) {
+		return measuredWith(o.handle, func(value native.CacheHandle, out []float32, e *native.ErrorHandle) int64 {
+			return native.Quire_cache_score(value, requestFilled.get(), windowTokens, forever, cancel, out, e)
+		})
+	})
+}
+
+// Logits: The raw logits of the prompt of `request` floats, row i for what follows the tokens up to i, vocab =
+// Cache.VocabSize. Otherwise as Cache.Score. The context ends the wait.
+func (o *Cache) Logits(ctx context.Context, request Request) ([]float32, error) {
+	requestFilled, err := request.native()
+	if err != nil {
+		return nil, err
+	}
+	defer requestFilled.close()
+	return cancellable(ctx, func(cancel native.CancelHandle) ([]float32, error) {
+		return measuredWith(o.handle, func(value native.CacheHandle, out []float32, e *native.ErrorHandle) int64 {
+			return native.Quire_cache_logits(value, requestFilled.get(), forever, cancel, out, e)
+		})
+	})
 }
 
 // Cancel: Ends the job within one step, or one chunk of its prompt, with FinishCancelled; events so far stay to be
@@ -241,18 +347,17 @@ func (o *Job) Rewind(numNewTokens int) error {
 
 // ID: A number that no other job of the process has or will have; log lines name it.
 func (o *Job) ID() (int64, error) {
-	result, err := with(o.handle, func(value native.JobHandle, e *native.ErrorHandle) int64 {
+	return with(o.handle, func(value native.JobHandle, e *native.ErrorHandle) int64 {
 		return native.Quire_job_id(value, e)
 	})
-	return result, err
 }
 
 // Explain: One line for a person: why the job waits, what it does, or how it ended; numbers, no text of the job.
 func (o *Job) Explain() (string, error) {
-	bytes, err := measuredWith(o.handle, func(value native.JobHandle, out []byte, e *native.ErrorHandle) int64 {
+	result, err := measuredWith(o.handle, func(value native.JobHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_job_explain(value, out, e)
 	})
-	return string(bytes), err
+	return string(result), err
 }
 
 // Scores: Of a finished KindScore job: a value per token of the prompt, the natural logarithm of its probability
@@ -437,10 +542,10 @@ func (o *ChatTemplate) SetNow(text string) error {
 // Render: Renders the conversation that `text` is as JSON. Fails with InvalidArgument for what the template
 // refuses, in its own words, or cannot do; Capacity where it is over a limit; Format where the input is no JSON.
 func (o *ChatTemplate) Render(text string) (string, error) {
-	bytes, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
+	result, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_chat_template_render(value, text, out, e)
 	})
-	return string(bytes), err
+	return string(result), err
 }
 
 // Segments: The parts of what ChatTemplate.Render gives, in bytes: in turns one of the template's words and one of
@@ -461,8 +566,8 @@ func (o *ChatTemplate) Tokens(model *Model, text string) ([]int32, error) {
 
 // Hash: The SHA-256 of the source of the template that was chosen, or of the default one, as 64 hexadecimal digits.
 func (o *ChatTemplate) Hash() (string, error) {
-	bytes, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
+	result, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_chat_template_hash(value, out, e)
 	})
-	return string(bytes), err
+	return string(result), err
 }

@@ -278,6 +278,9 @@ const (
 
 	// It failed.
 	FinishError = FinishReason(native.QUIRE_FINISH_ERROR)
+
+	// Its tokens ran in a loop (Request.LoopGuard).
+	Loop = FinishReason(native.QUIRE_FINISH_LOOP)
 )
 
 // HistogramKind: what is counted by size; times are in nanoseconds.

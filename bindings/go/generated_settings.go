@@ -56,7 +56,7 @@ type ModelOptions struct {
 	Split string
 
 	// Memory of the devices that the model leaves alone, in bytes: one number for all of them, or one for each,
-	// separated by commas. K, M and G behind a number stand for KiB, MiB and GiB. Default: "256M", of which the CPU
+	// separated by commas. K, M and G after a number stand for KiB, MiB and GiB. Default: "256M", of which the CPU
 	// takes no notice.
 	Reserve string
 
@@ -129,8 +129,8 @@ type CacheOptions struct {
 	// Default: 16. A negative number is 0, and 0 the default.
 	MaxOvertakes int
 
-	// Time of waiting that are worth one priority, so that no job waits for ever behind others of higher priority; 0
-	// is never. Default: ten seconds. A negative number is 0, and 0 the default.
+	// Time of waiting that are worth one priority, so that no job waits for ever for others of higher priority; 0 is
+	// never. Default: ten seconds. A negative number is 0, and 0 the default.
 	Ageing time.Duration
 
 	// Time after which a step counts as hanging: every live job then ends with DeviceLost, and later calls fail with
@@ -185,6 +185,17 @@ type Request struct {
 	// What the job does, one of JobKind. Default: KindGenerate.
 	Kind JobKind
 
+	// The tools that go with the messages: a JSON list as OpenAI has it; an empty text, the default, is none.
+	Tools string
+
+	// What else the template reads, as a JSON object, such as {"enable_thinking": false}; an empty text, the default,
+	// is nothing. `add_generation_prompt` is true unless it stands here, or `continue_final_message` is true, which
+	// ends the prompt inside of the last message.
+	TemplateArguments string
+
+	// The template for the messages, as its settings are now.
+	ChatTemplate *ChatTemplate
+
 	// Turns this off: true, the default: a prompt gets the tokens that the model's own tokenizer puts around a text:
 	// those before it where its first part is text, those after it where its last part is.
 	NoSpecial bool
@@ -210,6 +221,25 @@ type Request struct {
 	// true: the end-of-sequence tokens of the model do not end the job. false, the default: they do.
 	IgnoreEOS bool
 
+	// Ends the job with Loop once its newest tokens are the same 1 to max_period tokens, at least min_repeats times in
+	// a row. max_period 1 to 1024 and min_repeats 2 to 1024, or both 0, the default: off.
+	LoopGuardMaxPeriod int
+
+	LoopGuardMinRepeats int
+
+	// What the text has to be (constraint.h): no token is drawn that leads elsewhere, and the model's end tokens are
+	// drawn only where the text may be over. A job ends with InvalidArgument where its constraint cannot be met any
+	// more, and with Completed where nothing may follow and no end token is left. The constraint has to be of the
+	// vocabulary of the cache's model, which submit checks. The request and its jobs keep what they need of it alive.
+	Constraint *Constraint
+
+	// All settings of a preset, in place of those set before; what is set afterwards counts. "neutral", "greedy",
+	// "precise", "balanced" or "creative". The seed, biases and banned tokens stay.
+	SamplingPreset string
+
+	// The same with what the authors of a model recommend in its generation_config.json; NotFound where it has none.
+	SamplingOfModel *Model
+
 	// true: each submit draws a seed of its own (JobInfo.Seed tells it). false, the default: the seed set below.
 	RandomSeed bool
 
@@ -232,6 +262,26 @@ type Request struct {
 	// Over how many older tokens the penalties fade to nothing. Default: 0.
 	PenaltyDecay int
 
+	// DRY: a token that has followed an earlier occurrence of the newest L tokens gets multiplier * base ^ (L -
+	// allowed_length) taken off its logit, L the longest such length, where that is allowed_length or more. 0 to 100.
+	// Default: 0, off.
+	DryMultiplier float64
+
+	// 1 to 8. Default: 1.75.
+	DryBase float64
+
+	// 1 to 1024. Default: 2.
+	DryAllowedLength int
+
+	// Tokens that are compared at most, allowed_length to 1024. Default: 64.
+	DryMaxLength int
+
+	// How many of the last tokens DRY looks at, prompt included; -1, the default, is all of them.
+	DryRange int
+
+	// Tokens over which no repetition reaches, in place of those set before. Default: none.
+	DryBreakers []int32
+
 	// Added to the logit of one token, in place of what was set for it before. -1e30 to 1e30. 4096 tokens at most.
 	LogitBias map[int32]float64
 
@@ -241,6 +291,25 @@ type Request struct {
 	// Divides the logits, 0 to 100. Below 0.01 the likeliest token is taken always. Default: 1.
 	Temperature *float64
 
+	// Quadratic sampling: a logit that lies d below the largest comes to lie d * d * factor below it, before
+	// temperature. 0 to 100. Default: 0, off.
+	SmoothingFactor float64
+
+	// With a maximum above the minimum the temperature follows the entropy H of the candidates: minimum + (maximum -
+	// minimum) * (H / largest H) ^ exponent; the fixed temperature then only says whether the draw is greedy. 0.01 to
+	// 100. Default of both: 0.01, off.
+	MinTemperature float64
+
+	// See Request.MinTemperature.
+	MaxTemperature float64
+
+	// 0.01 to 100. Default: 1.
+	TemperatureExponent float64
+
+	// Keeps tokens whose logit lies at most this many standard deviations of all logits below the largest. 0 to 1000.
+	// Default: 0, all.
+	TopNSigma float64
+
 	// Keeps the k likeliest tokens. Default: 0, all.
 	TopK int
 
@@ -248,8 +317,46 @@ type Request struct {
 	// all.
 	TopP float64
 
+	// Keeps tokens of at least a times the square of the largest probability; 0 to 1. Default: 0, all.
+	TopA float64
+
 	// Keeps tokens at least this share as likely as the likeliest; 0 to 1. Default: 0, all.
 	MinP float64
+
+	// Tail-free sampling: keeps the likeliest tokens up to the one at which the curvature of the sorted probabilities,
+	// summed and normalised, passes z. 0 to 1. Default: 1, all.
+	TailFree float64
+
+	// Locally typical sampling: keeps the tokens whose information lies closest to the entropy, the fewest whose
+	// probability together reaches this; above 0, up to 1. Default: 1, all.
+	Typical float64
+
+	// Mirostat 2: keeps tokens whose surprise in bits is at most mu, the likeliest always; mu begins at 2 tau and
+	// moves by eta * (tau - surprise of the drawn token) with each token. 0 to 100. Default: 0, off.
+	MirostatTau float64
+
+	// 0 to 1. Default: 0.1.
+	MirostatEta float64
+
+	// Exclude top choices: with this probability, drawn for each token, all tokens as likely as the threshold or
+	// likelier go but the least likely of them. 0 to 1. Default: 0, off.
+	XtcProbability float64
+
+	// 0 to 1. Default: 0.1.
+	XtcThreshold float64
+
+	// Tokens that never go by the exclusion of top choices, and are not counted among them, in place of those set
+	// before. Default: none.
+	XtcIgnored []int32
+
+	// Draws from the candidates in order of probability with u ^ exp(-skew) in place of the uniform u: above 0 the
+	// less likely ones gain. -5 to 5. Default: 0, off.
+	Skew float64
+
+	// The order of what shapes the candidates, such as "top_k, temperature, xtc": each at most once, and those that
+	// are switched on have to be among them. Names: temperature, top_n_sigma, top_k, top_p, top_a, min_p, tail_free,
+	// typical, mirostat, xtc; they stand here in the order that an empty text, the default, means.
+	SamplerOrder string
 
 	// true: the text of special tokens is part of the text. false, the default: it is left out.
 	EmitSpecial bool
@@ -319,6 +426,11 @@ func (o *Request) native() (*handle[native.JobRequestHandle], error) {
 
 func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 	s.int(native.Quire_job_request_set_kind, int(o.Kind))
+	s.text(native.Quire_job_request_set_tools, o.Tools)
+	s.text(native.Quire_job_request_set_template_arguments, o.TemplateArguments)
+	if o.ChatTemplate != nil {
+		share(s, native.Quire_job_request_set_chat_template, o.ChatTemplate.handle)
+	}
 	s.flag(native.Quire_job_request_set_add_special, o.NoSpecial, 0)
 	s.flag(native.Quire_job_request_set_parse_special, o.ParseSpecial, 1)
 	s.int(native.Quire_job_request_set_max_new_tokens, o.MaxNewTokens)
@@ -330,6 +442,18 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 		})
 	}
 	s.flag(native.Quire_job_request_set_ignore_eos, o.IgnoreEOS, 1)
+	if o.LoopGuardMaxPeriod != 0 || o.LoopGuardMinRepeats != 0 {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_loop_guard(target, narrow(o.LoopGuardMaxPeriod), narrow(o.LoopGuardMinRepeats), e)
+		})
+	}
+	if o.Constraint != nil {
+		share(s, native.Quire_job_request_set_constraint, o.Constraint.handle)
+	}
+	s.text(native.Quire_job_request_set_sampling_preset, o.SamplingPreset)
+	if o.SamplingOfModel != nil {
+		share(s, native.Quire_job_request_set_sampling_of_model, o.SamplingOfModel.handle)
+	}
 	s.flag(native.Quire_job_request_set_random_seed, o.RandomSeed, 1)
 	s.uint64(native.Quire_job_request_set_seed, o.Seed)
 	s.float(native.Quire_job_request_set_repetition_penalty, o.RepetitionPenalty)
@@ -337,15 +461,36 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 	s.float(native.Quire_job_request_set_presence_penalty, o.PresencePenalty)
 	s.int(native.Quire_job_request_set_penalty_range, o.PenaltyRange)
 	s.int(native.Quire_job_request_set_penalty_decay, o.PenaltyDecay)
+	s.float(native.Quire_job_request_set_dry_multiplier, o.DryMultiplier)
+	s.float(native.Quire_job_request_set_dry_base, o.DryBase)
+	s.int(native.Quire_job_request_set_dry_allowed_length, o.DryAllowedLength)
+	s.int(native.Quire_job_request_set_dry_max_length, o.DryMaxLength)
+	s.int(native.Quire_job_request_set_dry_range, o.DryRange)
+	s.tokens(native.Quire_job_request_set_dry_breakers, o.DryBreakers)
 	s.tokens(native.Quire_job_request_set_banned_tokens, o.BannedTokens)
 	if o.Temperature != nil {
 		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_job_request_set_temperature(target, *o.Temperature, e)
 		})
 	}
+	s.float(native.Quire_job_request_set_smoothing_factor, o.SmoothingFactor)
+	s.float(native.Quire_job_request_set_min_temperature, o.MinTemperature)
+	s.float(native.Quire_job_request_set_max_temperature, o.MaxTemperature)
+	s.float(native.Quire_job_request_set_temperature_exponent, o.TemperatureExponent)
+	s.float(native.Quire_job_request_set_top_n_sigma, o.TopNSigma)
 	s.int(native.Quire_job_request_set_top_k, o.TopK)
 	s.float(native.Quire_job_request_set_top_p, o.TopP)
+	s.float(native.Quire_job_request_set_top_a, o.TopA)
 	s.float(native.Quire_job_request_set_min_p, o.MinP)
+	s.float(native.Quire_job_request_set_tail_free, o.TailFree)
+	s.float(native.Quire_job_request_set_typical, o.Typical)
+	s.float(native.Quire_job_request_set_mirostat_tau, o.MirostatTau)
+	s.float(native.Quire_job_request_set_mirostat_eta, o.MirostatEta)
+	s.float(native.Quire_job_request_set_xtc_probability, o.XtcProbability)
+	s.float(native.Quire_job_request_set_xtc_threshold, o.XtcThreshold)
+	s.tokens(native.Quire_job_request_set_xtc_ignored, o.XtcIgnored)
+	s.float(native.Quire_job_request_set_skew, o.Skew)
+	s.text(native.Quire_job_request_set_sampler_order, o.SamplerOrder)
 	s.flag(native.Quire_job_request_set_emit_special, o.EmitSpecial, 1)
 	s.flag(native.Quire_job_request_set_log_probs, o.LogProbs, 1)
 	s.int(native.Quire_job_request_set_top_log_probs, o.TopLogProbs)

@@ -4,9 +4,10 @@ import "quire.dev/quire/internal/native"
 
 // PromptPart is one part of a prompt: the first of its fields that is set.
 type PromptPart struct {
-	Special string  // one special token, as the tokenizer's file spells it, such as "<|im_end|>"
-	Tokens  []int32 // ids of tokens, taken as they are
-	Text    string  // tokenized at submit, by itself
+	Messages string  // a message, or a list of them, in JSON as OpenAI has them: the chat template makes them into tokens
+	Special  string  // one special token, as the tokenizer's file spells it, such as "<|im_end|>"
+	Tokens   []int32 // ids of tokens, taken as they are
+	Text     string  // tokenized at submit, by itself
 }
 
 func (r *Request) fillRest(s *settings[native.JobRequestHandle]) {
@@ -34,6 +35,8 @@ func (r *Request) fillPrompt(s *settings[native.JobRequestHandle]) {
 func (p *PromptPart) add(s *settings[native.JobRequestHandle]) {
 	s.apply(func(request native.JobRequestHandle, e *native.ErrorHandle) int32 {
 		switch {
+		case p.Messages != "":
+			return native.Quire_job_request_add_messages(request, p.Messages, e)
 		case p.Special != "":
 			return native.Quire_job_request_add_prompt_special(request, p.Special, e)
 		case p.Tokens != nil:

@@ -318,15 +318,15 @@ public static class JobsTest
             job.Wait();
             float[] scores = job.Scores();
             Check(scores.Length == tokens.Length && float.IsNaN(scores[0]) && scores[1] <= 0, scores.Length);
-            Check(scores.SequenceEqual(with.Cache.Score(tokens)), "other scores");
-            float[] logits = with.Cache.Logits(tokens);
+            Check(scores.SequenceEqual(with.Cache.Score(new Request { Tokens = tokens }, 0)), "other scores");
+            float[] logits = with.Cache.Logits(new Request { Tokens = tokens });
             Check(logits.Length == tokens.Length * vocab && logits[vocab] == job.RawLogits()[vocab], logits.Length);
         }
-        Refused(ErrorCode.InvalidArgument, "", () => with.Cache.Score(new[] { -1 }));
+        Refused(ErrorCode.InvalidArgument, "", () => with.Cache.Score(new Request { Tokens = new[] { -1 } }, 0));
         using (var source = new CancellationTokenSource())
         {
             source.Cancel();
-            Throws<OperationCanceledException>(() => with.Cache.Score(tokens, 0, source.Token));
+            Throws<OperationCanceledException>(() => with.Cache.Score(new Request { Tokens = tokens }, 0, source.Token));
         }
         var embed = new Request { Tokens = tokens, Kind = JobKind.Embed, Pooling = Pooling.Last };
         using (Job job = with.Cache.Submit(embed))

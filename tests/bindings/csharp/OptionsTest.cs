@@ -98,16 +98,16 @@ public static class OptionsTest
         {
             int[] tokens = with.Model.Encode(string.Concat(Enumerable.Repeat("one two three four ", 40)));
             var warm = new Request { Tokens = tokens, Kind = JobKind.Warm };
-            Refused(ErrorCode.NotFound, "", () => cache.Pin(warm, TimeSpan.Zero, Timeout.InfiniteTimeSpan));
+            Refused(ErrorCode.NotFound, "", () => cache.Pin(warm, TimeSpan.Zero));
             using (Job job = cache.Submit(warm)) Drain(job, FinishReason.Completed);
-            Refused(ErrorCode.Quota, "", () => cache.Pin(warm, TimeSpan.Zero, Timeout.InfiniteTimeSpan));
+            Refused(ErrorCode.Quota, "", () => cache.Pin(warm, TimeSpan.Zero));
             var first = new Request { Tokens = tokens.Take(17).ToArray() };
-            Check(cache.Query(first, Timeout.InfiniteTimeSpan) >= 16, "the first page is not found");
-            long pin = cache.Pin(first, TimeSpan.Zero, Timeout.InfiniteTimeSpan);
+            Check(cache.Query(first) >= 16, "the first page is not found");
+            long pin = cache.Pin(first, TimeSpan.Zero);
             Check(cache.Stats().PagesPinned == 1, "pinned");
             cache.Unpin(pin);
             cache.Unpin(pin);
-            cache.Query(first, Timeout.InfiniteTimeSpan); // behind a step
+            cache.Query(first); // behind a step
             Check(cache.Stats().PagesPinned == 0, "unpinned");
         }
     }

@@ -401,7 +401,7 @@ func TestScoresAndEmbeddings(t *testing.T) {
 	if err := job.Wait(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	scores, again := must(job.Scores()), must(cache.Score(context.Background(), tokens, 0))
+	scores, again := must(job.Scores()), must(cache.Score(context.Background(), quire.Request{Tokens: tokens}, 0))
 	if len(scores) != len(tokens) || len(again) != len(tokens) || !math.IsNaN(float64(scores[0])) {
 		t.Fatalf("%v, %v", scores, again)
 	}
@@ -411,16 +411,16 @@ func TestScoresAndEmbeddings(t *testing.T) {
 		}
 	}
 	vocab := must(cache.VocabSize())
-	logits := must(cache.Logits(context.Background(), tokens))
+	logits := must(cache.Logits(context.Background(), quire.Request{Tokens: tokens}))
 	if kept := must(job.RawLogits()); len(kept) != len(tokens)*vocab || len(logits) != len(kept) || logits[vocab] != kept[vocab] {
 		t.Errorf("%d and %d logits", len(kept), len(logits))
 	}
 	over, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := cache.Score(over, tokens, 0); !errors.Is(err, context.Canceled) {
+	if _, err := cache.Score(over, quire.Request{Tokens: tokens}, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("expected context.Canceled, got %v", err)
 	}
-	_, err := cache.Score(context.Background(), []int32{-1}, 0)
+	_, err := cache.Score(context.Background(), quire.Request{Tokens: []int32{-1}}, 0)
 	expectRefused(t, err, quire.InvalidArgument, "")
 
 	embed := must(cache.Submit(quire.Request{Kind: quire.KindEmbed, Tokens: tokens, Pooling: quire.PoolingLast}))

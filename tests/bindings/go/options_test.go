@@ -165,15 +165,15 @@ func TestPinsKeepPagesWithinTheirQuota(t *testing.T) {
 		}
 		return request
 	}
-	_, err := cache.Pin(quire.Request{Prompt: "unknown"}, 0, -1)
+	_, err := cache.Pin(context.Background(), quire.Request{Prompt: "unknown"}, 0)
 	expectRefused(t, err, quire.NotFound, "")
-	_, err = cache.Pin(warm("one two three four "), 0, -1)
+	_, err = cache.Pin(context.Background(), warm("one two three four "), 0)
 	expectRefused(t, err, quire.Quota, "")
 	short := quire.Request{Tokens: must(model.Encode(strings.Repeat("one two three four ", 40), true, false))[:17]}
-	if found := must(cache.Query(short, -1)); found < 16 {
+	if found := must(cache.Query(context.Background(), short)); found < 16 {
 		t.Fatalf("%d tokens of the prompt are cached", found)
 	}
-	pin := must(cache.Pin(short, 0, -1))
+	pin := must(cache.Pin(context.Background(), short, 0))
 	if stats := must(cache.Stats()); stats.PagesPinned != 1 {
 		t.Errorf("%+v", stats)
 	}
@@ -182,7 +182,7 @@ func TestPinsKeepPagesWithinTheirQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(cache.Query(short, -1)) // behind a step
+	must(cache.Query(context.Background(), short)) // behind a step
 	if stats := must(cache.Stats()); stats.PagesPinned != 0 {
 		t.Errorf("%+v", stats)
 	}

@@ -312,14 +312,14 @@ public final class JobsTest {
       check(job.waitFor(LONG) && embed.waitFor(LONG), "they are not over");
       float[] scores = job.scores();
       check(scores.length == tokens.length && Float.isNaN(scores[0]) && scores[1] <= 0, scores.length);
-      check(Arrays.equals(scores, with.cache.score(tokens, 0)), "other scores");
-      float[] logits = with.cache.logits(tokens);
+      check(Arrays.equals(scores, with.cache.score(new Request(tokens), 0)), "other scores");
+      float[] logits = with.cache.logits(new Request(tokens));
       check(logits.length == tokens.length * vocab && logits[vocab] == job.rawLogits()[vocab], logits.length);
-      checkRefused("invalid_argument", "", () -> with.cache.score(new int[] {-1}, 0, cancel));
-      check(with.cache.score(tokens, 4, cancel).length == tokens.length, "scores by windows");
+      checkRefused("invalid_argument", "", () -> with.cache.score(new Request(new int[] {-1}), 0, LONG, cancel));
+      check(with.cache.score(new Request(tokens), 4, LONG, cancel).length == tokens.length, "scores by windows");
       cancel.trigger();
-      checkRefused("cancelled", "", () -> with.cache.score(tokens, 0, cancel));
-      checkRefused("cancelled", "", () -> with.cache.logits(tokens, cancel));
+      checkRefused("cancelled", "", () -> with.cache.score(new Request(tokens), 0, LONG, cancel));
+      checkRefused("cancelled", "", () -> with.cache.logits(new Request(tokens), LONG, cancel));
       double length = 0;
       for (float value : embed.embedding()) {
         length += (double) value * value;

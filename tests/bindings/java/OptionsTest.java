@@ -101,18 +101,18 @@ public final class OptionsTest {
     try (Cache cache = with.model.createCache(options().maxTokens(1024).pageTokens(16).maxPinnedPages(2))) {
       int[] tokens = with.model.encode("one two three four ".repeat(40), true, false);
       Request warm = new Request(tokens).kind(JobKind.WARM);
-      checkRefused("not_found", "", () -> cache.pin(warm, Duration.ZERO, FOREVER));
+      checkRefused("not_found", "", () -> cache.pin(warm, Duration.ZERO));
       try (Job job = cache.submit(warm)) {
         drain(job, FinishReason.COMPLETED);
       }
-      checkRefused("quota", "", () -> cache.pin(warm, Duration.ZERO, FOREVER));
+      checkRefused("quota", "", () -> cache.pin(warm, Duration.ZERO));
       Request first = new Request(Arrays.copyOf(tokens, 17));
-      check(cache.query(first, FOREVER) >= 16, "the first page is not found");
-      long pin = cache.pin(first, Duration.ZERO, FOREVER);
+      check(cache.query(first) >= 16, "the first page is not found");
+      long pin = cache.pin(first, Duration.ZERO);
       check(cache.stats().pagesPinned() == 1, cache.stats());
       cache.unpin(pin);
       cache.unpin(pin);
-      cache.query(first, FOREVER); // behind a step
+      cache.query(first); // behind a step
       check(cache.stats().pagesPinned() == 0, cache.stats());
     }
   }

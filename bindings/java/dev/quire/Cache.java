@@ -1,6 +1,5 @@
 package dev.quire;
 
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 
@@ -48,46 +47,5 @@ public final class Cache extends CacheCalls {
   /** The figures of this moment. */
   public Stats stats() {
     return with(cache -> Stats.take(QuireNative.quire_cache_stats(cache)));
-  }
-
-  /** How many tokens of the request's prompt a job would find in the cache. Waits for one step at most. */
-  public long query(Request request, Duration timeout) {
-    return request.with(
-        filled -> with(cache -> QuireNative.quire_cache_query(cache, filled, Settings.nanoseconds(timeout), 0)));
-  }
-
-  /**
-   * Keeps what the cache has of the request's prompt for so long, or until {@link #unpin} where that is zero. Waits
-   * as {@link #query} does. Returns a number that stands for the pin.
-   */
-  public long pin(Request request, Duration timeToLive, Duration timeout) {
-    return request.with(filled -> with(cache ->
-        QuireNative.quire_cache_pin(
-            cache, filled, Settings.nanoseconds(timeToLive), Settings.nanoseconds(timeout), 0)));
-  }
-
-  /**
-   * How likely each token is after those before it, as natural logarithms. The tokens are cut into windows, 0 is
-   * one of all; the first value of each is NaN. Waits until it is done.
-   */
-  public float[] score(int[] tokens, long windowTokens) {
-    return score(tokens, windowTokens, null);
-  }
-
-  /** The same, until `cancel` is triggered. */
-  public float[] score(int[] tokens, long windowTokens, Cancel cancel) {
-    return new Request(tokens).with(filled -> with(cache -> NativeHandle.withOrNone(cancel, value -> Results.floats(
-        out -> QuireNative.quire_cache_score(cache, filled, windowTokens, FOREVER, value, out)))));
-  }
-
-  /** The raw logits of one window, {@link #vocabSize} for what follows each token. Waits until they are done. */
-  public float[] logits(int[] tokens) {
-    return logits(tokens, null);
-  }
-
-  /** The same, until `cancel` is triggered. */
-  public float[] logits(int[] tokens, Cancel cancel) {
-    return new Request(tokens).with(filled -> with(cache -> NativeHandle.withOrNone(cancel, value -> Results.floats(
-        out -> QuireNative.quire_cache_logits(cache, filled, FOREVER, value, out)))));
   }
 }

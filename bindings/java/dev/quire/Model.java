@@ -23,9 +23,4 @@ public final class Model extends ModelCalls {
   public Cache createCache(CacheOptions options) {
     return options.with(filled -> with(model -> new Cache(QuireNative.quire_cache_create(model, filled), dispatcher)));
   }
-
-  /** How many bytes {@link #createCache} would take on the device of the model. */
-  public long cacheBytes(CacheOptions options) {
-    return options.with(filled -> with(model -> QuireNative.quire_cache_required_bytes(model, filled)));
-  }
 }

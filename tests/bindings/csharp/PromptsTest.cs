@@ -1,0 +1,111 @@
+using System;
+using System.Linq;
+using System.Text;
+using Quire;
+using static Fixture;
+
+/// <summary>Chat templates, constraints, prompts made of parts, and what a last event tells.</summary>
+public static class PromptsTest
+{
+    private const string Conversation =
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"a <|im_end|> b\"}], \"add_generation_prompt\": true}";
+    private const string Rendered = "<|im_start|>user\na <|im_end|> b<|im_end|>\n<|im_start|>assistant\n";
+
+    public static int Main(string[] arguments)
+    {
+        return Fixture.Run(arguments, AChatTemplateRendersAConversation, AMatcherFollowsAText,
+            APromptOfPartsIsThePrompt, ALastEventHasItsUsage, TheLogComesAsEvents, EachCodeHasAClass);
+    }
+
+    private static void AChatTemplateRendersAConversation(Fixture with)
+    {
+        using (ChatTemplate template = ChatTemplate.Open(with.Path))
+        {
+            Check(template.Render(Conversation) == Rendered, template.Render(Conversation));
+            Check(template.Segments(Conversation).Sum() == Rendered.Length, "segments");
+            Check(with.Model.Decode(template.Tokens(with.Model, Conversation), false) == Rendered, "tokens");
+            Check(template.Hash().Length == 64, template.Hash());
+            Refused(ErrorCode.NotFound, "nobody", () => template.Choose("nobody"));
+            var request = new Request();
+            request.Parts.Add(PromptPart.OfMessages("{\"role\": \"user\", \"content\": \"a <|im_end|> b\"}"));
+            Check(with.Model.RenderChat(request) == Rendered, with.Model.RenderChat(request));
+        }
+        using (ChatTemplate template = ChatTemplate.Create("{{ bos_token }}{{ strftime_now('%Y') }}"))
+        {
+            template.SetToken(TokenKind.Bos, "<é>");
+            template.SetNow("2025-07-26");
+            Check(template.Render("{\"messages\": []}") == "<é>2025", template.Render("{\"messages\": []}"));
+        }
+        Refused(ErrorCode.Format, "line 1", () => ChatTemplate.Create("{% if %}"));
+    }
+
+    private static void AMatcherFollowsAText(Fixture with)
+    {
+        using (Constraint constraint = with.Model.CreateConstraint(ConstraintKind.Regex, "Once( upon)+"))
+        {
+            using (Matcher matcher = constraint.CreateMatcher())
+            {
+                Check(Encoding.UTF8.GetString(matcher.ForcedText()) == "Once upon", "forced");
+                int[] tokens = with.Model.Encode("Once upon", false);
+                foreach (int token in tokens)
+                    Check((matcher.Mask()[token / 8] >> (token % 8) & 1) == 1 && matcher.Accept(token), token);
+                Check(matcher.MayEnd(), "the text may not end");
+                matcher.Rollback(tokens.Length);
+                Check(!matcher.MayEnd(), "the text may be empty");
+                Refused(ErrorCode.InvalidArgument, "", () => matcher.Rollback(1));
+            }
+            Request request = Greedy("A story: ", 16);
+            request.Constraint = constraint;
+            using (Job job = with.Cache.Submit(request))
+            {
+                job.Wait();
+                string text = Drain(job, job.Info().Finish);
+                Check(text.StartsWith("Once upon"), text);
+            }
+        }
+        Refused(ErrorCode.Format, "", () => with.Model.CreateConstraint(ConstraintKind.Regex, "("));
+    }
+
+    private static void APromptOfPartsIsThePrompt(Fixture with)
+    {
+        int[] tokens = with.Model.Encode(with.Prompt);
+        Request request = Greedy("another", 48);
+        request.Parts.Add(PromptPart.OfTokens(tokens.Take(2).ToArray()));
+        request.Parts.Add(PromptPart.OfTokens(tokens.Skip(2).ToArray()));
+        using (Job job = with.Cache.Submit(request))
+            Check(Drain(job, FinishReason.Length) == with.Expected, "another text");
+        request.Parts.Add(PromptPart.OfSpecial("<|nobody|>"));
+        Refused(ErrorCode.NotFound, "nobody", () => with.Cache.Submit(request));
+    }
+
+    private static void ALastEventHasItsUsage(Fixture with)
+    {
+        Request request = Greedy(with.Prompt, 8);
+        request.Seed = 7;
+        using (Job job = with.Cache.Submit(request))
+        {
+            Check(job.Info().Seed == 7, job.Info().Seed);
+            Event last = job.Next();
+            while (!last.IsLast) last = job.Next();
+            Check(last.Usage.NewTokens == 8 && last.Usage.PromptTokens > 0 && last.Usage.StopToken == -1, last.Usage);
+        }
+    }
+
+    private static void TheLogComesAsEvents(Fixture with)
+    {
+        using (EventQueue queue = with.Runtime.CreateQueue())
+        {
+            queue.SetLogLevel(LogLevel.Debug);
+            Request request = Greedy("Once", 1500);
+            request.IgnoreEos = true;
+            using (with.Cache.Submit(request)) with.Cache.Shutdown();
+            Event line = queue.Next();
+            Check(line.Kind == EventKind.Log && line.Text != "" && line.Usage == null, line.Kind);
+        }
+    }
+
+    private static void EachCodeHasAClass(Fixture with)
+    {
+        Throws<QuireNotFoundException>(() => with.Runtime.LoadModel("/nowhere"));
+    }
+}
