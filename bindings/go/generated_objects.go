@@ -200,6 +200,14 @@ func (o *Cache) SetNamespaceWeight(text string, weight float64) error {
 	return err
 }
 
+// SetDeviceWeight: Changes CacheOptions.DeviceWeight of a cache in use, from the next step on.
+func (o *Cache) SetDeviceWeight(weight float64) error {
+	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_cache_set_device_weight(value, weight, e)
+	})
+	return err
+}
+
 // MaxSeqLen: Tokens that one job may have, prompt and generated ones together.
 func (o *Cache) MaxSeqLen() (int64, error) {
 	return with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int64 {

@@ -122,6 +122,15 @@ type CacheOptions struct {
 	// that could never keep to QuotaPages is refused at submit with TooLarge. Cache.SetQuota changes it later.
 	Quotas map[QuotaKind]int
 
+	// The share of the cache in the time of its devices, where other caches of the runtime want them at the same time:
+	// twice the weight is twice the time. Above 0, up to 1000000. Default: 1. Cache.SetDeviceWeight changes it later.
+	DeviceWeight float64
+
+	// How many times longer than a step of the running streams alone one may take that also computes prompts, by what
+	// steps took lately: 1 to 1000. Larger is faster for prompts, smaller keeps the rhythm of the streams. It counts
+	// for the streams of other caches on the same device too. 0 is no bound but max_chunk_tokens. Default: 2.5.
+	StepStretch *float64
+
 	// Pages that Cache.Pin keeps for all namespaces together; 0, the default, is a quarter of the cache.
 	MaxPinnedPages int
 
@@ -158,6 +167,12 @@ func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
 	for key, value := range o.Quotas {
 		s.apply(func(target native.CacheOptionsHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_cache_options_set_quota(target, int32(key), narrow(value), e)
+		})
+	}
+	s.float(native.Quire_cache_options_set_device_weight, o.DeviceWeight)
+	if o.StepStretch != nil {
+		s.apply(func(target native.CacheOptionsHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_cache_options_set_step_stretch(target, *o.StepStretch, e)
 		})
 	}
 	s.int(native.Quire_cache_options_set_max_pinned_pages, o.MaxPinnedPages)
