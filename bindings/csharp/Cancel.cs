@@ -1,20 +1,36 @@
 using System;
+using System.Collections.Generic;
 using System.Threading;
 using Quire.Native;
 
 namespace Quire
 {
-    /// <summary>Ends a native call that waits when a token is cancelled.</summary>
+    /// <summary>Ends a native call that waits when a token is cancelled, and when the process is to end: Mono waits for
+    /// threads that are in native code, background ones too.</summary>
     internal sealed class Cancel : IDisposable
     {
+        private static readonly HashSet<Cancel> Live = new HashSet<Cancel>();
+
         private readonly CancelHandle handle;
         private readonly CancellationToken token;
         private readonly CancellationTokenRegistration registration;
+
+        static Cancel()
+        {
+            AppDomain.CurrentDomain.ProcessExit += EndAll;
+        }
+
+        private static void EndAll(object sender, EventArgs arguments)
+        {
+            lock (Live)
+                foreach (Cancel one in Live) one.Trigger();
+        }
 
         public Cancel(CancellationToken token)
         {
             handle = new CancelHandle(Call.Get<IntPtr>(QuireNative.quire_cancel_create));
             this.token = token;
+            lock (Live) Live.Add(this);
             registration = token.Register(Trigger);
         }
 
@@ -39,6 +55,7 @@ namespace Quire
 
         public void Dispose()
         {
+            lock (Live) Live.Remove(this);
             registration.Dispose(); // behind a Trigger that is under way
             handle.Dispose();
         }

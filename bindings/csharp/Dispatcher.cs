@@ -13,9 +13,6 @@ namespace Quire.Native
         /// <summary>Jobs that are told at once.</summary>
         private const int MaxReady = 256;
 
-        // Mono does not end a process while a thread waits in native code, so no wait is without end.
-        private const long WaitSliceNanoseconds = 200 * 1000 * 1000;
-
         private readonly Dictionary<long, Waiter> waiting = new Dictionary<long, Waiter>();
         private QueueHandle queue; // null while there is no job
         private int users; // jobs, and submits under way
@@ -89,23 +86,28 @@ namespace Quire.Native
         {
             var ids = new long[MaxReady];
             using (var pinned = new Pinned(ids))
+            using (var exit = new Cancel(CancellationToken.None))
             {
-                long count;
-                do
-                {
-                    try
-                    {
-                        IntPtr error;
-                        count = QuireNative.quire_queue_ready(from, WaitSliceNanoseconds, CancelHandle.None,
-                            (long*)pinned.Address, pinned.Length, out error);
-                        if (error != IntPtr.Zero) QuireNative.quire_error_free(error);
-                    }
-                    catch (ObjectDisposedException)
-                    {
-                        return; // with the last job
-                    }
+                for (long count = Ready(from, exit, pinned); count > 0; count = Ready(from, exit, pinned))
                     for (int i = 0; i < count; i++) Wake(ids[i]);
-                } while (count > 0 || count == QuireNative.QUIRE_WAIT_TIMEOUT);
+            }
+        }
+
+        /// <summary>How many jobs have news; 0 or less with the last job.</summary>
+        private static long Ready(QueueHandle from, Cancel exit, Pinned ids)
+        {
+            try
+            {
+                return exit.During(cancel => Call.Get((out IntPtr e) => QuireNative.quire_queue_ready(from,
+                    QuireNative.QUIRE_WAIT_FOREVER, cancel, (long*)ids.Address, ids.Length, out e)));
+            }
+            catch (ObjectDisposedException)
+            {
+                return 0;
+            }
+            catch (QuireException)
+            {
+                return 0; // the queue was freed meanwhile
             }
         }
 

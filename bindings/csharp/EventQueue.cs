@@ -13,9 +13,6 @@ namespace Quire
         /// <summary>The most that one call of Drain takes.</summary>
         private const int MaxDrained = 1024;
 
-        // Mono does not end a process while a thread waits in native code, so no wait is without end.
-        private const long WaitSliceNanoseconds = 100 * 1000 * 1000;
-
         internal QueueHandle Handle { get; private set; }
 
         internal EventQueue(QueueHandle handle)
@@ -35,20 +32,27 @@ namespace Quire
         /// Next.</summary>
         public IList<Event> Drain(int maxEvents, CancellationToken cancel = default(CancellationToken))
         {
+            cancel.ThrowIfCancellationRequested();
+            IList<Event> events = TryDrain(maxEvents, 0, CancelHandle.None);
+            if (events.Count > 0) return events;
+            using (var ending = new Cancel(cancel))
+                events = ending.During(value => TryDrain(maxEvents, QuireNative.QUIRE_WAIT_FOREVER, value));
+            if (events.Count == 0) throw new OperationCanceledException(cancel);
+            return events;
+        }
+
+        private IList<Event> TryDrain(int maxEvents, long timeout, CancelHandle cancel)
+        {
             var taken = new IntPtr[Math.Max(0, Math.Min(maxEvents, MaxDrained))];
-            long count = 0;
+            long count;
             using (var pinned = new Pinned(taken))
             {
-                while (count == 0)
-                {
-                    cancel.ThrowIfCancellationRequested();
-                    count = Call.Get((out IntPtr e) => QuireNative.quire_queue_drain(Handle,
-                        WaitSliceNanoseconds, CancelHandle.None, (IntPtr*)pinned.Address, pinned.Length, out e));
-                    if (count == QuireNative.QUIRE_WAIT_END)
-                        throw QuireException.Of(ErrorCode.Closed, "the queue was shut down");
-                }
+                count = Call.Get((out IntPtr e) => QuireNative.quire_queue_drain(Handle, timeout, cancel,
+                    (IntPtr*)pinned.Address, pinned.Length, out e));
             }
-            return Take(taken, (int)count);
+            if (count == QuireNative.QUIRE_WAIT_END)
+                throw QuireException.Of(ErrorCode.Closed, "the queue was shut down");
+            return Take(taken, (int)Math.Max(0, count));
         }
 
         /// <summary>Copies events and frees all of them, also where one cannot be read.</summary>

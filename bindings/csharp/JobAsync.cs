@@ -2,6 +2,7 @@ using System;
 using System.Collections.Generic;
 using System.Threading;
 using System.Threading.Tasks;
+using Quire.Native;
 
 namespace Quire
 {
@@ -50,7 +51,7 @@ namespace Quire
         public IAsyncEnumerable<Event> Events()
         {
             RequireOpen();
-            return new EventSequence(this);
+            return new Sequence<Event>(NextAsync);
         }
 
         private void RequireOpen()
@@ -69,51 +70,6 @@ namespace Quire
             using (cancel.Register(() => ended.TrySetResult(true)))
             {
                 await Task.WhenAny(news, ended.Task).ConfigureAwait(false);
-            }
-        }
-
-        private sealed class EventSequence : IAsyncEnumerable<Event>
-        {
-            private readonly Job job;
-
-            public EventSequence(Job job)
-            {
-                this.job = job;
-            }
-
-            public IAsyncEnumerator<Event> GetAsyncEnumerator(CancellationToken cancel)
-            {
-                return new Enumerator(job, cancel);
-            }
-        }
-
-        private sealed class Enumerator : IAsyncEnumerator<Event>
-        {
-            private readonly Job job;
-            private readonly CancellationToken cancel;
-
-            public Event Current { get; private set; }
-
-            public Enumerator(Job job, CancellationToken cancel)
-            {
-                this.job = job;
-                this.cancel = cancel;
-            }
-
-            public ValueTask<bool> MoveNextAsync()
-            {
-                return new ValueTask<bool>(Move());
-            }
-
-            private async Task<bool> Move()
-            {
-                Current = await job.NextAsync(cancel).ConfigureAwait(false);
-                return Current != null;
-            }
-
-            public ValueTask DisposeAsync()
-            {
-                return default(ValueTask);
             }
         }
     }

@@ -12,7 +12,8 @@ internal static class WaitsTest
 {
     private static int Main(string[] arguments)
     {
-        return Fixture.Run(arguments, AThousandWaitsHoldNoThread, ATokenOfASubmitEndsTheJob, AsyncTellsTheSameStory);
+        return Fixture.Run(arguments, AThousandWaitsHoldNoThread, ATokenOfASubmitEndsTheJob, AsyncTellsTheSameStory,
+            AQueueIsAwaited, ATokenEndsAWaitInAQueue);
     }
 
     private static int NumThreads()
@@ -20,30 +21,80 @@ internal static class WaitsTest
         return Directory.GetDirectories("/proc/self/task").Length;
     }
 
+    /// <summary>How often all threads together were woken so far.</summary>
+    private static long Wakeups()
+    {
+        long sum = 0;
+        foreach (string task in Directory.GetDirectories("/proc/self/task"))
+        {
+            foreach (string line in File.ReadLines(task + "/status"))
+                if (line.StartsWith("voluntary_ctxt_switches:")) sum += long.Parse(line.Split(':')[1].Trim());
+        }
+        return sum;
+    }
+
     private static void AThousandWaitsHoldNoThread(Fixture with)
     {
         const int count = 1000;
-        using (Cache cache = with.Model.CreateCache(
-            new CacheOptions { MaxTokens = 2048, MaxBatchSize = 1, MaxQueue = 2 * count }))
+        Request endless = Fixture.Greedy("Once", 1900);
+        endless.IgnoreEos = true;
+        int before = NumThreads();
+        using (Cache cache = with.Model.CreateCache(new CacheOptions { MaxTokens = 2048, MaxQueue = 2 * count }))
         {
-            Request endless = Fixture.Greedy("Once", 1900);
-            endless.IgnoreEos = true;
-            var jobs = new List<Job> { cache.Submit(endless) };
-            jobs[0].Next();
-            jobs[0].Pause();
-            while (jobs.Count < count) jobs.Add(cache.Submit(Fixture.Greedy("Once", 5)));
-            int before = NumThreads();
-            Task[] waits = jobs.Skip(1).Select(job => job.WaitAsync()).ToArray();
-            Thread.Sleep(300);
+            // A paused job gives its place to others: nothing happens only where all are paused.
+            Job[] jobs = Enumerable.Range(0, count).Select(i => cache.Submit(endless)).ToArray();
+            foreach (Job job in jobs) job.Pause();
+            Task[] waits = jobs.Select(job => job.WaitAsync()).ToArray();
+            Thread.Sleep(1000);
             int more = NumThreads() - before;
             Fixture.Check(more <= 8, more + " threads more");
+            long steps = cache.Stats().Steps, wakeups = Wakeups();
             TimeSpan cpu = System.Diagnostics.Process.GetCurrentProcess().TotalProcessorTime;
-            Thread.Sleep(500);
+            Thread.Sleep(1000);
             cpu = System.Diagnostics.Process.GetCurrentProcess().TotalProcessorTime - cpu;
-            Console.WriteLine(more + " threads more, " + cpu.TotalMilliseconds / 5 + " % of a core");
+            wakeups = Wakeups() - wakeups;
+            Console.WriteLine(more + " threads more, " + wakeups + " wakeups, " + cpu.TotalMilliseconds / 10 +
+                " % of a core");
+            Fixture.Check(cache.Stats().Steps == steps, "steps while all jobs are paused");
+            Fixture.Check(wakeups < 50, wakeups + " wakeups while nothing happens");
             foreach (Job job in jobs) job.Cancel();
             Task.WaitAll(waits);
             foreach (Job job in jobs) job.Dispose();
+        }
+    }
+
+    private static void AQueueIsAwaited(Fixture with)
+    {
+        using (EventQueue queue = with.Runtime.CreateQueue())
+        {
+            Request request = Fixture.Greedy(with.Prompt, 24);
+            request.Queue = queue;
+            var text = new StringBuilder();
+            Task reader = Read(queue, text);
+            using (Job job = with.Cache.Submit(request)) job.Wait();
+            Task.Delay(100).Wait();
+            queue.Shutdown();
+            reader.Wait();
+            using (Job alone = with.Cache.Submit(Fixture.Greedy(with.Prompt, 24)))
+                Fixture.Check(Fixture.Drain(alone, FinishReason.Length) == text.ToString(), text);
+        }
+    }
+
+    private static async Task Read(EventQueue queue, StringBuilder text)
+    {
+        IAsyncEnumerator<Event> events = queue.Events().GetAsyncEnumerator(CancellationToken.None);
+        while (await events.MoveNextAsync()) text.Append(events.Current.Text);
+    }
+
+    private static void ATokenEndsAWaitInAQueue(Fixture with)
+    {
+        using (EventQueue queue = with.Runtime.CreateQueue())
+        using (var ending = new CancellationTokenSource())
+        {
+            Task<Event>[] waits = Enumerable.Range(0, 100).Select(i => queue.NextAsync(ending.Token)).ToArray();
+            ending.Cancel();
+            foreach (Task<Event> wait in waits)
+                Fixture.Throws<OperationCanceledException>(() => wait.GetAwaiter().GetResult());
         }
     }
 

@@ -62,12 +62,12 @@ func TestSeedsOfManyCountUp(t *testing.T) {
 	}
 }
 
-func newCacheAndQueue(t *testing.T) (*quire.Cache, *quire.Queue) {
+func newCacheAndQueue(t *testing.T, maxTokens int64) (*quire.Cache, *quire.Queue) {
 	t.Helper()
 	runtime := newRuntime(t)
 	model := must(runtime.LoadModel(modelPath()))
 	t.Cleanup(func() { model.Close() })
-	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
+	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: maxTokens}))
 	t.Cleanup(func() { cache.Close() })
 	queue := must(runtime.NewQueue())
 	t.Cleanup(func() { queue.Close() })
@@ -75,7 +75,7 @@ func newCacheAndQueue(t *testing.T) (*quire.Cache, *quire.Queue) {
 }
 
 func TestAQueueHasTheEventsOfItsJobs(t *testing.T) {
-	cache, queue := newCacheAndQueue(t)
+	cache, queue := newCacheAndQueue(t, 2048)
 	request := greedy(input(t, "QUIRE_TEST_PROMPT"), 48)
 	request.Queue = queue
 	jobs := map[uint64]*quire.Job{}
@@ -113,7 +113,7 @@ func TestAQueueHasTheEventsOfItsJobs(t *testing.T) {
 }
 
 func TestManyGoroutinesShareAQueue(t *testing.T) {
-	cache, queue := newCacheAndQueue(t)
+	cache, queue := newCacheAndQueue(t, 2048)
 	request := greedy("Once upon a time", 40)
 	request.Queue, request.IgnoreEOS = queue, true
 	jobs := must(cache.SubmitMany(request, 6))
@@ -162,7 +162,7 @@ func TestManyGoroutinesShareAQueue(t *testing.T) {
 }
 
 func TestAFailureOfAJobIsAnEventOfItsQueue(t *testing.T) {
-	cache, queue := newCacheAndQueue(t)
+	cache, queue := newCacheAndQueue(t, 2048)
 	late := greedy("Once upon a time", 100)
 	late.Queue, late.Deadline = queue, 1 // nanosecond; the cache cannot know yet that it is too little
 	job := must(cache.Submit(late))

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sort"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,34 +18,33 @@ import (
 	"quire.dev/quire"
 )
 
-// crowd has one job that runs and many that wait for it, each waited for by a goroutine of its own.
-func crowd(t *testing.T, n int) (waiting *sync.WaitGroup, end func()) {
+// crowd has many jobs, all paused and each waited for by a goroutine of its own. A paused job gives its place to
+// others: nothing happens only where all are paused.
+func crowd(t *testing.T, n int) (cache *quire.Cache, end func()) {
 	t.Helper()
 	model, _ := open(t)
-	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048, MaxBatchSize: 1, MaxQueue: 2 * n}))
-	endless := greedy("Once", 2000)
+	cache = must(model.NewCache(quire.CacheOptions{MaxTokens: 2048, MaxQueue: 2 * n}))
+	endless := greedy("Once", 1900)
 	endless.IgnoreEOS = true
-	jobs := []*quire.Job{must(cache.Submit(endless))}
-	must(jobs[0].Next(context.Background()))
-	if err := jobs[0].Pause(); err != nil {
-		t.Fatal(err)
-	}
+	var jobs []*quire.Job
+	var waiting sync.WaitGroup
 	for len(jobs) < n {
-		jobs = append(jobs, must(cache.Submit(greedy("Once", 5))))
-	}
-	waiting = &sync.WaitGroup{}
-	for _, job := range jobs[1:] {
+		job := must(cache.Submit(endless))
+		if err := job.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		jobs = append(jobs, job)
 		waiting.Add(1)
-		go func(job *quire.Job) {
+		go func() {
 			defer waiting.Done()
 			for {
 				if _, err := job.Next(context.Background()); err != nil {
 					return
 				}
 			}
-		}(job)
+		}()
 	}
-	return waiting, func() {
+	return cache, func() {
 		for _, job := range jobs {
 			if err := job.Cancel(); err != nil {
 				t.Error(err)
@@ -54,6 +56,20 @@ func crowd(t *testing.T, n int) (waiting *sync.WaitGroup, end func()) {
 		}
 		_ = cache.Close()
 	}
+}
+
+// wakeups is how often all threads together were woken so far.
+func wakeups() int {
+	sum := 0
+	for _, path := range must(filepath.Glob("/proc/self/task/*/status")) {
+		status, _ := os.ReadFile(path)
+		for _, line := range strings.Split(string(status), "\n") {
+			if count := strings.TrimPrefix(line, "voluntary_ctxt_switches:"); count != line {
+				sum += must(strconv.Atoi(strings.TrimSpace(count)))
+			}
+		}
+	}
+	return sum
 }
 
 func numThreads() int {
@@ -70,18 +86,34 @@ func cpuTime() time.Duration {
 
 func TestAThousandWaitsHoldNoThreads(t *testing.T) {
 	before := numThreads()
-	_, end := crowd(t, 1000)
+	alone := collection()
+	cache, end := crowd(t, 1000)
 	time.Sleep(time.Second) // until all wait
 	if more := numThreads() - before; more > 8+runtime.NumCPU() {
 		t.Errorf("%d threads more", more)
 	}
-	start, cpu := time.Now(), cpuTime()
-	time.Sleep(500 * time.Millisecond)
+	steps, woken, start, cpu := must(cache.Stats()).Steps, wakeups(), time.Now(), cpuTime()
+	time.Sleep(time.Second)
 	used := float64(cpuTime()-cpu) / float64(time.Since(start))
-	collect := time.Now()
-	runtime.GC()
-	t.Logf("%d threads more, %.1f %% of a core, a collection in %v", numThreads()-before, 100*used, time.Since(collect))
+	woken = wakeups() - woken
+	if more := must(cache.Stats()).Steps - steps; more != 0 || woken > 200 {
+		t.Errorf("%d steps and %d wakeups while nothing happens", more, woken)
+	}
+	t.Logf("%d threads more, %d wakeups, %.1f %% of a core, a collection in %v, before in %v", numThreads()-before,
+		woken, 100*used, collection(), alone)
 	end()
+}
+
+// collection is how long the collector takes, the middle of five.
+func collection() time.Duration {
+	var took []time.Duration
+	for len(took) < 5 {
+		start := time.Now()
+		runtime.GC()
+		took = append(took, time.Since(start))
+	}
+	sort.Slice(took, func(i, j int) bool { return took[i] < took[j] })
+	return took[2]
 }
 
 func TestACancelledContextOfASubmitEndsTheJob(t *testing.T) {
@@ -137,6 +169,31 @@ func TestRandomCancelsLeaveNothing(t *testing.T) {
 	jobs.Wait()
 	for stats := must(cache.Stats()); stats.JobsRunning+stats.JobsQueued+stats.PagesReferenced > 0; stats = must(cache.Stats()) {
 		time.Sleep(time.Millisecond) // the end of a step
+	}
+}
+
+// A queue is told once for each step: a reader that takes all there is drains as often as the engine steps.
+func TestAQueueIsDrainedOncePerStep(t *testing.T) {
+	const numJobs, numTokens = 32, 64
+	cache, queue := newCacheAndQueue(t, numJobs*256)
+	request := greedy("Once upon a time", numTokens)
+	request.IgnoreEOS, request.Queue = true, queue
+	for _, job := range must(cache.SubmitMany(request, numJobs)) {
+		defer job.Close()
+	}
+	drains, tokens := 0, 0
+	for left := numJobs; left > 0; drains++ {
+		for _, event := range must(queue.Drain(context.Background(), 1024)) {
+			tokens += len(event.Tokens)
+			if event.Finish != quire.FinishNone {
+				left--
+			}
+		}
+	}
+	steps := must(cache.Stats()).Steps
+	t.Logf("%d drains in %d steps for %d tokens", drains, steps, tokens)
+	if tokens != numJobs*numTokens || float64(drains) > 1.2*float64(steps) {
+		t.Errorf("%d drains in %d steps for %d tokens", drains, steps, tokens)
 	}
 }
 

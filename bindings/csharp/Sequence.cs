@@ -1,0 +1,43 @@
+using System;
+using System.Collections.Generic;
+using System.Threading;
+using System.Threading.Tasks;
+
+namespace Quire.Native
+{
+    /// <summary>What `await foreach` goes through: results of a function, up to null.</summary>
+    internal sealed class Sequence<T> : IAsyncEnumerable<T>, IAsyncEnumerator<T> where T : class
+    {
+        private readonly Func<CancellationToken, Task<T>> next;
+        private readonly CancellationToken cancel;
+
+        public T Current { get; private set; }
+
+        public Sequence(Func<CancellationToken, Task<T>> next, CancellationToken cancel = default(CancellationToken))
+        {
+            this.next = next;
+            this.cancel = cancel;
+        }
+
+        public IAsyncEnumerator<T> GetAsyncEnumerator(CancellationToken cancel)
+        {
+            return new Sequence<T>(next, cancel);
+        }
+
+        public ValueTask<bool> MoveNextAsync()
+        {
+            return new ValueTask<bool>(Move());
+        }
+
+        private async Task<bool> Move()
+        {
+            Current = await next(cancel).ConfigureAwait(false);
+            return Current != null;
+        }
+
+        public ValueTask DisposeAsync()
+        {
+            return default(ValueTask);
+        }
+    }
+}
