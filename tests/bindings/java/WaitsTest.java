@@ -30,6 +30,7 @@ public final class WaitsTest {
 
   public static void main(String[] arguments) throws Exception {
     Fixture.run(arguments, "a thousand waits hold no thread of the library", WaitsTest::crowd);
+    Fixture.run(arguments, "streams leave the carriers of other threads alone", WaitsTest::ticks);
     Fixture.run(arguments, "an interrupt ends the wait, a cancelled future the job", WaitsTest::cancels);
     Fixture.run(arguments, "iterator, stream and publisher tell the same story", WaitsTest::shapes);
   }
@@ -109,6 +110,31 @@ public final class WaitsTest {
       for (Thread thread : threads) {
         thread.join();
       }
+      jobs.forEach(Job::close);
+    }
+  }
+
+  /** How late a thread that sleeps for 5 ms wakes beside 32 that stream; told, not judged. */
+  private static void ticks(Fixture with) throws Exception {
+    try (Cache cache = with.model.createCache(new CacheOptions().maxTokens(32 * 256))) {
+      List<Job> jobs = cache.submitMany(greedy("Once upon a time", 128).ignoreEos(true), 32);
+      List<Thread> threads = new ArrayList<>();
+      for (Job job : jobs) {
+        threads.add(start(() -> job.forEach(event -> {})));
+      }
+      long[] latest = new long[1];
+      Thread ticker = start(() -> {
+        while (jobs.stream().anyMatch(job -> !job.waitFor(Duration.ZERO))) {
+          long start = System.nanoTime();
+          java.util.concurrent.locks.LockSupport.parkNanos(5_000_000);
+          latest[0] = Math.max(latest[0], System.nanoTime() - start - 5_000_000);
+        }
+      });
+      for (Thread thread : threads) {
+        thread.join();
+      }
+      ticker.join();
+      System.out.printf("a ticker of 5 ms was late by %.1f ms at most%n", latest[0] / 1e6);
       jobs.forEach(Job::close);
     }
   }
