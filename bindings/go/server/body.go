@@ -34,7 +34,8 @@ func (c *call) read(into interface{}) error {
 		return failure
 	case errors.As(err, &wrong):
 		field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
-		return invalid(field, "%s cannot be a JSON %s", field, wrong.Value)
+		kind, _, _ := strings.Cut(wrong.Value, " ") // behind it stands the value itself
+		return invalid(field, "%s cannot be a JSON %s", field, kind)
 	}
 	return invalid("", "the body is not JSON: %v", err)
 }
@@ -73,5 +74,10 @@ func (b *countedBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// forgetBody takes the body of a request that is over out of the count.
-func (c *call) forgetBody() { atomic.AddInt64(&c.server.bodyBytes, -c.bodyBytes) }
+// end gives back what a request has taken.
+func (c *call) end() {
+	if c.opened != nil {
+		c.opened.Close()
+	}
+	atomic.AddInt64(&c.server.bodyBytes, -c.bodyBytes)
+}

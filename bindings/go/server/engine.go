@@ -13,8 +13,8 @@ import (
 
 // Engine gives models by the names of its configuration. Any goroutine.
 type Engine interface {
-	// Open returns the model, loading or waking it where it is not resident. The error is a *Failure where the
-	// client is to know why.
+	// Open returns the model, loading or waking it where it is not resident, and keeps it until its Close. The error
+	// is a *Failure where the client is to know why.
 	Open(ctx context.Context, name string) (Model, error)
 }
 
@@ -28,6 +28,8 @@ type Model interface {
 	// CountTokens is how long the prompt of a generation is.
 	CountTokens(g *Generation) (int, error)
 	Info() ModelInfo
+	// Close ends this use of the model, behind that of its streams. Each Open has its Close.
+	Close()
 }
 
 // Stream is one running generation. One goroutine takes its pieces; Close may be called from any.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -62,6 +63,16 @@ func failureOf(err error) *Failure {
 	return &Failure{Status: http.StatusInternalServerError, Kind: "server_error", Message: "the request failed"}
 }
 
+// The most that is said of a failure: messages quote what clients sent.
+const maxMessageBytes = 1000
+
+func (f *Failure) shortMessage() string {
+	if len(f.Message) <= maxMessageBytes {
+		return f.Message
+	}
+	return strings.ToValidUTF8(f.Message[:maxMessageBytes], "") + "..."
+}
+
 // openAIBody is the failure as OpenAI's clients read it.
 func (f *Failure) openAIBody() []byte {
 	type body struct {
@@ -70,7 +81,7 @@ func (f *Failure) openAIBody() []byte {
 		Param   *string `json:"param"`
 		Code    *string `json:"code"`
 	}
-	out := body{Message: f.Message, Type: f.Kind}
+	out := body{Message: f.shortMessage(), Type: f.Kind}
 	if f.Param != "" {
 		out.Param = &f.Param
 	}
@@ -94,7 +105,7 @@ func (f *Failure) anthropicBody(requestID string) []byte {
 	}
 	text, _ := json.Marshal(map[string]interface{}{
 		"type": "error", "request_id": requestID,
-		"error": map[string]string{"type": kind, "message": f.Message},
+		"error": map[string]string{"type": kind, "message": f.shortMessage()},
 	})
 	return text
 }

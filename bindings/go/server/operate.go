@@ -156,7 +156,10 @@ func (s *Server) changeModel(w http.ResponseWriter, r *http.Request, manager Man
 	}
 	switch action {
 	case "load":
-		_, err = s.engine.Open(r.Context(), name)
+		var model Model
+		if model, err = s.engine.Open(r.Context(), name); err == nil {
+			model.Close()
+		}
 	case "evict":
 		err = manager.Evict(name)
 	default:

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
 	"strconv"
@@ -188,6 +189,7 @@ type call struct {
 	config *Config
 
 	bodyBytes int64 // read so far
+	opened    Model // nil: none
 }
 
 func (s *Server) post(path string, handle func(*call) error) {
@@ -236,7 +238,7 @@ func (s *Server) letIn(w http.ResponseWriter, r *http.Request, handle func(*call
 	defer cancel()
 	c := &call{exchange: w.(*exchange), server: s, r: r, ctx: ctx, cancel: cancel, key: key, permit: permit,
 		config: config}
-	defer c.forgetBody()
+	defer c.end()
 	if err := handle(c); err != nil {
 		s.giveUp(c, err)
 	}
@@ -259,12 +261,17 @@ func requestTime(r *http.Request, config *Config) (time.Duration, *Failure) {
 	return limit, nil
 }
 
+// statusClientGone stands in the log and the figures where the client went away before it was answered, as nginx has it.
+const statusClientGone = 499
+
 // giveUp tells the client what went wrong: as the answer where nothing was sent, else inside the stream.
 func (s *Server) giveUp(c *call, err error) {
-	failure := failureOf(err)
-	if c.r.Context().Err() != nil {
+	var told *Failure
+	if c.r.Context().Err() != nil && !errors.As(err, &told) {
+		c.status = statusClientGone
 		return // nobody listens
 	}
+	failure := failureOf(err)
 	if failure.Status >= http.StatusInternalServerError {
 		s.log.Error("a request failed", Fields{"request": c.id, "error": err.Error()})
 	}
@@ -307,7 +314,7 @@ func answer(w http.ResponseWriter, value interface{}) error {
 	return err
 }
 
-// open resolves the name of a model for the key of the call, trying its fallbacks where it cannot be opened.
+// open opens a model for the call, whose end closes it: it resolves the name for the key of the call, trying its fallbacks where it cannot be opened.
 func (s *Server) open(c *call, name string, promptBytes int) (Model, error) {
 	if name == "" {
 		return nil, invalid("model", "model is missing")
@@ -328,6 +335,9 @@ func (s *Server) open(c *call, name string, promptBytes int) (Model, error) {
 			"next": other, "error": err.Error()})
 		resolved = other
 		model, err = s.engine.Open(c.ctx, other)
+	}
+	if err == nil {
+		c.opened = model
 	}
 	return model, err
 }

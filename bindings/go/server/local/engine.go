@@ -22,6 +22,7 @@ type Engine struct {
 
 	mutex  sync.Mutex
 	models map[string]*slot
+	live   map[*model]struct{} // all that are not freed: of slots, and dismissed ones that are in use
 }
 
 // slot is the place of one model of the configuration.
@@ -47,22 +48,23 @@ func New(config *server.Config, log *server.Logger) (*Engine, error) {
 		return nil, err
 	}
 	ctx, end := context.WithCancel(context.Background())
-	e := &Engine{runtime: runtime, log: log, ctx: ctx, end: end, models: map[string]*slot{}}
+	e := &Engine{runtime: runtime, log: log, ctx: ctx, end: end, models: map[string]*slot{},
+		live: map[*model]struct{}{}}
 	e.Configure(config)
 	e.running.Add(1)
 	go e.look()
 	return e, nil
 }
 
-// Configure takes over the models of a new configuration. One that is gone or described otherwise is given up; what
-// runs on it comes to its end.
+// Configure takes over the models of a new configuration. One that is gone or described otherwise is given up once what
+// runs on it has come to its end; requests from now on get the new one.
 func (e *Engine) Configure(config *server.Config) {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	for name, s := range e.models {
 		if described, stays := config.Models[name]; !stays || !s.config.Same(described) {
 			delete(e.models, name)
-			s.drop()
+			e.dismiss(s)
 		}
 	}
 	for name, described := range config.Models {
@@ -84,24 +86,44 @@ func (e *Engine) Close() {
 	e.running.Wait()
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
-	for _, s := range e.models {
-		if s.current != nil {
-			_ = s.current.cache.Shutdown()
-		}
-		s.drop()
+	for m := range e.live {
+		_ = m.cache.Shutdown()
+		m.free()
 	}
+	e.live, e.models = nil, nil
 	_ = e.runtime.Close()
 }
 
-// drop gives up the model of a slot. The caller holds the mutex.
-func (s *slot) drop() {
-	if s.current != nil {
-		s.current.close()
-		s.current = nil
+// dismiss has no later request get the model of a slot; it is freed once nobody uses it. The caller holds the mutex.
+func (e *Engine) dismiss(s *slot) {
+	if m := s.current; m != nil {
+		s.current, m.leaving = nil, true
+		e.freeUnused(m)
 	}
 }
 
-// Open gives the model of a name, loading it where it is not resident: once, however many ask for it. The end of ctx
+// freeUnused frees a model that is to go and that nobody uses. The caller holds the mutex.
+func (e *Engine) freeUnused(m *model) {
+	if _, lives := e.live[m]; !lives || !m.leaving || m.users > 0 {
+		return
+	}
+	if s := e.models[m.name]; s != nil && s.current == m {
+		s.current = nil
+	}
+	delete(e.live, m)
+	m.free()
+}
+
+// release ends one use of a model.
+func (e *Engine) release(m *model) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	m.users--
+	m.used = time.Now()
+	e.freeUnused(m)
+}
+
+// Open gives the model of a name until its Close, loading it where it is not resident: once, however many ask for it. The end of ctx
 // ends the wait and not the load, which others may wait for.
 func (e *Engine) Open(ctx context.Context, name string) (server.Model, error) {
 	for {
@@ -134,7 +156,8 @@ func (e *Engine) resident(name string) (*model, <-chan struct{}, error) {
 	case s == nil || e.ctx.Err() != nil:
 		return nil, nil, gone(name)
 	case s.current != nil:
-		s.current.touch()
+		s.current.leaving = false
+		s.current.users++
 		return s.current, nil, nil
 	case s.failure != nil && time.Now().Before(s.retryAt):
 		return nil, nil, s.failure
@@ -164,9 +187,10 @@ func (e *Engine) load(s *slot, config server.ModelConfig) {
 		e.log.Error("a model cannot be loaded", server.Fields{"model": s.name, "error": err.Error()})
 		s.failure, s.retryAt = loadFailure(s.name, err), time.Now().Add(retryAfter)
 	case e.models[s.name] != s || e.ctx.Err() != nil:
-		loaded.close() // another configuration came meanwhile
+		loaded.free() // another configuration came meanwhile
 	default:
 		s.current, s.served = loaded, true
+		e.live[loaded] = struct{}{}
 		e.log.Info("a model is resident", server.Fields{"model": s.name, "seconds": time.Since(began).Seconds()})
 	}
 }
@@ -187,10 +211,10 @@ func (e *Engine) makeRoom() bool {
 	defer e.mutex.Unlock()
 	var oldest *slot
 	for _, s := range e.models {
-		if s.current == nil || s.current.isUsed() {
+		if s.current == nil || s.current.users > 0 {
 			continue
 		}
-		if oldest == nil || s.current.lastUse() < oldest.current.lastUse() {
+		if oldest == nil || s.current.used.Before(oldest.current.used) {
 			oldest = s
 		}
 	}
@@ -198,11 +222,12 @@ func (e *Engine) makeRoom() bool {
 		return false
 	}
 	e.log.Info("a model is given up for another", server.Fields{"model": oldest.name})
-	oldest.drop()
+	e.dismiss(oldest)
 	return true
 }
 
-// Evict gives up a model; what runs on it comes to its end, and its memory is free then.
+// Evict gives up a model: at once where nobody uses it, else when its last request is over, unless another one comes
+// before that. So a model in demand never lies in memory twice.
 func (e *Engine) Evict(name string) error {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
@@ -211,7 +236,10 @@ func (e *Engine) Evict(name string) error {
 		return gone(name)
 	}
 	s.failure = nil
-	s.drop()
+	if s.current != nil {
+		s.current.leaving = true
+		e.freeUnused(s.current)
+	}
 	return nil
 }
 
@@ -221,6 +249,6 @@ func (e *Engine) lost(m *model) {
 	defer e.mutex.Unlock()
 	if s := e.models[m.name]; s != nil && s.current == m {
 		e.log.Error("a model lost its device", server.Fields{"model": m.name})
-		s.drop()
+		e.dismiss(s)
 	}
 }

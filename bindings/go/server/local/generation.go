@@ -14,10 +14,8 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	if err != nil {
 		return nil, err
 	}
-	m.begin()
 	job, err := m.cache.Submit(request)
 	if err != nil {
-		m.end()
 		return nil, m.failed(err)
 	}
 	return &stream{model: m, job: job, topLogProbs: request.TopLogProbs}, nil

@@ -43,8 +43,6 @@ func (m *model) measure(ctx context.Context, kind quire.JobKind, input *server.P
 	}
 	request := quire.Request{Kind: kind, Tokens: tokens}
 	schedule(&request, s)
-	m.begin()
-	defer m.end()
 	job, err := m.cache.Submit(request)
 	if err != nil {
 		return nil, server.Usage{}, m.failed(err)

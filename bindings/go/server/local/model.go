@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
 )
 
-// model is a model that is resident. Any goroutine; close may come at any time, what runs goes on.
+// model is a model that is resident. Any goroutine.
 type model struct {
 	engine   *Engine
 	name     string
@@ -23,8 +22,10 @@ type model struct {
 	defaults sampling            // that the model's makers recommend
 	info     server.ModelInfo
 
-	users int64 // streams that are open
-	used  int64 // when it was last asked for, in nanoseconds of Unix' time
+	// Under the mutex of the engine.
+	users   int       // requests that have it open
+	used    time.Time // when the last of them ended
+	leaving bool      // it is freed once nobody uses it
 }
 
 // load reads a model and makes its cache and its chat template.
@@ -34,13 +35,12 @@ func load(ctx context.Context, e *Engine, name string, config server.ModelConfig
 		return nil, err
 	}
 	options := quire.ModelOptions{Device: strings.Join(config.Devices, ","), PlannedCache: &cacheOptions}
-	m := &model{engine: e, name: name}
-	m.touch()
+	m := &model{engine: e, name: name, used: time.Now()}
 	if m.model, err = e.runtime.LoadModelContext(ctx, config.Path, options); err != nil {
 		return nil, err
 	}
 	if err = m.prepare(config, cacheOptions); err != nil {
-		m.close()
+		m.free()
 		return nil, err
 	}
 	return m, nil
@@ -115,8 +115,8 @@ func (m *model) describe() error {
 	return err
 }
 
-// close gives the model up: jobs run on, and keep what they need of it.
-func (m *model) close() {
+// free gives back what the model takes.
+func (m *model) free() {
 	if m.cache != nil {
 		_ = m.cache.Close()
 	}
@@ -126,17 +126,8 @@ func (m *model) close() {
 	_ = m.model.Close()
 }
 
-func (m *model) touch()         { atomic.StoreInt64(&m.used, time.Now().UnixNano()) }
-func (m *model) lastUse() int64 { return atomic.LoadInt64(&m.used) }
-func (m *model) isUsed() bool   { return atomic.LoadInt64(&m.users) > 0 }
-
-// begin counts one use of the model until its end.
-func (m *model) begin() { atomic.AddInt64(&m.users, 1) }
-
-func (m *model) end() {
-	m.touch()
-	atomic.AddInt64(&m.users, -1)
-}
+// Close gives the model back to the engine; each Open has its own.
+func (m *model) Close() { m.engine.release(m) }
 
 // Info describes the model.
 func (m *model) Info() server.ModelInfo { return m.info }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"sync"
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
@@ -17,7 +16,6 @@ type stream struct {
 	topLogProbs int
 	over        bool
 	result      server.Result
-	closing     sync.Once
 }
 
 func asError(err error, target **quire.Error) bool { return errors.As(err, target) }
@@ -93,8 +91,5 @@ func (s *stream) Result() server.Result { return s.result }
 
 // Close ends the job where it is not over, within a step.
 func (s *stream) Close() {
-	s.closing.Do(func() {
-		_ = s.job.Close()
-		s.model.end()
-	})
+	_ = s.job.Close()
 }

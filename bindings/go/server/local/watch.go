@@ -43,11 +43,11 @@ func (e *Engine) dropIdle(now time.Time) {
 	defer e.mutex.Unlock()
 	for _, s := range e.models {
 		limit := time.Duration(s.config.IdleSeconds) * time.Second
-		if s.current == nil || limit == 0 || s.current.isUsed() || now.UnixNano()-s.current.lastUse() < int64(limit) {
+		if s.current == nil || limit == 0 || s.current.users > 0 || now.Sub(s.current.used) < limit {
 			continue
 		}
 		e.log.Info("a model is given up: nobody used it", server.Fields{"model": s.name})
-		s.drop()
+		e.dismiss(s)
 	}
 }
 
@@ -89,13 +89,16 @@ func (e *Engine) Stepping() bool {
 	return true
 }
 
-// States says where each model is: beside the states that the server knows, "loading" or "on disk".
+// States says where each model is: beside the states that the server knows, "loading",
+// "leaving" or "on disk".
 func (e *Engine) States() map[string]string {
 	e.mutex.Lock()
 	defer e.mutex.Unlock()
 	states := map[string]string{}
 	for name, s := range e.models {
 		switch {
+		case s.current != nil && s.current.leaving:
+			states[name] = "leaving"
 		case s.current != nil:
 			states[name] = server.StateResident
 		case s.loading != nil && s.served:

@@ -45,6 +45,9 @@ func start(t *testing.T, change func(*server.Config)) *fixture {
 		if open := f.engine.Open_.Load(); open != 0 {
 			t.Errorf("%d streams are left open", open)
 		}
+		if open := f.engine.Models_.Load(); open != 0 {
+			t.Errorf("%d models are left open", open)
+		}
 	})
 	return f
 }

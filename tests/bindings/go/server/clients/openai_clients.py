@@ -3,72 +3,26 @@
 of both. usage: openai_clients.py BASE_URL SHARED_DIR; the server answers as tests/bindings/go/server/fake scripts."""
 import json
 import sys
-import urllib.request
-from pathlib import Path
 
 import anthropic
-import jsonschema
 import openai
 
-base, shared = sys.argv[1], Path(sys.argv[2])
+from schemas import Checker
+
+base, shared = sys.argv[1:]
 client = openai.OpenAI(base_url=base + "/v1", api_key="k")
 claude = anthropic.Anthropic(base_url=base, api_key="k", max_retries=0)
 user = lambda text: [{"role": "user", "content": text}]
 
 
-def nullable(node):
-    """OpenAPI's `nullable`, which JSON Schema does not know."""
-    if isinstance(node, list):
-        return [nullable(item) for item in node]
-    if not isinstance(node, dict):
-        return node
-    node = {key: nullable(value) for key, value in node.items()}
-    return {"anyOf": [node, {"type": "null"}]} if node.pop("nullable", False) is True else node
-
-
-def schema(kind, name):
-    return nullable(json.loads((shared / "golden" / kind / f"{name}.json").read_text()))
-
-
-def post(path, body):
-    request = urllib.request.Request(base + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request) as response:
-        return response.read().decode()
-
-
-def check(kind, name, value):
-    jsonschema.Draft202012Validator(schema(kind, name)).validate(value)
-
-
-def events(path, body):
-    text = post(path, {**body, "stream": True})
-    return [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
-
-
 def schemas():
+    checker = Checker(base, shared)
     for text in ["hello there", "call f {\"a\": 1}", "think a|b"]:
-        body = {"model": "m", "messages": user(text), "logprobs": True, "top_logprobs": 2}
-        check("openai", "CreateChatCompletionResponse", json.loads(post("/v1/chat/completions", body)))
-        for event in events("/v1/chat/completions", {**body, "stream_options": {"include_usage": True}}):
-            check("openai", "CreateChatCompletionStreamResponse", event)
-        body = {"model": "m", "input": text}
-        check("openai", "Response", json.loads(post("/v1/responses", body)))
-        for event in events("/v1/responses", body):
-            check("openai", "ResponseStreamEvent", event)
-        body = {"model": "m", "messages": user(text), "max_tokens": 9}
-        check("anthropic", "Message", json.loads(post("/v1/messages", body)))
-        for event in events("/v1/messages", body):
-            if event["type"] != "ping":
-                check("anthropic", "RawMessageStreamEvent", event)
-    body = {"model": "m", "prompt": ["a b", "c"], "logprobs": 1}
-    check("openai", "CreateCompletionResponse", json.loads(post("/v1/completions", body)))
-    for event in events("/v1/completions", {**body, "stream_options": {"include_usage": True}}):
-        for choice in event["choices"]:  # null until the end, which the service does and its schema does not say
-            choice["finish_reason"] = choice["finish_reason"] or "stop"
-        check("openai", "CreateCompletionResponse", event)
-    check("openai", "CreateEmbeddingResponse", json.loads(post("/v1/embeddings", {"model": "m", "input": "a"})))
-    for path, name in (("/v1/models", "ListModelsResponse"), ("/v1/models/m", "Model")):
-        check("openai", name, json.loads(urllib.request.urlopen(base + path).read()))
+        checker.chat({"model": "m", "messages": user(text), "logprobs": True, "top_logprobs": 2})
+        checker.response({"model": "m", "input": text})
+        checker.message({"model": "m", "messages": user(text), "max_tokens": 9})
+    checker.completion({"model": "m", "prompt": ["a b", "c"], "logprobs": 1})
+    checker.lists("m")
 
 
 def openai_client():

@@ -16,9 +16,10 @@ import (
 
 // Engine answers every configured name with one model. Any goroutine.
 type Engine struct {
-	Broken map[string]bool // names that cannot be opened
-	Delay  time.Duration   // before each piece
-	Open_  atomic.Int64    // streams that are not closed
+	Broken  map[string]bool // names that cannot be opened
+	Delay   time.Duration   // before each piece
+	Open_   atomic.Int64    // streams that are not closed
+	Models_ atomic.Int64    // models that are not closed
 
 	mu   sync.Mutex
 	last *server.Generation
@@ -36,6 +37,7 @@ func (e *Engine) Open(_ context.Context, name string) (server.Model, error) {
 	if e.Broken[name] {
 		return nil, fmt.Errorf("%s does not load", name)
 	}
+	e.Models_.Add(1)
 	return &model{e, name}, nil
 }
 
@@ -135,6 +137,8 @@ func (m *model) Detokenize(tokens []int32) (string, error) {
 }
 
 func (m *model) CountTokens(g *server.Generation) (int, error) { return len(lastText(g)), nil }
+
+func (m *model) Close() { m.engine.Models_.Add(-1) }
 
 func (m *model) Info() server.ModelInfo { return server.ModelInfo{ContextTokens: 4096, VocabSize: 256} }
 

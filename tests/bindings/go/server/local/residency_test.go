@@ -88,19 +88,40 @@ func TestAClientThatGoesAwayEndsItsJob(t *testing.T) {
 	}
 }
 
-func TestAModelThatIsGivenUpFinishesWhatRunsAndComesBack(t *testing.T) {
+func TestAModelThatIsGivenUpFinishesWhatRunsAndThenGoes(t *testing.T) {
 	f := start(t, nil)
 	_, lines := f.follow(context.Background(), `,"max_tokens":300`)
 	if err := f.engine.Evict("story"); err != nil {
 		t.Fatal(err)
 	}
+	if state := f.engine.States()["story"]; state != "leaving" {
+		t.Error(state)
+	}
 	rest, err := io.ReadAll(lines)
 	if err != nil || !strings.HasSuffix(string(rest), "data: [DONE]\n\n") {
 		t.Fatal(err, string(rest[len(rest)-200:]))
 	}
+	f.eventually("it is gone", func() bool { return f.engine.States()["story"] == "on disk" })
 	var got answer
 	f.post("/v1/completions", `{"model":"story","prompt":"a","max_tokens":4}`, &got)
 	if loads := strings.Count(f.log.String(), "a model is resident"); loads != 2 {
+		t.Errorf("it was loaded %d times", loads)
+	}
+}
+
+func TestAModelThatIsGivenUpStaysWhereAnotherRequestComes(t *testing.T) {
+	f := start(t, nil)
+	_, lines := f.follow(context.Background(), `,"max_tokens":300`)
+	if err := f.engine.Evict("story"); err != nil {
+		t.Fatal(err)
+	}
+	var got answer
+	f.post("/v1/completions", `{"model":"story","prompt":"a","max_tokens":4}`, &got)
+	if _, err := io.ReadAll(lines); err != nil {
+		t.Fatal(err)
+	}
+	f.post("/v1/completions", `{"model":"story","prompt":"a","max_tokens":4}`, &got)
+	if loads := strings.Count(f.log.String(), "a model is resident"); loads != 1 {
 		t.Errorf("it was loaded %d times", loads)
 	}
 }

@@ -1,0 +1,175 @@
+package binary_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const soakClients = 64
+
+// soakTime is five seconds, or QUIRE_SERVER_SOAK_SECONDS.
+func soakTime(t *testing.T) time.Duration {
+	text := os.Getenv("QUIRE_SERVER_SOAK_SECONDS")
+	if text == "" {
+		return 5 * time.Second
+	}
+	seconds, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// soak is what all clients together have seen.
+type soak struct {
+	whole, left, failed atomic.Int64
+	firstFailure        atomic.Value
+}
+
+func (s *soak) fail(format string, args ...interface{}) {
+	s.failed.Add(1)
+	s.firstFailure.CompareAndSwap(nil, fmt.Sprintf(format, args...))
+}
+
+// stream sends one request. Where it leaves, it goes away in the middle.
+func (s *soak) stream(p *process, random *rand.Rand, leaves bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	body := fmt.Sprintf(`{"model":"story","prompt":"Once upon a time %d","stream":true,"max_tokens":%d,
+		"logit_bias":{"1":-1000},"n":%d}`, random.Intn(100), 16+random.Intn(48), 1+random.Intn(2))
+	request, _ := http.NewRequestWithContext(ctx, "POST", p.url+"/v1/completions", strings.NewReader(body))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		s.fail("%v", err)
+		return
+	}
+	defer response.Body.Close()
+	lines := bufio.NewReader(response.Body)
+	if leaves {
+		for i := random.Intn(20); i >= 0; i-- {
+			if _, err := lines.ReadString('\n'); err != nil {
+				break
+			}
+		}
+		s.left.Add(1)
+		return
+	}
+	text, err := io.ReadAll(lines)
+	if err != nil || response.StatusCode != http.StatusOK || !strings.HasSuffix(string(text), "data: [DONE]\n\n") {
+		s.fail("%d %v %.300s", response.StatusCode, err, text)
+		return
+	}
+	s.whole.Add(1)
+}
+
+// swap has the model given up, and read anew as another configuration describes it, now and then while requests run on
+// it.
+func swap(p *process, configure func(round int), over <-chan struct{}) {
+	for round := 0; ; round++ {
+		select {
+		case <-over:
+			return
+		case <-time.After(time.Second):
+		}
+		if round%2 == 0 {
+			configure(round)
+			p.signal(syscall.SIGHUP)
+			continue
+		}
+		request, _ := http.NewRequest("POST", p.url+"/admin/models/story/evict", nil)
+		request.Header.Set("Authorization", "Bearer root")
+		response, err := http.DefaultClient.Do(request)
+		if err != nil || response.StatusCode != http.StatusOK {
+			p.t.Error("the model is not given up: ", err, response)
+			return
+		}
+		response.Body.Close()
+	}
+}
+
+// run has all clients at work for a time; a third of them goes away in the middle of each of its streams.
+func (s *soak) run(p *process, configure func(round int), seed int64, length time.Duration) {
+	over := make(chan struct{})
+	var clients sync.WaitGroup
+	for i := 0; i < soakClients; i++ {
+		clients.Add(1)
+		go func(i int) {
+			defer clients.Done()
+			random := rand.New(rand.NewSource(seed + int64(i)))
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					s.stream(p, random, i%3 == 0)
+				}
+			}
+		}(i)
+	}
+	clients.Add(1)
+	go func() {
+		defer clients.Done()
+		swap(p, configure, over)
+	}()
+	time.Sleep(length)
+	close(over)
+	clients.Wait()
+}
+
+// SHA-256 of "root".
+const rootDigest = "4813494d137e1631bba301d5acab6e7bb7aa74ce1185d456565ef51d737677b2"
+
+func TestManyClientsOfWhichAThirdGoesAwayLeaveNothingBehind(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.json")
+	configure := func(round int) {
+		text := fmt.Sprintf(`{"models": {"story": {"path": %q, "preload": true, "max_jobs": 32, "cache_tokens": %d}},
+			"admin": [%q]}`, modelPath(t), 16384+256*(round%4), rootDigest)
+		if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			t.Error(err)
+		}
+	}
+	configure(0)
+	p := start(t, "--config", file)
+	p.logged("a model is resident")
+	seed := time.Now().UnixNano()
+	length := soakTime(t)
+	var warm, s soak
+	warm.run(p, configure, seed, 2*time.Second)
+	http.DefaultClient.CloseIdleConnections()
+	p.served()
+	p.nothingRuns()
+	bytes, descriptors := p.residentBytes(), p.descriptors()
+	s.run(p, configure, seed+1000, length)
+	http.DefaultClient.CloseIdleConnections()
+	if s.failed.Load() > 0 || s.whole.Load() == 0 || s.left.Load() == 0 {
+		t.Errorf("seed %d: %d failed, %d whole, %d left: %v", seed, s.failed.Load(), s.whole.Load(), s.left.Load(),
+			s.firstFailure.Load())
+	}
+	p.served()
+	p.nothingRuns()
+	p.eventually("the descriptors are closed", func() bool { return p.descriptors() <= descriptors+2 })
+	grown := p.residentBytes() - bytes
+	if _, text := p.get("/metrics"); strings.Count(text, "\nquire_pages{") != 1 {
+		t.Error("caches are left of models that were given up")
+	}
+	if grown > 192<<20 { // what the allocator keeps of models that came and went
+		t.Errorf("%d bytes more are resident", grown)
+	}
+	t.Logf("%v: %d whole, %d left, %d bytes more resident", length, s.whole.Load(), s.left.Load(), grown)
+}

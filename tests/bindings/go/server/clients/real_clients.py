@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""quire-server on a real model, driven by the official Python clients of OpenAI and Anthropic.
+
+usage: real_clients.py SERVER MODEL_DIR SHARED_DIR. Exit status 77 with a word where a client is not installed (pip install
+openai anthropic jsonschema) or SHARED_DIR has no schemas: nothing is fetched."""
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+try:
+    import anthropic
+    import openai
+
+    from schemas import Checker
+except ImportError as absent:
+    print(f"skipped: {absent.name} is not installed")
+    sys.exit(77)
+
+SERVER, MODEL, SHARED = sys.argv[1:]
+if not (pathlib.Path(SHARED) / "golden" / "openai").is_dir():
+    print(f"skipped: {SHARED}/golden/openai is not there")
+    sys.exit(77)
+
+
+def user(text):
+    return [{"role": "user", "content": text}]
+
+
+WEATHER = {"name": "weather", "description": "The weather of a city.",
+           "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
+ENDLESS = {"logit_bias": {"1": -1000, "2": -1000}, "max_tokens": 1500}  # no end token is drawn
+
+
+def start():
+    process = subprocess.Popen([SERVER, "--model", f"m={MODEL}", "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE,
+                               text=True)
+    for line in process.stderr:
+        if json.loads(line)["message"] == "listening":
+            return process, "http://" + json.loads(line)["address"]
+    raise AssertionError("the server did not start")
+
+
+def figure(checker, name):
+    import urllib.request
+    text = urllib.request.urlopen(checker.base + "/metrics").read().decode()
+    return next(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name + "{"))
+
+
+def must_fail(kind, function):
+    try:
+        function()
+    except kind as failure:
+        return failure
+    raise AssertionError(f"expected {kind.__name__}")
+
+
+def schemas(checker):
+    checker.chat({"model": "m", "messages": user("Tell me of a king."), "max_tokens": 20, "logprobs": True,
+                  "top_logprobs": 2, "n": 2})
+    checker.chat({"model": "m", "messages": user("hello"), "max_tokens": 20,
+                  "tools": [{"type": "function", "function": WEATHER}]})
+    checker.response({"model": "m", "input": "hello", "max_output_tokens": 20})
+    checker.message({"model": "m", "messages": user("hello"), "max_tokens": 20})
+    checker.completion({"model": "m", "prompt": ["Once upon a time", "c"], "logprobs": 1, "max_tokens": 8})
+    checker.lists("m")
+
+
+def openai_client(checker):
+    client = openai.OpenAI(base_url=checker.base + "/v1", api_key="k", max_retries=0)
+    greedy = {"model": "m", "temperature": 0, "max_tokens": 24}
+    whole = client.chat.completions.create(messages=user("Tell me of a king."), **greedy)
+    text = whole.choices[0].message.content
+    pieces = list(client.chat.completions.create(messages=user("Tell me of a king."), stream=True, **greedy))
+    assert "".join(piece.choices[0].delta.content or "" for piece in pieces) == text, text
+    assert len(pieces) > 5 and whole.usage.completion_tokens <= 24 and whole.usage.prompt_tokens > 8
+    cut = text[10:14]
+    assert cut not in client.chat.completions.create(messages=user("Tell me of a king."), stop=[cut],
+                                                     **greedy).choices[0].message.content
+    seeded = [client.completions.create(model="m", prompt="Once", max_tokens=16, seed=3).choices[0].text
+              for _ in range(2)]
+    assert seeded[0] == seeded[1], seeded
+    vectors = client.embeddings.create(model="m", input=["a king", "a queen"])  # the client asks for base64
+    assert abs(sum(x * x for x in vectors.data[0].embedding) - 1) < 1e-3
+    response = client.responses.create(model="m", input="hello", max_output_tokens=16)
+    assert client.responses.retrieve(response.id).output_text == response.output_text
+    more = client.responses.create(model="m", input="and then?", previous_response_id=response.id, max_output_tokens=4)
+    assert more.usage.input_tokens > response.usage.input_tokens
+    must_fail(openai.NotFoundError, lambda: client.chat.completions.create(model="x", messages=user("a")))
+    refused = must_fail(openai.BadRequestError, lambda: client.chat.completions.create(
+        model="m", messages=user("word " * 20000)))
+    assert refused.code == "context_length_exceeded", refused
+    must_fail(openai.BadRequestError, lambda: client.chat.completions.create(model="m", messages=user("a"), top_p=2))
+    stream = client.chat.completions.create(model="m", messages=user("a"), stream=True, **ENDLESS)
+    next(iter(stream))
+    stream.close()
+    for _ in range(1000):
+        if figure(checker, "quire_jobs_running") == 0:
+            return
+        time.sleep(0.01)
+    raise AssertionError("the job of a client that has gone runs on")
+
+
+def anthropic_client(checker):
+    client = anthropic.Anthropic(base_url=checker.base, api_key="k", max_retries=0)
+    asked = {"model": "m", "max_tokens": 24, "messages": user("Tell me of a king."),
+             "extra_body": {"top_k": 1}}
+    message = client.messages.create(**asked)
+    text = "".join(block.text for block in message.content)
+    with client.messages.stream(**asked) as stream:
+        assert "".join(stream.text_stream) == text
+        assert stream.get_final_message().usage.output_tokens == message.usage.output_tokens
+    tools = [{"name": "weather", "input_schema": WEATHER["parameters"]}]
+    client.messages.create(model="m", max_tokens=9, messages=user("hello"), tools=tools)
+    few = client.messages.count_tokens(model="m", messages=user("hello")).input_tokens
+    assert few < client.messages.count_tokens(model="m", messages=user("hello there, and more")).input_tokens
+    continued = client.messages.create(model="m", max_tokens=9, messages=[*user("hello"), {
+        "role": "assistant", "content": "The king"}])
+    assert continued.role == "assistant"
+    must_fail(anthropic.NotFoundError, lambda: client.messages.create(model="x", max_tokens=9, messages=user("a")))
+    must_fail(anthropic.BadRequestError, lambda: client.messages.create(model="m", max_tokens=0, messages=user("a")))
+
+
+def main():
+    process, base = start()
+    try:
+        checker = Checker(base, SHARED)
+        checker.post("/v1/completions", {"model": "m", "prompt": "a", "max_tokens": 1})  # loads the model
+        for part in (schemas, openai_client, anthropic_client):
+            part(checker)
+            print(part.__name__, "passed")
+    finally:
+        process.terminate()
+        process.communicate()
+    assert process.returncode == 0, process.returncode
+
+
+main()
