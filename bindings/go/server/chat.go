@@ -46,7 +46,7 @@ func (r *chatRequest) generation(c *call) (*Generation, error) {
 	if r.TopLogProbs > 0 && !r.LogProbs {
 		return nil, invalid("top_logprobs", "top_logprobs needs logprobs to be true")
 	}
-	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(r.Priority), StopTexts: r.Stop,
+	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(r.Priority), StopTexts: r.Stop, IgnoreEOS: r.IgnoreEOS,
 		LogProbs: r.LogProbs, TopLogProbs: r.TopLogProbs, ToolChoice: choice,
 		ParallelCalls: r.ParallelToolCalls == nil || *r.ParallelToolCalls, Grammar: r.Grammar,
 		ReasoningEffort: r.ReasoningEffort, ReasoningTokens: r.ReasoningBudget}

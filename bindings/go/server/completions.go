@@ -139,7 +139,8 @@ func (s *Server) submitCompletions(c *call, request *completionRequest, model Mo
 	var streams []Stream
 	for _, prompt := range request.Prompt {
 		g := &Generation{Prompt: prompt, Sampling: sampling, Scheduling: c.scheduling(request.Priority),
-			MaxNewTokens: maxTokens, StopTexts: request.Stop, Grammar: request.Grammar}
+			MaxNewTokens: maxTokens, StopTexts: request.Stop, IgnoreEOS: request.IgnoreEOS,
+			Grammar: request.Grammar}
 		if request.LogProbs != nil {
 			if *request.LogProbs < 0 || *request.LogProbs > 20 {
 				return nil, invalid("logprobs", "logprobs must be from 0 to 20, not %d", *request.LogProbs)

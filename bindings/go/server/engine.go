@@ -69,6 +69,7 @@ type Generation struct {
 
 	MaxNewTokens    int // 0: what the context leaves
 	StopTexts       []string
+	IgnoreEOS       bool // the model's own end does not end it
 	LogProbs        bool
 	TopLogProbs     int
 	ToolChoice      string          // "auto", "none", "required", or the name of a function; "": auto

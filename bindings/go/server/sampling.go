@@ -18,6 +18,7 @@ type commonFields struct {
 	RepetitionPenalty *float64           `json:"repetition_penalty"`
 	LogitBias         map[string]float64 `json:"logit_bias"`
 	Stop              stopTexts          `json:"stop"`
+	IgnoreEOS         bool               `json:"ignore_eos"`
 	N                 *int               `json:"n"`
 	Stream            bool               `json:"stream"`
 	StreamOptions     *struct {

@@ -2,7 +2,6 @@ package local
 
 import (
 	"context"
-	"encoding/json"
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
@@ -13,6 +12,14 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	request, err := m.request(g)
 	if err != nil {
 		return nil, err
+	}
+	constraint, err := m.constraint(g)
+	if err != nil {
+		return nil, err
+	}
+	if constraint != nil {
+		defer constraint.Close()
+		request.Constraint = constraint
 	}
 	job, err := m.cache.Submit(request)
 	if err != nil {
@@ -59,7 +66,7 @@ func (m *model) request(g *server.Generation) (quire.Request, error) {
 		failure.Code = "context_length_exceeded"
 		return quire.Request{}, failure
 	}
-	request := quire.Request{Tokens: tokens, MaxNewTokens: room, StopTexts: g.StopTexts,
+	request := quire.Request{Tokens: tokens, MaxNewTokens: room, StopTexts: g.StopTexts, IgnoreEOS: g.IgnoreEOS,
 		LogProbs: g.LogProbs, TopLogProbs: g.TopLogProbs}
 	if g.MaxNewTokens > 0 && g.MaxNewTokens < room {
 		request.MaxNewTokens = g.MaxNewTokens
@@ -69,12 +76,6 @@ func (m *model) request(g *server.Generation) (quire.Request, error) {
 			return request, invalid("stop", "a stop text must not be empty")
 		}
 	}
-	if g.ResponseFormat != nil && !isText(g.ResponseFormat) {
-		return request, invalid("response_format", "response_format is not supported yet but as text")
-	}
-	if g.Grammar != "" {
-		return request, invalid("grammar", "a grammar is not supported yet")
-	}
 	m.fillSampling(&request, &g.Sampling)
 	schedule(&request, g.Scheduling)
 	return request, nil
@@ -82,11 +83,4 @@ func (m *model) request(g *server.Generation) (quire.Request, error) {
 
 func schedule(request *quire.Request, s server.Scheduling) {
 	request.Namespace, request.Priority, request.Deadline = s.Namespace, s.Priority, s.Deadline
-}
-
-func isText(format json.RawMessage) bool {
-	var kind struct {
-		Type string `json:"type"`
-	}
-	return json.Unmarshal(format, &kind) == nil && kind.Type == "text"
 }

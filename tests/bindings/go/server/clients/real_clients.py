@@ -87,6 +87,11 @@ def openai_client(checker):
     assert client.responses.retrieve(response.id).output_text == response.output_text
     more = client.responses.create(model="m", input="and then?", previous_response_id=response.id, max_output_tokens=4)
     assert more.usage.input_tokens > response.usage.input_tokens
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 10}}, "required": ["name"],
+              "additionalProperties": False}
+    formatted = client.chat.completions.create(model="m", messages=user("Who?"), max_tokens=100, response_format={
+        "type": "json_schema", "json_schema": {"name": "person", "schema": schema, "strict": True}})
+    assert list(json.loads(formatted.choices[0].message.content)) == ["name"], formatted
     must_fail(openai.NotFoundError, lambda: client.chat.completions.create(model="x", messages=user("a")))
     refused = must_fail(openai.BadRequestError, lambda: client.chat.completions.create(
         model="m", messages=user("word " * 20000)))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -239,6 +240,52 @@ func TestTokensGoThereAndBack(t *testing.T) {
 	for _, token := range tokens.Tokens {
 		if token < 6 {
 			t.Errorf("a user's text became the special token %d", token)
+		}
+	}
+}
+
+func TestAnAnswerIsWhatItsFormatSays(t *testing.T) {
+	f := start(t, nil)
+	for i := 0; i < 8; i++ {
+		var got answer
+		f.post("/v1/chat/completions", fmt.Sprintf(`{"model":"story","seed":%d,"max_tokens":200,
+			"messages":[{"role":"user","content":"Who?"}],"response_format":{"type":"json_schema","json_schema":{"name":"p",
+			"schema":{"type":"object","properties":{"name":{"type":"string","maxLength":12},"age":{"type":"integer",
+			"minimum":0,"maximum":130}},"required":["name","age"],"additionalProperties":false}}}}`, i), &got)
+		var person struct {
+			Name *string
+			Age  *float64 // 7.0 is an integer of JSON Schema too
+		}
+		decoder := json.NewDecoder(strings.NewReader(got.Choices[0].Message.Content))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&person); err != nil || person.Name == nil || person.Age == nil || *person.Age > 130 || *person.Age != math.Trunc(*person.Age) {
+			t.Errorf("%v: %q", err, got.Choices[0].Message.Content)
+		}
+	}
+	var got answer
+	f.post("/v1/completions", `{"model":"story","prompt":"Who?","grammar":"root ::= \"yes\" | \"no\""}`, &got)
+	if text := got.Choices[0].Text; text != "yes" && text != "no" {
+		t.Errorf("%q", text)
+	}
+	f.post("/v1/completions", `{"model":"story","prompt":"Who?","grammar":"start: \"perhaps\" | \"never\""}`, &got)
+	if text := got.Choices[0].Text; text != "perhaps" && text != "never" {
+		t.Errorf("%q", text)
+	}
+	f.post("/v1/chat/completions", `{"model":"story","max_tokens":3,"messages":[{"role":"user","content":"Who?"}],
+		"response_format":{"type":"json_object"}}`, &got)
+	if !strings.HasPrefix(got.Choices[0].Message.Content, "{") {
+		t.Errorf("%q", got.Choices[0].Message.Content)
+	}
+	for body, param := range map[string]string{
+		`"response_format":{"type":"xml"}`:                                                      "response_format",
+		`"response_format":{"type":"json_schema","json_schema":{"name":"x"}}`:                   "response_format",
+		`"response_format":{"type":"json_schema","json_schema":{"schema":{"$ref":"http://a"}}}`: "response_format",
+		`"grammar":"root ::= ("`:                                                                "grammar",
+	} {
+		got, _ := f.refused("/v1/chat/completions", `{"model":"story","messages":[{"role":"user","content":"a"}],`+body+`}`,
+			http.StatusBadRequest)
+		if got != param {
+			t.Errorf("%s: %q, not %q", body, got, param)
 		}
 	}
 }
