@@ -14,13 +14,13 @@ import (
 
 // model is a model that is resident. Any goroutine.
 type model struct {
-	engine   *Engine
-	name     string
-	model    *quire.Model
-	cache    *quire.Cache
-	template *quire.ChatTemplate // nil: the model has none
-	defaults sampling            // that the model's makers recommend
-	info     server.ModelInfo
+	engine     *Engine
+	name       string
+	model      *quire.Model
+	cache      *quire.Cache
+	template   *quire.ChatTemplate // nil: the model has none
+	recommends bool                // its authors say how to draw from it
+	info       server.ModelInfo
 
 	// Under the mutex of the engine.
 	users   int       // requests that have it open
@@ -51,7 +51,7 @@ func (m *model) prepare(config server.ModelConfig, options quire.CacheOptions) e
 	if m.template, err = chatTemplate(m.model, config); err != nil {
 		return err
 	}
-	if m.defaults, err = readSampling(config.Path); err != nil {
+	if m.recommends, err = recommends(config.Path); err != nil {
 		return err
 	}
 	if m.cache, err = m.model.NewCache(options); err != nil {

@@ -1,13 +1,11 @@
 package local
 
 import (
-	"bytes"
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -15,67 +13,59 @@ import (
 	"quire.dev/quire/server"
 )
 
-// sampling are the settings that generation_config.json recommends; nil where it says nothing.
-type sampling struct {
-	Temperature       *float64 `json:"temperature"`
-	TopP              *float64 `json:"top_p"`
-	TopK              *int     `json:"top_k"`
-	MinP              *float64 `json:"min_p"`
-	RepetitionPenalty *float64 `json:"repetition_penalty"`
-}
-
-// readSampling reads the recommendation of a model directory, of which there may be none.
-func readSampling(directory string) (sampling, error) {
-	var recommended sampling
+// recommends tells whether the directory of a model says how to draw from it. One that does not speak of draws, which
+// the library takes for greedy, says nothing: clients of this interface expect to sample.
+func recommends(directory string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(directory, "generation_config.json"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return recommended, nil
+		return false, nil
+	}
+	var says struct {
+		DoSample bool `json:"do_sample"`
 	}
 	if err == nil {
-		err = json.NewDecoder(bytes.NewReader(text)).Decode(&recommended)
+		err = json.Unmarshal(text, &says)
 	}
 	if err != nil {
-		return recommended, fmt.Errorf("generation_config.json: %w", err)
+		return false, fmt.Errorf("generation_config.json: %w", err)
 	}
-	return recommended, nil
+	return says.DoSample, nil
 }
 
-// fillSampling takes what the client says, else what the model's makers recommend, else the library's own.
+// fillSampling takes what the client says, else what the model's authors recommend, else the library's own.
 func (m *model) fillSampling(request *quire.Request, asked *server.Sampling) {
-	number := func(asked, recommended *float64) float64 {
-		if asked == nil {
-			asked = recommended
-		}
-		if asked == nil {
-			return 0
-		}
-		return *asked
+	if m.recommends {
+		request.SamplingOfModel = m.model
 	}
 	request.Temperature = asked.Temperature
-	if request.Temperature == nil {
-		request.Temperature = m.defaults.Temperature
-	}
-	topK := asked.TopK
-	if topK == nil {
-		topK = m.defaults.TopK
-	}
-	if topK != nil && *topK != -1 { // which other servers take for all
-		request.TopK = *topK
-	}
-	request.TopP = number(asked.TopP, m.defaults.TopP)
-	request.MinP = number(asked.MinP, m.defaults.MinP)
-	request.RepetitionPenalty = number(asked.RepetitionPenalty, m.defaults.RepetitionPenalty)
-	request.FrequencyPenalty = number(asked.FrequencyPenalty, nil)
-	request.PresencePenalty = number(asked.PresencePenalty, nil)
+	request.TopK = topK(asked.TopK)
+	request.TopP = value(asked.TopP)
+	request.MinP = value(asked.MinP)
+	request.RepetitionPenalty = value(asked.RepetitionPenalty)
+	request.FrequencyPenalty = value(asked.FrequencyPenalty)
+	request.PresencePenalty = value(asked.PresencePenalty)
 	request.LogitBias = asked.LogitBias
-	request.Seed = randomSeed()
+	request.RandomSeed = asked.Seed == nil
 	if asked.Seed != nil {
 		request.Seed = *asked.Seed
 	}
 }
 
-func randomSeed() uint64 {
-	var bytes [8]byte
-	_, _ = rand.Read(bytes[:])
-	return binary.LittleEndian.Uint64(bytes[:])
+func value(number *float64) float64 {
+	if number == nil {
+		return 0
+	}
+	return *number
+}
+
+// topK is 0, the default, where the client says nothing. Where it wants all tokens, by 0 or by -1, which other servers
+// take for that, it is more than any vocabulary has, since the default may be another.
+func topK(asked *int) int {
+	switch {
+	case asked == nil:
+		return 0
+	case *asked == 0 || *asked == -1:
+		return math.MaxInt32
+	}
+	return *asked
 }

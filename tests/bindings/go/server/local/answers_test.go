@@ -216,7 +216,7 @@ func TestEmbeddingsAndScoresAreThoseOfTheLibrary(t *testing.T) {
 	}
 	f.post("/v1/score", `{"model":"story","input":"`+prompt+`"}`, &scored)
 	tokens, _ := model.Encode(prompt, true, false)
-	scores, err := cache.Score(context.Background(), tokens, 0)
+	scores, err := cache.Score(context.Background(), quire.Request{Tokens: tokens}, 0)
 	if err != nil || len(scored.Data[0].LogProbs) != len(scores)-1 {
 		t.Fatal(err, scored.Data)
 	}
