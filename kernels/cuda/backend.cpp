@@ -10,6 +10,7 @@
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/device.h"
 #include "kernels/cuda/device/limits.h"
+#include "kernels/cuda/experts/experts.h"
 #include "kernels/cuda/gemm/gemm.h"
 #include "kernels/cuda/gemm/matrix_library.h"
 #include "kernels/cuda/pointwise/pointwise.h"
@@ -152,12 +153,12 @@ KernelTable make_table(bool deterministic) {
   t.attention = Recordable<&attention>::run;
   t.activation = Recordable<&activation>::run;
   t.scale_logits = Recordable<&scale_logits>::run;
-  t.route = not_there<RouteParams>;
-  t.expert_linear = not_there<ExpertLinearParams>;
-  t.combine = not_there<CombineParams>;
+  t.route = Recordable<&route>::run;
+  t.expert_linear = Recordable<&expert_linear>::run;
+  t.combine = Recordable<&combine>::run;
   t.expand_latent = not_there<ExpandLatentParams>;
   t.select_keys = not_there<SelectKeysParams>;
-  t.row_op = not_there<RowOpParams>;
+  t.row_op = Recordable<&row_op>::run;
   t.mix_streams = not_there<MixStreamsParams>;
   t.copy_page = copy_page;
   t.sample = sample;
@@ -172,11 +173,12 @@ KernelTable make_table(bool deterministic) {
 
 cudaError_t setup_kernels(Device& device) {
   const int limit = static_cast<int>(device.shared_per_block);
-  for (const auto step :
-       {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_fp8, setup_gemm_dense, setup_attention_single})
+  for (const auto step : {setup_gemm_exl2, setup_gemm_gptq, setup_gemm_fp8, setup_gemm_dense,
+                          setup_expert_gemm_exl2, setup_expert_gemm_gptq, setup_expert_gemm_fp8,
+                          setup_expert_gemm_dense, setup_append_rows, setup_attention_single})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
-  for (const auto step :
-       {setup_attention_decode, setup_attention_prefill, setup_append, setup_pointwise, setup_sample})
+  for (const auto step : {setup_attention_decode, setup_attention_prefill, setup_attention_any, setup_append,
+                          setup_pointwise, setup_rows, setup_experts, setup_sample})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

@@ -172,13 +172,15 @@ struct RouteParams : RouterSpec {
   const float* choice_bias = nullptr;   // [num_experts], added to the scores for the choice alone, or nullptr
   const float* expert_scale = nullptr;  // [num_experts], multiplies the weights, or nullptr
   int32_t rows = 0;
-  int32_t* experts = nullptr;  // out [rows, num_chosen], ascending
+  int32_t* experts = nullptr;  // out [rows, num_chosen], the best first
   float* weights = nullptr;    // out [rows, num_chosen]
 };
 
 // y = x W + bias, each row with the matrix of its expert. Matrices that no row has are not read.
 struct ExpertLinearParams {
-  const Weight* const* experts = nullptr;  // [num_experts], host memory, all of one shape
+  // [num_experts], host memory, all of one shape: prepared by one call, in this order, with as many others
+  // between each two.
+  const Weight* const* experts = nullptr;
   int32_t num_experts = 0;
   const int32_t* expert_of_row = nullptr;  // [rows]
   const void* input = nullptr;             // [rows / rows_per_input, K] activation dtype

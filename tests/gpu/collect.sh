@@ -5,6 +5,7 @@
 #   tests/gpu/collect.sh built    .carry-engine: the programs of build/release and build/gpu instead of the libraries,
 #                                 packed, so that no time of the card goes into building; and of build/gpu80, where
 #                                 that is, the library for compute capability 8.0
+#   tests/gpu/collect.sh families the same with the tiny models of all families instead of the trained ones
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -42,7 +43,7 @@ collect_built() {
     mkdir "$carry/built/lib80"
     cp "$root/build/gpu80/lib/libquire_cuda.so" "$carry/built/lib80/"
   fi
-  for name in quire core_models_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test; do
+  for name in quire core_models_test model_families_test device_draws_test device_jobs_test device_loss_test model_jobs_test perplexity_test; do
     strip -o "$carry/built/bin/$name" "$root/build/release/bin/$name"
   done
   for name in kernels_cuda_test cuda_step_bench; do
@@ -52,7 +53,11 @@ collect_built() {
   echo "$root" >"$carry/built/root"  # where the programs look for their data
   tar -C "$carry" -cJf "$carry/built.tar.xz" built
   rm -r "$carry/built"
-  collect_models
+}
+
+collect_families() {
+  tar -C "$root/../shared" -cJf "$carry/families.tar.xz" golden/architectures
+  du -sh "$carry"
 }
 
 collect_models() {
@@ -64,6 +69,7 @@ collect_models() {
 case ${1:-run} in
   run) collect_googletest ;;
   engine) collect_engine ;;
-  built) collect_built ;;
-  *) echo "collect.sh [engine|built]" >&2; exit 2 ;;
+  built) collect_built && collect_models ;;
+  families) collect_built && collect_families ;;
+  *) echo "collect.sh [engine|built|families]" >&2; exit 2 ;;
 esac

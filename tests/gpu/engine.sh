@@ -18,10 +18,10 @@ export QUIRE_BACKEND_DIR=$build/lib
 export QUIRE_MODEL=$root/packaging/model/story-15m-exl2-4.0bpw
 failed=0
 # The last breaks the card for its own process.
-programs=(core_models_test device_draws_test device_jobs_test model_jobs_test perplexity_test device_loss_test)
+programs=(core_models_test model_families_test device_draws_test device_jobs_test model_jobs_test perplexity_test device_loss_test)
 
 build_all() {
-  unpack models || return 1
+  { unpack models && unpack families; } || return 1
   # The embedded model is one of the trained ones; its references lie beside the other fixtures.
   local embedded=$carry/models/story-15m-exl2-4.0bpw
   mkdir -p "$embedded" && cp packaging/model/story-15m-exl2-4.0bpw/* tests/golden/models/story-15m-exl2-4.0bpw/* "$embedded/"

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_consta
   const bool is_query = head < p.heads.num_heads;
   const bool is_key = !is_query && head < p.heads.num_heads + p.heads.num_kv_heads;
   const bool turns = p.rope != RopeStyle::none && p.rotary_dim > 0;
-  if (is_query && p.q_norm == nullptr && !turns) return;
+  if (is_query && p.qk_norm == QkNorm::none && !turns) return;
   float* row = rows[warp];
   load_head(p, token, head, row, lane);
   if (is_query) {
@@ -62,7 +62,8 @@ __global__ void copy_page_kernel(CopyPageParams p) {
                                         : blockIdx.z == 1 ? p.kv.values
                                         : blockIdx.z == 2 ? p.kv.key_scales
                                                           : p.kv.value_scales);
-  const int dim = p.kv_shape.head_dim;
+  const bool of_values = blockIdx.z % 2 == 1 && p.kv_shape.value_dim != 0;
+  const int dim = of_values ? p.kv_shape.value_dim : p.kv_shape.head_dim;
   const int token_bytes = scales                    ? dim / 32 * 2
                           : format == KvFormat::f16 ? dim * 2
                           : format == KvFormat::q4  ? dim / 2

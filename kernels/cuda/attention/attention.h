@@ -21,6 +21,9 @@ struct AttentionScratch {
 };
 
 cudaError_t launch_append(const AppendKvParams& params, Launch launch);
+// The same for what few families ask of norms, values and queries; appends_rows tells these.
+bool appends_rows(const AttentionSpec& spec);
+cudaError_t launch_append_rows(const AppendKvParams& params, Launch launch);
 cudaError_t launch_copy_page(const CopyPageParams& params, Launch launch);
 
 // `place` [num_heads * head_dim] or nullptr: where each output column goes. `max_chunks` bounds the chunks of
@@ -44,9 +47,16 @@ bool warpgroup_fits(const AttentionParams& params);
 cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int32_t* place, bool all,
                                        Launch launch);
 
+// For what few families ask: any heads, pages and masks but selections of keys; takes_attention_any tells
+// these.
+bool takes_attention_any(const AttentionSpec& spec);
+cudaError_t launch_attention_any(const AttentionParams& params, Launch launch);
+
 // Once per device, with the device current: kernels go to the card, and may have the shared memory that they
 // ask for.
 cudaError_t setup_append();
+cudaError_t setup_append_rows(int shared_limit);
+cudaError_t setup_attention_any();
 cudaError_t setup_attention_decode();
 cudaError_t setup_attention_single(int shared_limit);
 cudaError_t setup_attention_prefill();

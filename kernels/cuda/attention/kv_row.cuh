@@ -48,7 +48,8 @@ __device__ __forceinline__ void normalise_head(float* row, const float* weight, 
 #pragma unroll
   for (int s = 16; s > 0; s >>= 1) squares += __shfl_xor_sync(0xffffffffU, squares, s);
   const float scale = rsqrtf(__fadd_rn(__fdiv_rn(squares, static_cast<float>(dim)), epsilon));
-  for (int d = lane; d < dim; d += 32) row[d] = __fmul_rn(__fmul_rn(row[d], scale), weight[d]);
+  for (int d = lane; d < dim; d += 32)
+    row[d] = __fmul_rn(__fmul_rn(row[d], scale), weight != nullptr ? weight[d] : 1.0f);
   __syncwarp();
 }
 
@@ -66,7 +67,8 @@ __device__ __forceinline__ void load_head(const AppendKvParams& p, int token, in
   const float* weight = head < p.heads.num_heads                          ? p.q_norm
                         : head < p.heads.num_heads + p.heads.num_kv_heads ? p.k_norm
                                                                           : nullptr;
-  if (weight != nullptr) normalise_head(row, weight, p.qk_norm_epsilon, dim, lane);
+  const bool normed = p.qk_norm == QkNorm::each_head && head < p.heads.num_heads + p.heads.num_kv_heads;
+  if (normed) normalise_head(row, weight, p.qk_norm_epsilon, dim, lane);
   if (turns) angles.rotate(p, row, lane);
 }
 

@@ -152,6 +152,7 @@ class WeightMemory {
 
 struct Weight {
   std::vector<WeightGroup> groups;
+  const MatrixRecord* records = nullptr;            // in device memory, of each group
   std::vector<std::vector<int32_t>> column_orders;  // of each part; empty: in order
   std::vector<int32_t> part_columns;
   int32_t num_rows = 0;

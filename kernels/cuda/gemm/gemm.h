@@ -26,7 +26,7 @@ struct GemmArguments {
   const __half* input = nullptr;  // broad: arranged (pointwise.h)
   int32_t input_stride = 0;
   int32_t rows = 0;
-  // Where norm.weight is set, the input is norm(norm.input), one row, column c at norm_place[c]; `input` is
+  // Where norm.input is set, the input is norm(norm.input), one row, column c at norm_place[c]; `input` is
   // not read.
   NormParams norm;
   const int32_t* norm_place = nullptr;
@@ -36,12 +36,37 @@ struct GemmArguments {
       nullptr;  // [token tiles, half strips], multiples of kMostSplits arrivals: gemm_wide.cuh
 };
 
+// Products of rows by the matrices of their experts. The shape is that of one expert's product; `matrix` is
+// taken from the records.
+struct ExpertArguments : GemmArguments {
+  const MatrixRecord* records = nullptr;  // of expert e at e * record_stride
+  int32_t record_stride = 0;
+  // [tiles of tokens] of each tile, or of each row where the shape takes one: negative: none.
+  const int32_t* experts = nullptr;
+  const int32_t* rows_of_slots = nullptr;  // [slots] row of the output, negative: none; nullptr: itself
+  // Where the shape takes one row: row r reads input row r / rows_per_input, times its scale.
+  int32_t rows_per_input = 1;
+  const float* input_scale = nullptr;  // [rows] or nullptr
+};
+// Of one number a thread block, behind what the shape says.
+constexpr uint32_t kExpertBytes = (sizeof(ExpertArguments) + 127) / 128 * 128;
+
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_gptq(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_fp8(const GemmArguments&, cudaStream_t, bool dependent_launch);
 cudaError_t launch_gemm_dense(const GemmArguments&, cudaStream_t, bool dependent_launch);
 
+// `tiles`: of tokens. Experts whose matrix is of another kind are left alone.
+cudaError_t launch_expert_gemm_exl2(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
+cudaError_t launch_expert_gemm_gptq(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
+cudaError_t launch_expert_gemm_fp8(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
+cudaError_t launch_expert_gemm_dense(const ExpertArguments&, int32_t tiles, cudaStream_t, bool dependent);
+
 // Once per device, with the device current: raises the shared-memory limits.
+cudaError_t setup_expert_gemm_exl2(int shared_limit);
+cudaError_t setup_expert_gemm_gptq(int shared_limit);
+cudaError_t setup_expert_gemm_fp8(int shared_limit);
+cudaError_t setup_expert_gemm_dense(int shared_limit);
 cudaError_t setup_gemm_exl2(int shared_limit);
 cudaError_t setup_gemm_gptq(int shared_limit);
 cudaError_t setup_gemm_fp8(int shared_limit);

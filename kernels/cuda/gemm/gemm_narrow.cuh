@@ -98,22 +98,48 @@ __device__ __forceinline__ float add_all_chains(const float* first, int stride) 
   return total;
 }
 
-// kOneRow: one token, its activations in shared memory.
-template <TileKind kKind, bool kOneRow>
-__global__ void __launch_bounds__(kNarrowThreads, 2)
-    gemm_narrow_kernel(const __grid_constant__ GemmArguments a) {
-  extern __shared__ __align__(128) uint8_t shared[];
-  release_successor();
+// Of a segment of a row of activations.
+template <TileKind kKind>
+constexpr int kRowSegmentBytes = (kKind == TileKind::dense ? kStepRows : kBlockRows) * 2;
 
+// One token's activations into shared memory, once the predecessor has ended: normalised by the whole block,
+// or the warp's segments [first, end) of them.
+template <TileKind kKind>
+__device__ __forceinline__ void bring_row(const GemmArguments& a, uint8_t* shared, int first, int end,
+                                          int lane) {
+  uint8_t* activations = shared + a.shape.activations_at;
+  if (a.norm.input != nullptr) {
+    auto* normed = reinterpret_cast<__half*>(activations);
+    RowNorm<false> norm(a.norm, a.norm_place);
+    wait_for_predecessor();
+    const size_t source = a.norm.row_index != nullptr ? a.norm.row_index[0] : 0;
+    norm.run(a.norm.input + source * a.matrix.num_rows, reinterpret_cast<float*>(shared + kNormSumsAt),
+             [&](int column, float y) { normed[column] = __float2half_rn(y); });
+    __syncthreads();
+  } else {
+    wait_for_predecessor();
+    const auto* from = reinterpret_cast<const uint8_t*>(a.input);
+#pragma unroll 1
+    for (int i = first * kRowSegmentBytes<kKind> + lane * 16; i < end * kRowSegmentBytes<kKind>; i += 512)
+      copy_async_16(shared_address(activations) + i, from + i);
+    commit_copies();
+    wait_for_copies<0>();
+    __syncwarp();
+  }
+}
+
+// What a thread block does, all of it. kOneRow: one token, whose activations bring(first, end, lane) puts
+// into shared memory, at least the warp's segments [first, end).
+template <TileKind kKind, bool kOneRow, typename Arguments, typename Bring>
+__device__ __forceinline__ void multiply_narrow(const Arguments& a, uint8_t* shared, int first_token,
+                                                int tokens, Bring bring) {
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
   // What the compiler knows to be the same for a warp needs no register per lane.
   const int warp = __shfl_sync(0xffffffffU, threadIdx.x >> 5, 0), lane = threadIdx.x & 31;
-  const int first_token = kOneRow ? 0 : blockIdx.x * 8, tokens = kOneRow ? 1 : min(8, a.rows - first_token);
   const uint32_t base = shared_address(shared);
   const int first = chain_begin<kKind>(m, warp), end = chain_begin<kKind>(m, warp + 1);
-  constexpr int kSegmentBytes =
-      (kKind == TileKind::dense ? kStepRows : kBlockRows) * 2;  // of a row of activations
+  constexpr int kSegmentBytes = kRowSegmentBytes<kKind>;
 
   WarpRing ring(base + shape.rings_at + warp * shape.ring_slots * shape.slot_bytes,
                 base + warp * kBarrierBytes, shape.ring_slots, shape.slot_bytes, lane);
@@ -124,24 +150,7 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
   uint64_t row = 0, row_end = 0;
   if constexpr (kOneRow) {
     const uint32_t activations = base + shape.activations_at;
-    if (a.norm.weight != nullptr) {
-      auto* normed = reinterpret_cast<__half*>(shared + shape.activations_at);
-      RowNorm<false> norm(a.norm, a.norm_place);
-      wait_for_predecessor();
-      const size_t source = a.norm.row_index != nullptr ? a.norm.row_index[0] : 0;
-      norm.run(a.norm.input + source * m.num_rows, reinterpret_cast<float*>(shared + kNormSumsAt),
-               [&](int column, float y) { normed[column] = __float2half_rn(y); });
-      __syncthreads();
-    } else {
-      wait_for_predecessor();
-      const auto* from = reinterpret_cast<const uint8_t*>(a.input);
-#pragma unroll 1
-      for (int i = first * kSegmentBytes + lane * 16; i < end * kSegmentBytes; i += 512)
-        copy_async_16(activations + i, from + i);
-      commit_copies();
-      wait_for_copies<0>();
-      __syncwarp();
-    }
+    bring(first, end, lane);
     row = activations + first * kSegmentBytes + (lane & 3) * 16;
     row_end = activations + end * kSegmentBytes - kStepRows * 2 + (lane & 3) * 16;
   } else {
@@ -196,6 +205,18 @@ __global__ void __launch_bounds__(kNarrowThreads, 2)
       }
     }
   }
+}
+
+// kOneRow: one token, its activations in shared memory.
+template <TileKind kKind, bool kOneRow>
+__global__ void __launch_bounds__(kNarrowThreads, 2)
+    gemm_narrow_kernel(const __grid_constant__ GemmArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+  const int first_token = kOneRow ? 0 : blockIdx.x * 8, tokens = kOneRow ? 1 : min(8, a.rows - first_token);
+  multiply_narrow<kKind, kOneRow>(a, shared, first_token, tokens, [&](int first, int end, int lane) {
+    bring_row<kKind>(a, shared, first, end, lane);
+  });
 }
 
 }  // namespace quire::kernels

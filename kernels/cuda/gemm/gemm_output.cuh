@@ -19,30 +19,41 @@ __device__ __forceinline__ void with_store(const Epilogue& e, Call call) {
   }
 }
 
-__device__ __forceinline__ void store_result(const GemmArguments& a, int token, int column, float value) {
+// The row of the output that a token's results go to; negative: none.
+__device__ __forceinline__ int output_row(const GemmArguments& a, int token) {
+  return token < a.rows ? token : -1;
+}
+__device__ __forceinline__ int output_row(const ExpertArguments& a, int token) {
+  return a.rows_of_slots != nullptr ? a.rows_of_slots[token] : token;
+}
+
+template <typename Arguments>
+__device__ __forceinline__ void store_result(const Arguments& a, int row, int column, float value) {
   if (a.matrix.bias != nullptr) value += a.matrix.bias[column];
-  const size_t at = static_cast<size_t>(token) * a.epilogue.stride + column;
+  const size_t at = static_cast<size_t>(row) * a.epilogue.stride + column;
   with_store(a.epilogue, [&](auto store) { store(at, value); });
 }
 
 // One column of a strip.
-__device__ __forceinline__ void finish_single(const GemmArguments& a, StripPlace place, int token, int column,
+template <typename Arguments>
+__device__ __forceinline__ void finish_single(const Arguments& a, StripPlace place, int token, int column,
                                               float value) {
-  const int local = place.strip * kStripColumns + column;
-  if (place.part >= 0 && local < a.matrix.parts[place.part].num_columns)
-    store_result(a, token, a.matrix.parts[place.part].first_column + local, value);
+  const int local = place.strip * kStripColumns + column, row = output_row(a, token);
+  if (row >= 0 && place.part >= 0 && local < a.matrix.parts[place.part].num_columns)
+    store_result(a, row, a.matrix.parts[place.part].first_column + local, value);
 }
 
 // One column of a gate and its up.
-__device__ __forceinline__ void finish_pair(const GemmArguments& a, int strip, int token, int column,
-                                            float gate, float up) {
-  const int local = strip * kStripColumns + column;
-  if (local >= a.matrix.parts[0].num_columns) return;
+template <typename Arguments>
+__device__ __forceinline__ void finish_pair(const Arguments& a, int strip, int token, int column, float gate,
+                                            float up) {
+  const int local = strip * kStripColumns + column, row = output_row(a, token);
+  if (row < 0 || local >= a.matrix.parts[0].num_columns) return;
   const int gate_column = a.matrix.parts[0].first_column + local,
             up_column = a.matrix.parts[1].first_column + local;
   if (a.epilogue.activation < 0) {
-    store_result(a, token, gate_column, gate);
-    store_result(a, token, up_column, up);
+    store_result(a, row, gate_column, gate);
+    store_result(a, row, up_column, up);
     return;
   }
   if (a.matrix.bias != nullptr) {
@@ -50,7 +61,7 @@ __device__ __forceinline__ void finish_pair(const GemmArguments& a, int strip, i
     up += a.matrix.bias[up_column];
   }
   const float result = activate(a.epilogue.activation, gate) * up;
-  a.epilogue.output[static_cast<size_t>(token) * a.epilogue.stride + local] = __float2half_rn(result);
+  a.epilogue.output[static_cast<size_t>(row) * a.epilogue.stride + local] = __float2half_rn(result);
 }
 
 // Where the sum of a token's column lies among those of one chain of one strip: swizzled by the token, so

@@ -11,157 +11,13 @@
 // registers, so that a block has half the warps.
 #pragma once
 
+#include <type_traits>
+
 #include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/gemm/gemm_chains.cuh"
 #include "kernels/cuda/gemm/gemm_output.cuh"
-#include "kernels/cuda/gemm/gemm_stages.cuh"
 
 namespace quire::kernels {
-
-// What a warp reads of a stage: its half strip's weights and the activations.
-struct StageView {
-  uint32_t weights;
-  uint32_t activations;  // in 16 bytes
-  int lane;
-  int half;
-};
-
-// totals += a block of 128 rows of a half strip, where all of a warpgroup's strips have the same form, and
-// one record of scales. Weights are made while the products of the step before run.
-template <TileKind kKind, int kBits, int kTiles>
-__device__ __forceinline__ void multiply_block(const StageView& view, HalfSums<kTiles>& totals) {
-  constexpr bool kDense = kKind == TileKind::dense;
-  const uint32_t tiles = view.weights + kRecordBytes<kKind>;
-  HalfScales<kKind> group;
-  HalfTile<kKind, kBits> tile;
-  if constexpr (!kDense) group.read(view.weights, view.lane >> 2, view.half);
-  HalfSums<kTiles> group_sums;
-  HalfSums<kTiles>& sums = kDense ? totals : group_sums;
-  __half2 w[2][8];
-#pragma unroll
-  for (int i = 0; i < kBlockSteps; ++i) {
-    tile.fetch(tiles + i * (kBits * 128), view.lane, view.half);
-    if (i >= 2) wait_for_products<1>();
-    tile.decode(group, w[i & 1]);
-    start_products<kTiles>(sums, w[i & 1], view.activations + i * (kStepBytes<kTiles> >> 4), kDense || i > 0,
-                           view.lane);
-  }
-  wait_for_products<0>();
-  if constexpr (!kDense) group.template add<kTiles>(sums, totals);
-}
-
-// The same with a record of scales for each step. Sums of two steps on their way at a time are more registers
-// than there are.
-template <TileKind kKind, int kBits, int kTiles>
-__device__ __forceinline__ void multiply_finely_scaled_block(const StageView& view,
-                                                             HalfSums<kTiles>& totals) {
-  const uint32_t tiles = view.weights + kBlockSteps * kRecordBytes<kKind>;
-  HalfTile<kKind, kBits> tile;
-  tile.fetch(tiles, view.lane, view.half);
-#pragma unroll 1
-  for (int i = 0; i < kBlockSteps; ++i) {
-    HalfScales<kKind> group;
-    HalfSums<kTiles> sums;
-    __half2 w[8];
-    group.read(view.weights + i * kRecordBytes<kKind>, view.lane >> 2, view.half);
-    tile.decode(group, w);
-    if (i + 1 < kBlockSteps) tile.fetch(tiles + (i + 1) * (kBits * 128), view.lane, view.half);
-    start_products<kTiles>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4), false, view.lane);
-    wait_for_products<0>();
-    group.template add<kTiles>(sums, totals);
-  }
-}
-
-// Calls with the width of an exl2 segment as a constant. The same for all lanes of a warp.
-template <typename Call>
-__device__ __forceinline__ void with_width(int bits, Call call) {
-  if (bits == 4) {
-    call(std::integral_constant<int, 4>{});
-  } else if (bits == 3) {
-    call(std::integral_constant<int, 3>{});
-  } else if (bits == 5) {
-    call(std::integral_constant<int, 5>{});
-  } else if (bits == 6) {
-    call(std::integral_constant<int, 6>{});
-  } else if (bits == 2) {
-    call(std::integral_constant<int, 2>{});
-  } else if (bits == 8) {
-    call(std::integral_constant<int, 8>{});
-  }
-}
-
-// The same where the strips of a warpgroup may differ: their warps go apart to make weights, and meet to
-// multiply.
-template <int kTiles>
-__device__ __forceinline__ void multiply_mixed_block(const StageView& view, int bits, int records,
-                                                     HalfSums<kTiles>& totals) {
-  constexpr TileKind kKind = TileKind::exl2;
-  uint32_t tiles = view.weights + records * kRecordBytes<kKind>;
-  HalfScales<kKind> group;
-  HalfSums<kTiles> sums;
-  __half2 w[8];
-#pragma unroll 1
-  for (int i = 0; i < kBlockSteps; ++i, tiles += bits * 128) {
-    if (i == 0 || records > 1) {
-      group.read(view.weights + i * kRecordBytes<kKind>, view.lane >> 2, view.half);
-      fill_half<kTiles>(sums, 0.0f);
-    }
-    with_width(bits, [&]<int kBits>(std::integral_constant<int, kBits>) {
-      HalfTile<kKind, kBits> tile;
-      tile.fetch(tiles, view.lane, view.half);
-      tile.decode(group, w);
-    });
-    __syncwarp();
-    start_products<kTiles>(sums, w, view.activations + i * (kStepBytes<kTiles> >> 4), true, view.lane);
-    wait_for_products<0>();
-    if (i + 1 == kBlockSteps || records > 1) group.template add<kTiles>(sums, totals);
-  }
-}
-
-template <TileKind kKind, int kTiles>
-__device__ __forceinline__ void multiply_any_block(const StageView& view, uint32_t form,
-                                                   HalfSums<kTiles>& totals) {
-  const auto multiply = [&]<int kBits>(std::integral_constant<int, kBits>) {
-    if constexpr (kKind == TileKind::dense) {
-      multiply_block<kKind, kBits, kTiles>(view, totals);
-    } else if (form_records(form) == 1) {
-      multiply_block<kKind, kBits, kTiles>(view, totals);
-    } else {
-      multiply_finely_scaled_block<kKind, kBits, kTiles>(view, totals);
-    }
-  };
-  if constexpr (kKind == TileKind::dense) {
-    multiply(std::integral_constant<int, 16>{});
-  } else if constexpr (kKind == TileKind::gptq) {
-    multiply(std::integral_constant<int, 4>{});
-  } else if constexpr (kKind == TileKind::fp8) {
-    multiply(std::integral_constant<int, 8>{});
-  } else if (form_is_common(form)) {
-    with_width(form_bits(form), multiply);
-  } else {
-    multiply_mixed_block<kTiles>(view, form_bits(form), form_records(form), totals);
-  }
-}
-
-// A lane's sums in shared memory.
-template <int kTiles>
-__device__ __forceinline__ void park(uint32_t place, const HalfSums<kTiles>& sums) {
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n)
-    store_shared_16(place + n * 512, make_uint4(__float_as_uint(sums[n][0]), __float_as_uint(sums[n][1]),
-                                                __float_as_uint(sums[n][2]), __float_as_uint(sums[n][3])));
-}
-
-template <int kTiles>
-__device__ __forceinline__ void load_parked(uint32_t place, HalfSums<kTiles>& sums) {
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-    const uint4 v = load_shared_16(place + n * 512);
-    sums[n][0] = __uint_as_float(v.x);
-    sums[n][1] = __uint_as_float(v.y);
-    sums[n][2] = __uint_as_float(v.z);
-    sums[n][3] = __uint_as_float(v.w);
-  }
-}
 
 // Where a lane's sums belong: columns `column` and column + 8 of the output, as far as they are there, by
 // tokens as HalfSums has them.
@@ -194,24 +50,24 @@ __device__ __forceinline__ void add_bias(const float* bias, const HalfPlace& pla
 }
 
 // Straight from registers: for each token eight lanes write eight columns side by side.
-template <int kTiles>
-__device__ __forceinline__ void store_half(const GemmArguments& a, const HalfPlace& place,
+template <int kTiles, typename Arguments>
+__device__ __forceinline__ void store_half(const Arguments& a, const HalfPlace& place,
                                            const HalfSums<kTiles>& sums) {
   with_store(a.epilogue, [&](auto store) {
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
       for (int x = 0; x < 4; ++x) {
-        const int token = place.first_token + 8 * n + (x & 1);
-        if (token < a.rows && place.there[x >> 1])
-          store(static_cast<size_t>(token) * a.epilogue.stride + place.column + 8 * (x >> 1), sums[n][x]);
+        const int row = output_row(a, place.first_token + 8 * n + (x & 1));
+        if (row >= 0 && place.there[x >> 1])
+          store(static_cast<size_t>(row) * a.epilogue.stride + place.column + 8 * (x >> 1), sums[n][x]);
       }
     }
   });
 }
 
-template <int kTiles>
-__device__ __forceinline__ void finish_half(const GemmArguments& a, StripPlace strip, int half, int lane,
+template <int kTiles, typename Arguments>
+__device__ __forceinline__ void finish_half(const Arguments& a, StripPlace strip, int half, int lane,
                                             HalfSums<kTiles>& sums) {
   const HalfPlace place = half_place<kTiles>(a.matrix.parts[strip.part], strip.strip, half, lane, 0);
   add_bias<kTiles>(a.matrix.bias, place, sums);
@@ -330,9 +186,9 @@ __device__ __forceinline__ void apply_gate(int32_t kind, HalfSums<kTiles>& gate,
 
 // The same for the warps of a gate and its up, whose lanes have the same columns and tokens: all park their
 // sums, `mine` and `other` are the places, and each finishes half of the tokens.
-template <int kTiles>
-__device__ __forceinline__ void finish_paired_half(const GemmArguments& a, StripPlace strip, int slot,
-                                                   int half, int lane, uint32_t mine, uint32_t other,
+template <int kTiles, typename Arguments>
+__device__ __forceinline__ void finish_paired_half(const Arguments& a, StripPlace strip, int slot, int half,
+                                                   int lane, uint32_t mine, uint32_t other,
                                                    const HalfSums<kTiles>& sums) {
   constexpr int kShare = kTiles / 2;
   const bool is_up = (slot & 1) != 0;
@@ -362,9 +218,9 @@ __device__ __forceinline__ void finish_paired_half(const GemmArguments& a, Strip
 
 // All that a warp does that reads stages: the half strip `warp & 1` of slot `warp / 2`. What the loops use is
 // in registers of the warp: what the compiler fetches from the arguments again is waited for each time.
-template <TileKind kKind, int kTiles, typename Ring>
-__device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTable<kKind>& table,
-                                            uint32_t base, TaskDeal deal, int warp, int lane) {
+template <TileKind kKind, int kTiles, typename Ring, typename Arguments>
+__device__ __forceinline__ void read_stages(const Arguments& a, const FormTable<kKind>& table, uint32_t base,
+                                            TaskDeal deal, int warp, int lane) {
   const Matrix& m = a.matrix;
   const GemmShape& shape = a.shape;
   const int slot = warp >> 1, half = warp & 1;
@@ -372,6 +228,7 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
   const uint32_t parked = parked_by(warp);
   const uint32_t weights_at = uniform(kBlockSteps * kStepBytes<kTiles> + slot * shape.slot_bytes);
   const int num_chains = uniform(2 * shape.chains), num_blocks = uniform(m.num_blocks);
+  const StageReader reader = {weights_at, lane, half};
   Ring ring(shape, base);
   wait_for_predecessor();
 #pragma unroll 1
@@ -381,41 +238,25 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
     const StripPlace place = place_strip(a, group, slot);
     const uint32_t forms = uniform(table.forms(max(place.part, 0)));
     HalfSums<kTiles> sums;
-    fill_half<kTiles>(sums, -0.0f);  // adds nothing, not even a sign
-#pragma unroll 1
-    for (int i = 0; i < num_chains; ++i) {
-      const int chain = wide_chain(task.split * (num_chains >> 1), i);
-      const int end = chain_block(num_blocks, chain + 1);
-      HalfSums<kTiles> totals;
-      fill_half<kTiles>(totals, 0.0f);
-#pragma unroll 1
-      for (int block = chain_block(num_blocks, chain); block < end; ++block) {
-        const uint32_t form = uniform(FormTable<kKind>::form(forms, block));
-        ring.wait_until_full();
-        multiply_any_block<kKind, kTiles>({ring.address() + weights_at, ring.address() >> 4, lane, half},
-                                          form, totals);
-        ring.release();
-        ring.next();
-      }
-      if ((i & 1) == 0) {
-        park<kTiles>(parked, totals);
-        continue;
-      }
-      HalfSums<kTiles> first;
-      load_parked<kTiles>(parked, first);
-      add_half<kTiles>(first, totals);
-      add_half<kTiles>(totals, sums);
+    if constexpr (kRunsAhead<kTiles>) {
+      multiply_ahead<kKind, kTiles>(reader, forms, ring,
+                                    {task.split * (num_chains >> 1), num_chains, num_blocks}, parked, sums);
+    } else {
+      multiply_chains<kKind, kTiles>(reader, forms, ring,
+                                     {task.split * (num_chains >> 1), num_chains, num_blocks}, parked, sums);
     }
     if (shape.splits > 1) {
-      if (place.part < 0) continue;
-      const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
-      const size_t half_strip = strip * 2 + half;
-      auto* partials =
-          reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane;
-      const bool deals_out =
-          kTiles <= kMostWideTiles && (task.group << shape.split_bits) + deal.step >= shape.tasks;
-      meet_and_finish<kTiles>(a, place, half, lane, partials, a.counters + half_strip, task.split, deals_out,
-                              sums);
+      if constexpr (std::is_same_v<Arguments, GemmArguments>) {  // else none are split
+        if (place.part < 0) continue;
+        const size_t strip = static_cast<size_t>(blockIdx.x) * m.num_strips + group * shape.strips + slot;
+        const size_t half_strip = strip * 2 + half;
+        auto* partials =
+            reinterpret_cast<float4*>(a.partials) + half_strip * (kMostSplits * kTiles * 32) + lane;
+        const bool deals_out =
+            kTiles <= kMostWideTiles && (task.group << shape.split_bits) + deal.step >= shape.tasks;
+        meet_and_finish<kTiles>(a, place, half, lane, partials, a.counters + half_strip, task.split,
+                                deals_out, sums);
+      }
     } else if (m.paired) {
       finish_paired_half<kTiles>(a, place, slot, half, lane, parked, parked_by(warp ^ 2), sums);
     } else if (place.part >= 0) {
@@ -424,12 +265,9 @@ __device__ __forceinline__ void read_stages(const GemmArguments& a, const FormTa
   }
 }
 
-// kTiles: tiles of 8 tokens.
-template <TileKind kKind, int kTiles>
-__global__ void __launch_bounds__(wide_threads(wide_strips(kTiles)), 1)
-    gemm_wide_kernel(const __grid_constant__ GemmArguments a) {
-  extern __shared__ __align__(128) uint8_t shared[];
-  release_successor();
+// What a thread block does, all of it.
+template <TileKind kKind, int kTiles, typename Arguments>
+__device__ __forceinline__ void multiply_wide(const Arguments& a, uint8_t* shared) {
   const int warp = static_cast<int>(uniform(threadIdx.x >> 5)), lane = kept(threadIdx.x & 31);
   const uint32_t base = shared_address(shared);
   const FormTable<kKind> table(base + a.shape.table_at, a.matrix);
@@ -444,6 +282,15 @@ __global__ void __launch_bounds__(wide_threads(wide_strips(kTiles)), 1)
   } else {
     fill_activations<kTiles>(a, base, helper - 1, lane);
   }
+}
+
+// kTiles: tiles of 8 tokens.
+template <TileKind kKind, int kTiles>
+__global__ void __launch_bounds__(wide_threads(wide_strips(kTiles)), 1)
+    gemm_wide_kernel(const __grid_constant__ GemmArguments a) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  release_successor();
+  multiply_wide<kKind, kTiles>(a, shared);
 }
 
 }  // namespace quire::kernels

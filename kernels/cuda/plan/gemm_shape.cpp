@@ -210,6 +210,35 @@ GemmShape narrow_shape(const CardLimits& d, const Matrix& m, int32_t rows) {
   return s;
 }
 
+GemmShape expert_shape(const CardLimits& card, const Matrix& m, int32_t tiles, int32_t token_tiles,
+                       uint32_t spare) {
+  CardLimits d = card;
+  d.shared_per_block -= spare;
+  d.shared_per_multiprocessor -= 2 * spare;
+  GemmShape best;
+  if (tiles == 1) {
+    d.num_multiprocessors = 0;  // there are enough blocks for all of them
+    best = narrow_shape(d, m, 1);
+    const int32_t at_once = 2 * card.num_multiprocessors;
+    const auto rounds = static_cast<int32_t>((int64_t{best.groups} * token_tiles + at_once - 1) / at_once);
+    best.blocks = (best.groups + rounds - 1) / rounds;
+    return best;
+  }
+  int64_t least = INT64_MAX;
+  for (int32_t strips = wide_strips(tiles); strips >= kWarpgroupStrips; strips -= kWarpgroupStrips) {
+    GemmShape s;
+    s.tiles = tiles;
+    s.chains = kMostSplits;
+    deal(s, m, strips);
+    const int64_t cost = wide_cost(s, d, m, token_tiles);
+    if (cost >= least || !place_wide(s, m, d.shared_per_block)) continue;
+    least = cost;
+    best = s;
+  }
+  if (best.shared_bytes > 0) best.blocks = best_blocks(best.tasks, token_tiles, d.num_multiprocessors);
+  return best;
+}
+
 GemmShape gemm_shape(const CardLimits& card, const Matrix& matrix, int32_t rows) {
   // The narrow kernel brings the activations of several tokens to each strip again, which deep matrices of
   // few strips do not pay back: K of 14,336, 8 tokens, 22 µs against 17 of a half empty wide tile.

@@ -93,4 +93,10 @@ struct Matrix {
   Part parts[kMaxParts];
 };
 
+// A matrix in device memory, for kernels that choose among several.
+struct MatrixRecord {
+  Matrix matrix;                       // of no parts: there is none
+  const int32_t* row_order = nullptr;  // stored row -> input feature; nullptr: in order
+};
+
 }  // namespace quire::kernels

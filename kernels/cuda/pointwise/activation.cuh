@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/interface/specs.h"
+
 namespace quire::kernels {
 
 // Those that take long to say, out of the way of the usual one.
@@ -20,6 +22,25 @@ __device__ __noinline__ inline float activate_seldom(int32_t kind, float x) {
 // `kind` is an Activation of the interface.
 __device__ __forceinline__ float activate(int32_t kind, float x) {
   return kind == 0 ? __fdividef(x, 1.0f + __expf(-x)) : activate_seldom(kind, x);
+}
+
+// act(gate) * up of any activation that looks at one column alone.
+__device__ __forceinline__ float gated(const MlpSpec& p, float x, float up) {
+  const float e = expf(fminf(p.limit, x));  // of xielu
+  switch (p.activation) {
+    case Activation::relu_squared:
+      return fmaxf(x, 0.0f) * fmaxf(x, 0.0f) * up;
+    case Activation::gelu_quick:
+      return x / (1.0f + expf(-1.702f * x)) * up;
+    case Activation::xielu:
+      return (x > 0.0f ? p.a * x * x + p.b * x : (e - 1.0f - x) * p.c + p.b * x) * up;
+    case Activation::clamped_swish: {
+      const float gate = fminf(p.limit, x);
+      return gate / (1.0f + expf(-p.a * gate)) * (fmaxf(-p.limit, fminf(p.limit, up)) + 1.0f);
+    }
+    default:
+      return activate(static_cast<int32_t>(p.activation), x) * up;
+  }
 }
 
 }  // namespace quire::kernels

@@ -77,7 +77,8 @@ class RowNorm {
       const float a = __fsub_rn(x[c], mean);
       squares = __fmaf_rn(a, a, squares);
     }
-    const float scale = rsqrtf(__fmaf_rn(norm_block_sum(squares, sums), share_, p_.epsilon));
+    const float root = rsqrtf(__fmaf_rn(norm_block_sum(squares, sums), share_, p_.epsilon));
+    const float scale = p_.kind == NormKind::none ? 1.0f : root;
     auto put = [&](int c, int to, float v, float w) {
       float y = __fmul_rn(__fmul_rn(__fsub_rn(v, mean), scale), w);
       if (kLayer && p_.bias != nullptr) y = __fadd_rn(y, p_.bias[c]);
@@ -93,7 +94,7 @@ class RowNorm {
     });
 #pragma unroll 1
     for (int c = first_single; c < p_.columns; c += kNormThreads)
-      put(c, place_ != nullptr ? place_[c] : c, x[c], p_.weight[c]);
+      put(c, place_ != nullptr ? place_[c] : c, x[c], p_.weight != nullptr ? p_.weight[c] : 1.0f);
   }
 
  private:
@@ -107,6 +108,7 @@ class RowNorm {
     for (int q = threadIdx.x + kHeld * kNormThreads; q < quads_; q += kNormThreads) visit(q, -1, quads[q]);
   }
   __device__ __forceinline__ float4 weights_at(int q) const {
+    if (p_.weight == nullptr) return make_float4(1.0f, 1.0f, 1.0f, 1.0f);
     return __ldg(reinterpret_cast<const float4*>(p_.weight) + q);
   }
   __device__ __forceinline__ int4 places_at(int q) const {

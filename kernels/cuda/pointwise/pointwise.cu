@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(kNormThreads)
   const size_t from = p.row_index != nullptr ? p.row_index[row] : row;
   const size_t to = row * static_cast<size_t>(p.columns);
   auto* out = static_cast<__half*>(p.output) + to;
-  norm.run(p.input + from * static_cast<size_t>(p.columns), sums, [&](int column, float y) {
+  const size_t stride = p.input_stride != 0 ? p.input_stride : p.columns;
+  norm.run(p.input + from * stride, sums, [&](int column, float y) {
     if constexpr (kStaged) {
       staged[column] = __float2half_rn(y);
     } else if (p.residual != nullptr) {
@@ -81,9 +82,8 @@ __global__ void activation_kernel(ActivationParams p) {
   const auto* in = static_cast<const __half*>(p.input) + row * p.intermediate * (p.gated ? 2 : 1);
   auto* out = static_cast<__half*>(p.output) + row * p.intermediate;
   for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < p.intermediate; c += gridDim.x * blockDim.x) {
-    float v = activate(static_cast<int32_t>(p.activation), __half2float(in[c]));
-    if (p.gated) v *= __half2float(in[p.intermediate + c]);
-    out[c] = __float2half_rn(v);
+    const float up = p.gated ? __half2float(in[p.intermediate + c]) : 1.0f;
+    out[c] = __float2half_rn(gated(p, __half2float(in[c]), up));
   }
 }
 

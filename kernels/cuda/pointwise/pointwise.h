@@ -20,6 +20,7 @@ cudaError_t launch_embed(const EmbedParams& params, const void* table, DType dty
 cudaError_t launch_norm(const NormParams& params, const int32_t* place, Launch launch);
 cudaError_t launch_rope_angles(const RopeAnglesParams& params, Launch launch);
 cudaError_t launch_activation(const ActivationParams& params, Launch launch);
+cudaError_t launch_row_op(const RowOpParams& params, Launch launch);
 cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float softcap, Launch launch);
 // target[row][k] = source[row][order[k]], or source[row][k] where order is nullptr; zero for k from columns
 // to target_stride. Where `tiles` is not 0, arranged.
@@ -36,5 +37,6 @@ cudaError_t launch_finish_rows(const float* source, int source_stride, const flo
 
 // Once per device, with the device current: the kernels go to the card.
 cudaError_t setup_pointwise();
+cudaError_t setup_rows();
 
 }  // namespace quire::kernels

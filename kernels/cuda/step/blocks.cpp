@@ -42,6 +42,16 @@ NormParams norm_of(const NormParams& norm, const float* input, int32_t rows) {
   return p;
 }
 
+// What a block reads, times its first matrix: rows that are normalised already, or norm(hidden).
+Status begin_block(Context& c, const NormParams& norm, const void* input, const Workspace& space,
+                   const LinearParams& product, int32_t activation) {
+  if (input == nullptr)
+    return multiply_norm(c, norm_of(norm, space.hidden, product.rows), product, space.normed, activation);
+  LinearParams p = product;
+  p.input = input;
+  return multiply(c, p, false, activation);
+}
+
 // residual += norm(input W), or residual += input W.
 Status end_block(Context& c, const LinearParams& product, bool in_row_order, const BlockEnd& end,
                  float* projected) {
@@ -91,6 +101,7 @@ AttentionParams attention_params(const AttentionBlockParams& p) {
   AttentionParams out;
   static_cast<AttentionSpec&>(out) = p;
   out.qkv = p.workspace.qkv;
+  out.sinks = p.sinks;
   out.batch = p.batch;
   out.kv_shape = p.kv_shape;
   out.kv = p.kv;
@@ -106,19 +117,20 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
   const int32_t tokens = params->batch.num_tokens;
   if (tokens <= 0) return Status::ok;
   const uint64_t mechanisms = mechanisms_of(params->norm) | mechanisms_of(*params);
-  if ((mechanisms & ~kMechanisms) != 0 || params->input != nullptr || params->sub_norm != nullptr)
+  if ((mechanisms & ~kMechanisms) != 0 || params->qkv == nullptr || params->output == nullptr ||
+      params->sub_norm != nullptr)
     return refuse_mechanisms(c);
   LinearParams qkv;
   qkv.weight = params->qkv;
   qkv.rows = tokens;
   qkv.output = space.qkv;
-  QUIRE_RETURN_IF_FAILED(
-      multiply_norm(c, norm_of(params->norm, space.hidden, tokens), qkv, space.normed, -1));
+  QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, qkv, -1));
   const AppendKvParams append = append_params(*params);
   const AttentionParams attention = attention_params(*params);
   const bool fused = fuses_append(c, attention);
   if (!fused) QUIRE_RETURN_IF_FAILED(append_kv(context, &append));
-  const bool ordered = takes_row_order(*params->output) && tokens <= kMostScattered;
+  const bool ordered =
+      takes_row_order(*params->output) && tokens <= kMostScattered && !takes_attention_any(attention);
   QUIRE_RETURN_IF_FAILED(
       attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
   return add_product(c, *params->output, space.attention, ordered, tokens, params->post_norm, space);
@@ -130,22 +142,22 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
   const int32_t tokens = params->num_tokens;
   if (tokens <= 0) return Status::ok;
   if (((mechanisms_of(params->norm) | mechanisms_of(*params)) & ~kMechanisms) != 0 ||
-      params->input != nullptr || params->sub_norm != nullptr)
+      params->sub_norm != nullptr)
     return refuse_mechanisms(c);
   LinearParams gate_up;
   gate_up.weight = params->gate_up;
   gate_up.rows = tokens;
-  const NormParams norm = norm_of(params->norm, space.hidden, tokens);
   const Weight& weight = *params->gate_up;
-  const bool fused = params->gated && weight.groups.size() == 1 && weight.groups.front().matrix.paired != 0 &&
+  const bool fused = params->gated && mechanisms_of(static_cast<const MlpSpec&>(*params)) == 0 &&
+                     weight.groups.size() == 1 && weight.groups.front().matrix.paired != 0 &&
                      !uses_library(c, tokens);
   if (fused) {
     gate_up.output = space.activated;
-    QUIRE_RETURN_IF_FAILED(
-        multiply_norm(c, norm, gate_up, space.normed, static_cast<int32_t>(params->activation)));
+    QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, gate_up,
+                                       static_cast<int32_t>(params->activation)));
   } else {
     gate_up.output = space.gate_up;
-    QUIRE_RETURN_IF_FAILED(multiply_norm(c, norm, gate_up, space.normed, -1));
+    QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, gate_up, -1));
     ActivationParams act;
     static_cast<MlpSpec&>(act) = *params;
     act.input = space.gate_up;

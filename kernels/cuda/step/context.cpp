@@ -14,6 +14,9 @@ namespace {
 
 constexpr int32_t kPageTokens = 256;  // what limits count pages in
 constexpr size_t kAttentionPartialBytes = size_t{256} << 20;
+// What experts read at a time; more rows than that go in several rounds.
+constexpr size_t kExpertInputBytes = size_t{64} << 20;
+constexpr size_t kExpertSlotsPerToken = 32;
 constexpr int32_t kCounters = 1 << 15;
 // Of logits on their way to the host. What is drawn here does not travel, and a job that scores can wait.
 constexpr size_t kHostRowBytes = size_t{32} << 20;
@@ -96,6 +99,13 @@ void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const size_t most_rows = (std::max(tokens, rows) + kMostTileTokens - 1) / kMostTileTokens * kMostTileTokens;
   c.gathered_elements = most_rows * (static_cast<size_t>(l.max_columns) + kBlockRows);
   build.take(c.gathered, c.gathered_elements, "taking memory for gathered activations");
+  if (l.expert_columns > 0) {
+    const size_t rows_of_tokens = tokens * kExpertSlotsPerToken;
+    c.expert_input_elements = std::min(rows_of_tokens * static_cast<size_t>(l.expert_columns + kBlockRows),
+                                       kExpertInputBytes / sizeof(__half));
+    build.take(c.expert_input, c.expert_input_elements, "taking memory for rows of experts");
+    build.take(c.expert_places, size_t{2} * kMostExpertSlots, "taking memory for rows of experts");
+  }
   if (c.device->library != nullptr && !c.device->deterministic) {
     build.take(c.slab, kSlabBytes / sizeof(__half), "taking memory for expanded weights");
     build.take(c.product, kProductBytes / sizeof(float), "taking memory for products");

@@ -65,6 +65,10 @@ struct Context {
   AttentionScratch attention;
   __half* gathered = nullptr;  // [max_tokens up to a whole tile, max_columns + kBlockRows]
   size_t gathered_elements = 0;
+  // Where there are experts: their rows dealt out to tiles, and what these read.
+  int32_t* expert_places = nullptr;  // [kMostExpertSlots] experts of tiles, and again rows of slots
+  __half* expert_input = nullptr;
+  size_t expert_input_elements = 0;
   __half* slab = nullptr;    // expanded weights on their way to a large product
   float* product = nullptr;  // f32 results of a large product that still need a bias
   void* library_workspace = nullptr;
@@ -98,6 +102,7 @@ struct Context {
   Launch launch() const { return {stream, device->is_hopper}; }
 };
 
+constexpr int32_t kMostExpertSlots = 1 << 16;
 constexpr size_t kSlabBytes = size_t{48} << 20;
 constexpr size_t kProductBytes = size_t{32} << 20;
 
@@ -141,8 +146,11 @@ Status attend(Context& context, const AttentionParams& params, const AppendKvPar
 bool fuses_append(const Context& context, const AttentionParams& params);
 
 // What the operations obey; models that ask for more are refused when they are loaded.
-constexpr uint64_t kMechanisms =
-    kMechanismLayerNorm | kMechanismQkNorm | kMechanismPostNorm | kMechanismSoftcap;
+constexpr uint64_t kMechanisms = kMechanismLayerNorm | kMechanismBareNorm | kMechanismQkNorm |
+                                 kMechanismOtherQkNorm | kMechanismPostNorm | kMechanismParallel |
+                                 kMechanismSoftcap | kMechanismChunks | kMechanismSinks | kMechanismValueDim |
+                                 kMechanismSharedKv | kMechanismQueryScaling | kMechanismActivations |
+                                 kMechanismExperts | kMechanismPositions;
 
 // Table entries (operations.cpp, blocks.cpp).
 Status embed(Context* context, const EmbedParams* params);
@@ -153,6 +161,10 @@ Status append_kv(Context* context, const AppendKvParams* params);
 Status attention(Context* context, const AttentionParams* params);
 Status activation(Context* context, const ActivationParams* params);
 Status scale_logits(Context* context, float* logits, int64_t count, float scale, float softcap);
+Status row_op(Context* context, const RowOpParams* params);
+Status route(Context* context, const RouteParams* params);
+Status expert_linear(Context* context, const ExpertLinearParams* params);
+Status combine(Context* context, const CombineParams* params);
 Status copy_page(Context* context, const CopyPageParams* params);
 Status attention_block(Context* context, const AttentionBlockParams* params);
 Status mlp_block(Context* context, const MlpBlockParams* params);

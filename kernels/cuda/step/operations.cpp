@@ -14,9 +14,10 @@ Status check(Context& c, cudaError_t error, const char* doing) {
 // What the cache kernels can work on.
 bool heads_fit(const HeadShape& heads, const KvShape& kv) {
   const bool quantized = kv.key_format >= KvFormat::q8 || kv.value_format >= KvFormat::q8;
-  return heads.head_dim > 0 && heads.head_dim <= 256 && heads.num_kv_heads > 0 &&
-         heads.num_heads % heads.num_kv_heads == 0 && kv.page_tokens > 0 &&
-         (!quantized || heads.head_dim % 64 == 0);
+  const int32_t values = value_dim(heads);
+  return heads.head_dim > 0 && heads.head_dim <= 256 && values > 0 && values <= 256 &&
+         heads.num_kv_heads > 0 && heads.num_heads % heads.num_kv_heads == 0 && kv.page_tokens > 0 &&
+         (!quantized || (heads.head_dim % 64 == 0 && values % 64 == 0));
 }
 
 }  // namespace
@@ -50,7 +51,8 @@ Status append_kv(Context* context, const AppendKvParams* params) {
   if (params->batch.num_tokens <= 0) return Status::ok;
   if (!heads_fit(params->heads, params->kv_shape))
     return context->device->fail(Status::unsupported, "heads of this size in a cache of this format");
-  return check(*context, launch_append(*params, context->launch()), "appending to the cache");
+  const auto launch = appends_rows(*params) ? launch_append_rows : launch_append;
+  return check(*context, launch(*params, context->launch()), "appending to the cache");
 }
 
 namespace {
@@ -65,14 +67,15 @@ int32_t most_chunks(const AttentionParams& p) {
 }  // namespace
 
 bool fuses_append(const Context& c, const AttentionParams& p) {
-  return p.batch.num_tokens > 0 && heads_fit(p.heads, p.kv_shape) &&
-         single_fits(p, most_chunks(p), c.attention);
+  return p.batch.num_tokens > 0 && heads_fit(p.heads, p.kv_shape) && !appends_rows(p) &&
+         !takes_attention_any(p) && single_fits(p, most_chunks(p), c.attention);
 }
 
 Status attend(Context& c, const AttentionParams& p, const AppendKvParams* append, const int32_t* place) {
   if (p.batch.num_tokens <= 0) return Status::ok;
   if (!heads_fit(p.heads, p.kv_shape))
     return c.device->fail(Status::unsupported, "heads of this size in a cache of this format");
+  if (takes_attention_any(p)) return check(c, launch_attention_any(p, c.launch()), "attending");
   const int32_t max_chunks = most_chunks(p);
   if (single_fits(p, max_chunks, c.attention))
     return check(c, launch_attention_single(p, append, place, max_chunks, c.attention, *c.device, c.launch()),
@@ -98,6 +101,8 @@ Status attention(Context* context, const AttentionParams* params) {
 
 Status activation(Context* context, const ActivationParams* params) {
   if (params->rows <= 0) return Status::ok;
+  if (params->is_sparse)
+    return context->device->fail(Status::unsupported, "activations of a part of the columns alone");
   return check(*context, launch_activation(*params, context->launch()), "applying an activation");
 }
 
@@ -105,6 +110,11 @@ Status scale_logits(Context* context, float* logits, int64_t count, float scale,
   if (count <= 0) return Status::ok;
   return check(*context, launch_scale_logits(logits, count, scale, softcap, context->launch()),
                "scaling logits");
+}
+
+Status row_op(Context* context, const RowOpParams* params) {
+  if (params->rows <= 0 || params->columns <= 0) return Status::ok;
+  return check(*context, launch_row_op(*params, context->launch()), "changing rows");
 }
 
 Status copy_page(Context* context, const CopyPageParams* params) {

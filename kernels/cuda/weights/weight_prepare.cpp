@@ -317,6 +317,25 @@ Status build(Device& device, const MatrixSource& matrix, const WeightLayout& lay
   return preparer.bias(parts, num_parts);
 }
 
+// Records of matrices that are prepared together lie side by side, as many for each: experts are found by
+// their number. A matrix by itself needs none.
+size_t most_groups(const std::vector<WeightLayout>& layouts) {
+  size_t most = 0;
+  if (layouts.size() == 1) return most;
+  for (const WeightLayout& layout : layouts) most = std::max(most, layout.first_of_group.size());
+  return most;
+}
+
+// Of one matrix.
+size_t record_bytes(const std::vector<WeightLayout>& layouts) {
+  return padded_bytes(most_groups(layouts) * sizeof(MatrixRecord));
+}
+
+void write_records(const Weight& weight, MatrixRecord* records) {
+  for (size_t g = 0; g < weight.groups.size(); ++g)
+    records[g] = {weight.groups[g].matrix, weight.groups[g].device_row_order};
+}
+
 }  // namespace
 
 // All matrices in one piece of memory: they cost the rest of one page and not of one each.
@@ -331,29 +350,39 @@ Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num
     for (int32_t p = 0; p < matrices[i].num_parts; ++p)
       largest_part = std::max(largest_part, stored_bytes(matrices[i].parts[p]));
   }
+  const size_t num_records = most_groups(layouts) * layouts.size();
+  bytes += record_bytes(layouts) * layouts.size();
   StageLease stage(*device, largest_part);
   if (stage.status() != Status::ok) return stage.status();
   const auto memory = std::make_shared<WeightMemory>(*device);
   if (const Status s = memory->take(bytes, "taking memory for weights"); s != Status::ok) return s;
   std::vector<std::unique_ptr<Weight>> made;
-  uint8_t* place = memory->data();
+  auto* records = reinterpret_cast<MatrixRecord*>(memory->data());
+  uint8_t* place = memory->data() + record_bytes(layouts) * layouts.size();
   for (size_t i = 0; i < layouts.size(); ++i) {
     made.push_back(std::make_unique<Weight>());
     made.back()->memory = memory;
     const Status s = build(*device, matrices[i], layouts[i], stage, place, *made.back());
     if (s != Status::ok) return s;
+    made.back()->bytes += record_bytes(layouts);
+    if (num_records > 0) made.back()->records = records + i * most_groups(layouts);
     place += layouts[i].bytes();
   }
+  std::vector<MatrixRecord> told(num_records);
+  for (size_t i = 0; i < made.size() && num_records > 0; ++i)
+    write_records(*made[i], &told[i * most_groups(layouts)]);
+  const Status status =
+      device->table.upload(device, records, told.data(), num_records * sizeof(MatrixRecord));
+  if (status != Status::ok) return status;
   for (std::unique_ptr<Weight>& weight : made) *weights++ = weight.release();
   return Status::ok;
 }
 
 Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes) {
-  for (int32_t i = 0; i < num_matrices; ++i) {
-    WeightLayout layout;
-    if (const Status s = lay_out(*device, matrices[i], layout); s != Status::ok) return s;
-    bytes[i] = layout.bytes();
-  }
+  std::vector<WeightLayout> layouts(static_cast<size_t>(num_matrices));
+  for (size_t i = 0; i < layouts.size(); ++i)
+    if (const Status s = lay_out(*device, matrices[i], layouts[i]); s != Status::ok) return s;
+  for (size_t i = 0; i < layouts.size(); ++i) bytes[i] = layouts[i].bytes() + record_bytes(layouts);
   return Status::ok;
 }
 

@@ -357,6 +357,7 @@ class CodedModels : public ::testing::TestWithParam<Family> {};
 TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
   const std::string source = family_directory(GetParam());
   if (source.empty()) GTEST_SKIP() << GetParam().name << " is absent";
+  if (const std::string refusal = refusal_of(source); !refusal.empty()) GTEST_SKIP() << refusal;
   const TokenIds ids = read_ids(source + "/golden.safetensors", "input_ids");
   const TokenIds few(ids.begin(), ids.begin() + 6);
   const bool is_mixture = read_file(source + "/config.json").find("experts") != std::string::npos;

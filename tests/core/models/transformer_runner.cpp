@@ -65,6 +65,17 @@ std::shared_ptr<const Model> load_model(const std::string& path) {
   return Model::load(options);
 }
 
+std::string refusal_of(const std::string& path) {
+  if (open_test_device()->is_host()) return {};
+  try {
+    (void)load_model(path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported) throw;
+    return error.what();
+  }
+  return {};
+}
+
 TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options)
     : model_(std::move(model)),
       options_(options),

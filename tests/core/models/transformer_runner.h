@@ -23,6 +23,9 @@ double tolerance(double of_f32, double of_f16);
 // On the device under test.
 std::shared_ptr<const Model> load_model(const std::string& path);
 
+// Why a card does not run a model that the CPU does; empty where it does.
+std::string refusal_of(const std::string& path);
+
 struct RunnerOptions {
   int32_t page_tokens = 256;
   int32_t max_tokens = 512;  // of one step

@@ -292,6 +292,37 @@ TEST(GemmShapeTest, ATokenOfADeepMatrixTakesATileWhereItsRowHasNoRoom) {
   expect_sound_wide(shape, down, card);
 }
 
+// Nothing of an expert is split, and its matrix's description has room behind what a block works on.
+TEST(GemmShapeTest, ExpertsLeaveRoomForTheirMatrix) {
+  constexpr uint32_t kSpare = 2048;
+  for (const Card& card : kCards) {
+    for (const auto& [name, matrix] : cases()) {
+      for (const int32_t tiles : {1, 2, 4, 8}) {
+        for (const int32_t token_tiles : {1, 8, 160, 400}) {
+          SCOPED_TRACE(name + ", " + std::to_string(token_tiles) + " tiles of " + std::to_string(tiles) +
+                       ", compute capability " + card.name);
+          const GemmShape s = expert_shape(card.limits, matrix, tiles, token_tiles, kSpare);
+          if (s.shared_bytes == 0) {
+            EXPECT_TRUE(matrix.num_rows > 8192 || tiles > 2) << "smaller tiles have room";
+            continue;
+          }
+          EXPECT_EQ(s.tiles, tiles);
+          EXPECT_EQ(s.splits, 1);
+          EXPECT_EQ(s.shared_bytes % 128, 0U);
+          EXPECT_LE(s.shared_bytes + kSpare, card.limits.shared_per_block);
+          CardLimits left = card.limits;
+          left.shared_per_block -= kSpare;
+          if (tiles == 1) {
+            expect_sound_narrow(s, matrix, 1, left);
+          } else {
+            expect_sound_wide(s, matrix, left);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(GemmShapeTest, AMatrixThatFitsNowhereIsRefused) {
   const CardLimits small = {80, 48 << 10, 64 << 10};
   const Matrix dense = matrix_of({TileKind::dense, 16, 0}, 4096, {4096}, false);

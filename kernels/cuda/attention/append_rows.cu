@@ -1,0 +1,140 @@
+// The way into the cache for what few families ask: norms over all heads or with weights of each head, after
+// rotation or of values, clipping, queries scaled by their position, values that are keys, rows of queries
+// alone. A block a token, whose row lies in shared memory as floats.
+#include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/kv_row.cuh"
+#include "kernels/cuda/device/launch.cuh"
+#include "kernels/cuda/device/ptx.cuh"
+
+namespace quire::kernels {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kThreads = 32 * kWarps;
+constexpr unsigned kAll = 0xffffffffU;
+
+__device__ __forceinline__ float warp_sum(float v) {
+#pragma unroll
+  for (int d = 16; d > 0; d >>= 1) v += __shfl_xor_sync(kAll, v, d);
+  return v;
+}
+
+// x = norm(x) * weight, by one warp; the order of sums is that of the lanes.
+__device__ __forceinline__ void norm_row(float* x, int columns, NormKind kind, float epsilon,
+                                         const float* weight, int lane) {
+  if (kind == NormKind::none) return;
+  const auto count = static_cast<float>(columns);
+  float mean = 0.0f;
+  if (kind == NormKind::layer) {
+    for (int c = lane; c < columns; c += 32) mean += x[c];
+    mean = warp_sum(mean) / count;
+  }
+  float squares = 0.0f;
+  for (int c = lane; c < columns; c += 32) squares = __fmaf_rn(x[c] - mean, x[c] - mean, squares);
+  const float factor = rsqrtf(__fadd_rn(warp_sum(squares) / count, epsilon));
+  for (int c = lane; c < columns; c += 32)
+    x[c] = (x[c] - mean) * factor * (weight != nullptr ? weight[c] : 1.0f);
+  __syncwarp();
+}
+
+// Heads of q, or of k, normalised and rotated by all warps of the block.
+__device__ __forceinline__ void turn_heads(const AppendKvParams& p, int token, float* heads, int num_heads,
+                                           const float* weight, int warp, int lane) {
+  const int dim = p.heads.head_dim;
+  if (p.qk_norm == QkNorm::all_heads) {
+    if (warp == 0) norm_row(heads, num_heads * dim, p.qk_norm_kind, p.qk_norm_epsilon, weight, lane);
+    __syncthreads();
+  }
+  const bool turns = p.rope != RopeStyle::none && p.rotary_dim > 0;
+  const bool normed = p.qk_norm == QkNorm::each_head;
+  HeadAngles angles;
+  if (turns) angles.fetch(p, token, lane);
+#pragma unroll 1
+  for (int h = warp; h < num_heads; h += kWarps) {
+    float* head = heads + h * dim;
+    const float* own = p.qk_weight_per_head && weight != nullptr ? weight + h * dim : weight;
+    if (normed && !p.norm_after_rope) norm_row(head, dim, p.qk_norm_kind, p.qk_norm_epsilon, own, lane);
+    if (turns) angles.rotate(p, head, lane);
+    if (normed && p.norm_after_rope) norm_row(head, dim, p.qk_norm_kind, p.qk_norm_epsilon, own, lane);
+  }
+}
+
+__device__ __forceinline__ float query_factor(const AttentionSpec& p, int position) {
+  if (p.temperature_beta == 0.0f) return 1.0f;
+  const float steps = floorf((static_cast<float>(position) + p.temperature_offset) / p.temperature_floor);
+  return 1.0f + p.temperature_beta * log1pf(steps);
+}
+
+// Numbers of a token's row.
+struct RowShape {
+  int columns;
+  int of_query;
+  int values;  // of a head of v
+};
+
+__global__ void __launch_bounds__(kThreads)
+    append_rows_kernel(const __grid_constant__ AppendKvParams p, RowShape shape) {
+  extern __shared__ __align__(8) float row[];  // the token's, and behind it a head of v for each warp
+  release_successor();
+  wait_for_predecessor();
+  const int token = blockIdx.x, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+  const int dim = p.heads.head_dim, values = shape.values, kv_heads = p.heads.num_kv_heads;
+  const int columns = shape.columns, of_query = shape.of_query;
+  auto* stored = static_cast<__half*>(p.qkv) + static_cast<size_t>(token) * columns;
+  const float limit = p.clip != 0.0f ? p.clip : INFINITY;
+  for (int c = threadIdx.x; c < columns; c += kThreads)
+    row[c] = fminf(fmaxf(__half2float(stored[c]), -limit), limit);
+  __syncthreads();
+  const int position = p.batch.positions[token], page_tokens = p.kv_shape.page_tokens;
+  const int32_t* pages =
+      p.batch.page_table + static_cast<size_t>(p.batch.sequence_of_token[token]) * p.batch.page_table_stride;
+  float* keys = row + of_query;
+  const auto page_row = [&](int head) {
+    return (static_cast<size_t>(pages[position / page_tokens]) * kv_heads + head) * page_tokens +
+           position % page_tokens;
+  };
+  if (!p.reads_cache_only) {  // values go first: where they are the keys, those are not yet turned
+    float* own = row + columns + warp * values;
+    const float* from = p.values_are_keys ? keys : keys + kv_heads * dim;
+    for (int h = warp; h < kv_heads; h += kWarps) {
+      for (int d = lane; d < values; d += 32) own[d] = from[h * values + d];
+      __syncwarp();
+      if (p.value_norm) norm_row(own, values, NormKind::rms, p.qk_norm_epsilon, nullptr, lane);
+      store_row(own, values, p.kv_shape.value_format, lane,
+                PageRow(p.kv.values, p.kv.value_scales, p.kv_shape.value_format, values, page_row(h)));
+      __syncwarp();
+    }
+    __syncthreads();
+  }
+  turn_heads(p, token, row, p.heads.num_heads, p.q_norm, warp, lane);
+  __syncthreads();
+  const float factor = query_factor(p, position);
+  for (int c = threadIdx.x; c < of_query; c += kThreads) stored[c] = __float2half_rn(row[c] * factor);
+  if (p.reads_cache_only) return;
+  turn_heads(p, token, keys, kv_heads, p.k_norm, warp, lane);
+  __syncthreads();
+  for (int h = warp; h < kv_heads; h += kWarps)
+    store_row(keys + h * dim, dim, p.kv_shape.key_format, lane,
+              PageRow(p.kv.keys, p.kv.key_scales, p.kv_shape.key_format, dim, page_row(h)));
+}
+
+}  // namespace
+
+bool appends_rows(const AttentionSpec& p) {
+  constexpr uint64_t kOthers =
+      kMechanismOtherQkNorm | kMechanismQueryScaling | kMechanismSharedKv | kMechanismValueDim;
+  return (mechanisms_of(p) & kOthers) != 0;
+}
+
+cudaError_t launch_append_rows(const AppendKvParams& p, Launch l) {
+  const RowShape shape = {qkv_columns(p), query_columns(p), value_dim(p.heads)};
+  const size_t bytes = static_cast<size_t>(shape.columns + kWarps * shape.values) * sizeof(float);
+  return launch_kernel(append_rows_kernel, dim3(static_cast<unsigned>(p.batch.num_tokens)), dim3(kThreads),
+                       bytes, l.stream, l.dependent, p, shape);
+}
+
+cudaError_t setup_append_rows(int shared_limit) {
+  return cudaFuncSetAttribute(append_rows_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_limit);
+}
+
+}  // namespace quire::kernels

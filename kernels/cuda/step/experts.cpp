@@ -1,0 +1,231 @@
+// The entries of experts: what is dealt out how, decided on the host from numbers of rows alone, so that a
+// recorded step fits every choice.
+#include "kernels/cuda/experts/experts.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "kernels/cuda/step/context.h"
+
+namespace quire::kernels {
+namespace {
+
+constexpr std::array<TileKind, 4> kKinds = {TileKind::exl2, TileKind::gptq, TileKind::fp8, TileKind::dense};
+
+using LaunchExperts = cudaError_t (*)(const ExpertArguments&, int32_t, cudaStream_t, bool);
+LaunchExperts launch_of(TileKind kind) {
+  switch (kind) {
+    case TileKind::gptq:
+      return launch_expert_gemm_gptq;
+    case TileKind::fp8:
+      return launch_expert_gemm_fp8;
+    case TileKind::dense:
+      return launch_expert_gemm_dense;
+    default:
+      return launch_expert_gemm_exl2;
+  }
+}
+
+// Records of expert e begin at e * stride; 0: they do not lie so.
+int32_t record_stride(const ExpertLinearParams& p) {
+  if (p.experts[0]->records == nullptr) return 0;
+  if (p.num_experts == 1) return 1;
+  const ptrdiff_t stride = p.experts[1]->records - p.experts[0]->records;
+  for (int32_t e = 1; e < p.num_experts; ++e)
+    if (p.experts[e]->records - p.experts[e - 1]->records != stride) return 0;
+  return stride > 0 ? static_cast<int32_t>(stride) : 0;
+}
+
+bool is_shaped_as(const Matrix& a, const Matrix& b) {
+  bool same = a.num_parts == b.num_parts && a.num_rows == b.num_rows && a.num_strips == b.num_strips &&
+              a.paired == b.paired;
+  for (int32_t p = 0; same && p < a.num_parts; ++p) same = a.parts[p].num_strips == b.parts[p].num_strips;
+  return same;
+}
+
+// What stands for group `group` of all experts whose matrix there is of this kind. False where these differ
+// in shape.
+bool common_matrix(const ExpertLinearParams& p, size_t group, TileKind kind, Matrix& common) {
+  common = {};
+  for (int32_t e = 0; e < p.num_experts; ++e) {
+    const auto& groups = p.experts[e]->groups;
+    if (groups.size() <= group || groups[group].matrix.kind != kind) continue;
+    const Matrix& m = groups[group].matrix;
+    if (common.num_parts == 0) common = m;
+    if (!is_shaped_as(m, common)) return false;
+    common.max_segment_bytes = std::max(common.max_segment_bytes, m.max_segment_bytes);
+  }
+  return true;
+}
+
+// Tiles of 8 rows that one expert's product takes at a time, by how many rows an expert has; 0: each row goes
+// by itself, which reads a matrix once for each of them.
+int32_t tiles_for(int32_t rows, int32_t num_experts) {
+  if (rows <= num_experts / 2) return 0;
+  if (rows <= 6 * num_experts) return 2;
+  return rows <= 32 * num_experts ? 4 : 8;
+}
+
+int32_t most_tiles(int32_t rows, int32_t num_experts, int32_t tile_rows) {
+  return std::min(rows, num_experts + rows / tile_rows);
+}
+
+// The most rows, a multiple of those that share an input, whose tiles there is room for.
+int32_t rows_at_once(const Context& c, const ExpertLinearParams& p, int32_t tile_rows, int32_t stride) {
+  const auto room = static_cast<int64_t>(c.expert_input_elements) / stride;
+  const int64_t slots = std::min<int64_t>(room, kMostExpertSlots);
+  const auto fits = [&](int32_t rows) {
+    return int64_t{most_tiles(rows, p.num_experts, tile_rows)} * tile_rows <= slots;
+  };
+  int32_t rows = p.rows;
+  while (rows > 1 && !fits(rows)) rows /= 2;
+  rows -= rows % p.rows_per_input;
+  return fits(rows) ? rows : 0;
+}
+
+// One of the matrices that make an expert's, of one kind, as it stands for those of all experts.
+struct ExpertMatrix {
+  size_t group = 0;
+  Matrix matrix;
+};
+
+Status collect_matrices(Context& c, const ExpertLinearParams& p, std::vector<ExpertMatrix>& matrices) {
+  size_t most_groups = 0;
+  for (int32_t e = 0; e < p.num_experts; ++e)
+    most_groups = std::max(most_groups, p.experts[e]->groups.size());
+  for (size_t group = 0; group < most_groups; ++group) {
+    for (const TileKind kind : kKinds) {
+      Matrix common;
+      if (!common_matrix(p, group, kind, common))
+        return c.device->fail(Status::unsupported, "experts whose matrices are stored in different ways");
+      if (common.num_parts > 0) matrices.push_back({group, common});
+    }
+  }
+  return Status::ok;
+}
+
+GemmShape shape_of(const Context& c, const Matrix& matrix, int32_t tiles, int32_t num_tiles) {
+  return expert_shape(*c.device, matrix, std::max(1, tiles), num_tiles, kExpertBytes);
+}
+
+// Whether the card has room for such tiles of all of them.
+bool tiles_fit(const Context& c, const std::vector<ExpertMatrix>& matrices, int32_t tiles) {
+  return std::all_of(matrices.begin(), matrices.end(),
+                     [&](const ExpertMatrix& m) { return shape_of(c, m.matrix, tiles, 1).shared_bytes > 0; });
+}
+
+// The products of rows [first, first + rows) by their experts.
+struct Round {
+  int32_t first = 0;
+  int32_t rows = 0;
+  int32_t tiles = 0;  // of 8 rows
+  int32_t record_stride = 0;
+};
+
+Status multiply_matrix(Context& c, const ExpertLinearParams& p, const Round& round, const ExpertTiles& tiles,
+                       const ExpertMatrix& of_experts) {
+  const Matrix& common = of_experts.matrix;
+  ExpertArguments a;
+  const int32_t num_tiles = round.tiles == 0 ? round.rows : tiles.num_tiles;
+  a.shape = shape_of(c, common, round.tiles, num_tiles);
+  if (a.shape.shared_bytes == 0)
+    return c.device->fail(Status::unsupported, "experts of too many rows for this card");
+  a.matrix = common;
+  const int32_t columns = p.experts[0]->num_columns;
+  a.epilogue.stride = columns;
+  a.epilogue.output =
+      static_cast<__half*>(p.output) + static_cast<size_t>(round.first) * static_cast<size_t>(columns);
+  a.records = p.experts[0]->records + of_experts.group;
+  a.record_stride = round.record_stride;
+  if (round.tiles == 0) {
+    a.rows = round.rows;
+    a.input = static_cast<const __half*>(p.input);
+    a.experts = p.expert_of_row;
+    a.rows_per_input = p.rows_per_input;
+    a.input_scale = p.input_scale;
+  } else {
+    const int32_t slots = tiles.num_tiles * tiles.tile_rows;
+    a.rows = slots;
+    a.input = c.expert_input;
+    a.input_stride = common.num_blocks * kBlockRows;
+    a.experts = tiles.experts;
+    a.rows_of_slots = tiles.rows_of_slots;
+    ExpertGather gather;
+    gather.params = &p;
+    gather.first_row = round.first;
+    gather.columns = common.num_rows;
+    gather.records = a.records;
+    gather.record_stride = a.record_stride;
+    gather.target = c.expert_input;
+    gather.stride = a.input_stride;
+    if (const Status s =
+            c.device->check(launch_gather_experts(gather, tiles, c.launch()), "gathering rows of experts");
+        s != Status::ok)
+      return s;
+  }
+  const Launch l = c.launch();
+  return c.device->check(launch_of(common.kind)(a, num_tiles, l.stream, l.dependent),
+                         "multiplying by experts");
+}
+
+Status multiply_round(Context& c, const ExpertLinearParams& p, const Round& round,
+                      const std::vector<ExpertMatrix>& matrices) {
+  ExpertTiles tiles;
+  if (round.tiles > 0) {
+    tiles.tile_rows = round.tiles * 8;
+    tiles.num_tiles = most_tiles(round.rows, p.num_experts, tiles.tile_rows);
+    tiles.experts = c.expert_places;
+    tiles.rows_of_slots = c.expert_places + kMostExpertSlots;
+    if (const Status s = c.device->check(
+            launch_sort_rows(p.expert_of_row + round.first, round.rows, p.num_experts, tiles, c.launch()),
+            "sorting rows of experts");
+        s != Status::ok)
+      return s;
+  }
+  for (const ExpertMatrix& matrix : matrices)
+    if (const Status s = multiply_matrix(c, p, round, tiles, matrix); s != Status::ok) return s;
+  return Status::ok;
+}
+
+}  // namespace
+
+Status route(Context* context, const RouteParams* params) {
+  if (params->rows <= 0) return Status::ok;
+  if (params->num_experts <= 0 || params->num_experts > kMaxExperts || params->num_chosen <= 0 ||
+      params->num_chosen > params->num_experts || params->num_groups <= 0)
+    return context->device->fail(Status::invalid_argument, "a choice of more experts than there are");
+  return context->device->check(launch_route(*params, context->launch()), "choosing experts");
+}
+
+Status expert_linear(Context* context, const ExpertLinearParams* params) {
+  Context& c = *context;
+  const ExpertLinearParams& p = *params;
+  if (p.rows <= 0) return Status::ok;
+  Round round;
+  round.record_stride = record_stride(p);
+  if (round.record_stride == 0)
+    return c.device->fail(Status::invalid_argument, "experts that were not prepared together, in order");
+  std::vector<ExpertMatrix> matrices;
+  if (const Status s = collect_matrices(c, p, matrices); s != Status::ok) return s;
+  const int32_t stride = (p.experts[0]->num_rows + kBlockRows - 1) / kBlockRows * kBlockRows;
+  round.tiles = tiles_for(p.rows, p.num_experts);
+  int32_t most = p.rows;
+  for (; round.tiles > 0; round.tiles = round.tiles == 2 ? 0 : round.tiles / 2) {
+    most = tiles_fit(c, matrices, round.tiles) ? rows_at_once(c, p, round.tiles * 8, stride) : 0;
+    if (most > 0) break;
+  }
+  if (round.tiles == 0) most = p.rows;
+  for (round.first = 0; round.first < p.rows; round.first += most) {
+    round.rows = std::min(most, p.rows - round.first);
+    if (const Status s = multiply_round(c, p, round, matrices); s != Status::ok) return s;
+  }
+  return Status::ok;
+}
+
+Status combine(Context* context, const CombineParams* params) {
+  if (params->tokens <= 0) return Status::ok;
+  return context->device->check(launch_combine(*params, context->launch()), "adding up experts");
+}
+
+}  // namespace quire::kernels
