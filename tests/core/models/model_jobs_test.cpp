@@ -167,14 +167,15 @@ TEST(ModelCache, ABudgetIsKeptAndGivenBack) {
   options.max_tokens = 512;
   const uint64_t bytes =
       plan_model_cache(*model, options, *model->transformer()->stages.front().device).cache();
+  const std::string device = model->transformer()->stages.front().device->name();
   RuntimeOptions runtime_options;
-  runtime_options.memory_budgets["cpu"] = bytes + bytes / 2;
+  runtime_options.memory_budgets[device] = bytes + bytes / 2;
   const auto runtime = Runtime::create(runtime_options);
   auto cache = create_model_cache(runtime, model, options);
-  EXPECT_EQ(runtime->leased_bytes("cpu"), bytes);
+  EXPECT_EQ(runtime->leased_bytes(device), bytes);
   EXPECT_THROW((void)create_model_cache(runtime, model, options), Error);
   cache.reset();
-  EXPECT_EQ(runtime->leased_bytes("cpu"), 0U);
+  EXPECT_EQ(runtime->leased_bytes(device), 0U);
   EXPECT_NO_THROW((void)create_model_cache(runtime, model, options));
 }
 
