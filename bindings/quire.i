@@ -63,6 +63,7 @@ QUIRE_SNAPSHOT(quire_plan, PlanHandle)
 QUIRE_HANDLE(quire_constraint, ConstraintHandle)
 QUIRE_HANDLE(quire_matcher, MatcherHandle)
 QUIRE_HANDLE(quire_chat_template, ChatTemplateHandle)
+QUIRE_HANDLE(quire_alias, AliasHandle)
 
 %include <quire/base.h>
 %include <quire/error.h>
@@ -80,4 +81,5 @@ QUIRE_HANDLE(quire_chat_template, ChatTemplateHandle)
 %include <quire/plan.h>
 %include <quire/constraint.h>
 %include <quire/chat.h>
+%include <quire/alias.h>
 %include <quire/diagnose.h>

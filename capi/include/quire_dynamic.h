@@ -20,6 +20,15 @@
 
 /* clang-format off */
 #define QUIRE_DYNAMIC_FUNCTIONS(X) \
+  X(int32_t, alias_add_fallback, (quire_alias* alias, quire_cache* cache, quire_error** error)) \
+  X(int32_t, alias_clear_fallbacks, (quire_alias* alias, quire_error** error)) \
+  X(quire_alias*, alias_create, (quire_runtime* runtime, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, alias_free, (quire_alias* handle, quire_error** error)) \
+  X(int64_t, alias_num_fallbacks, (quire_alias* alias, quire_error** error)) \
+  X(int64_t, alias_num_swaps, (quire_alias* alias, quire_error** error)) \
+  X(int64_t, alias_reason, (quire_alias* alias, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int32_t, alias_set_cache, (quire_alias* alias, quire_cache* cache, quire_error** error)) \
+  X(quire_job*, alias_submit, (quire_alias* alias, quire_job_request* request, quire_error** error)) \
   X(int32_t, abi_check, (int32_t major, int32_t minor, quire_error** error)) \
   X(int32_t, cache_close, (quire_cache* cache, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
   X(quire_cache*, cache_create, (quire_model* model, quire_cache_options* options, quire_error** error)) \

@@ -71,7 +71,8 @@ const char* handle_type_name(HandleType type) noexcept {
                                                                       "quire_plan",
                                                                       "quire_constraint",
                                                                       "quire_matcher",
-                                                                      "quire_chat_template"};
+                                                                      "quire_chat_template",
+                                                                      "quire_alias"};
   return kNames[static_cast<size_t>(type)];
 }
 

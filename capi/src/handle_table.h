@@ -36,8 +36,9 @@ enum class HandleType : uint8_t {
   constraint,
   matcher,
   chat_template,
+  alias,
 };
-inline constexpr size_t kNumHandleTypes = 18;
+inline constexpr size_t kNumHandleTypes = 19;
 
 // The name of the C type, such as "quire_job".
 const char* handle_type_name(HandleType type) noexcept;

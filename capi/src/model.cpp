@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <map>
+#include <optional>
 #include <thread>
 
 #include <quire/model.h>
@@ -82,6 +84,23 @@ bool needs_plan(const quire::Runtime& runtime, const quire::ModelPlanOptions& op
          !options.split.empty() || first.budget_bytes.has_value();
 }
 
+// The shares of their devices. What a card has free is promised to one load at a time; the host is taken to
+// hold what it is given.
+std::vector<quire::MemoryLease> lease_weights(quire::Runtime& runtime, const quire::ModelPlan& plan,
+                                              const quire::ModelPlanOptions& options,
+                                              const std::string& path) {
+  std::map<std::shared_ptr<quire::Device>, uint64_t> needed;  // a device may have several parts
+  for (size_t i = 0; i < options.devices.size(); ++i)
+    needed[options.devices[i].device] += plan.memory.devices[i].weights();
+  std::vector<quire::MemoryLease> leases;
+  for (const auto& [device, bytes] : needed) {
+    std::optional<uint64_t> free_bytes;
+    if (!device->is_host()) free_bytes = device->info().free_bytes;
+    leases.push_back(runtime.lease_memory(device->name(), bytes, "the weights of " + path, free_bytes));
+  }
+  return leases;
+}
+
 // Chooses devices and threads; nothing is taken of the devices yet. The shares of their budgets, where a plan
 // was needed.
 std::vector<quire::MemoryLease> prepare_load(RuntimeShare& runtime, const ModelSettings& settings,
@@ -93,12 +112,8 @@ std::vector<quire::MemoryLease> prepare_load(RuntimeShare& runtime, const ModelS
   options.num_helpers = num_load_helpers(wanted.devices);
   if (!needs_plan(*engine, wanted)) return {};
   const quire::ModelPlan plan = plan_model(wanted);
-  std::vector<quire::MemoryLease> leases;
-  for (size_t i = 0; i < wanted.devices.size(); ++i) {
-    leases.push_back(engine->lease_memory(wanted.devices[i].device->name(), plan.memory.devices[i].weights(),
-                                          "the weights of " + settings.path));
-  }
   require_room(plan, wanted);
+  std::vector<quire::MemoryLease> leases = lease_weights(*engine, plan, wanted, settings.path);
   options.placement = plan.memory.placement;
   return leases;
 }
@@ -122,6 +137,7 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
   share->device = settings.device;
   if (options.scope == quire::ModelScope::full) share->leases = prepare_load(*runtime, settings, options);
   share->model = Model::load(options);
+  for (quire::MemoryLease& lease : share->leases) lease.settle();
   share->generation_config = options.source->generation_config();
   const quire::FileSystem& files = runtime->runtime()->files();
   if (files.is_directory(settings.path)) share->chat = std::make_shared<ModelChat>(files, settings.path);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/engine/turns/turn_arbiter.h"
+#include "core/memory/residency.h"
 #include "core/tensor/device.h"
 
 namespace quire {
@@ -40,13 +42,16 @@ class MemoryLease {
   MemoryLease& operator=(MemoryLease&& other) noexcept;
   ~MemoryLease();
   uint64_t bytes() const { return bytes_; }
+  // The bytes have been taken of the device: what it says is free has them no more.
+  void settle() noexcept;
 
  private:
   friend class Runtime;
-  MemoryLease(std::shared_ptr<Runtime> runtime, std::string device, uint64_t bytes);
+  MemoryLease(std::shared_ptr<Runtime> runtime, std::string device, const MemoryHolder& holder);
 
   std::shared_ptr<Runtime> runtime_;
   std::string device_;
+  uint64_t id_ = 0;
   uint64_t bytes_ = 0;
 };
 
@@ -65,9 +70,12 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   const std::shared_ptr<TurnArbiter>& turns() const { return turns_; }
   const std::vector<const kernels::Backend*>& backends() const { return options_.backends; }
 
-  // Throws ErrorCode::out_of_memory with the bytes wanted and left where the budget is too small. `what`
-  // names the taker ("weights of story-15m").
-  MemoryLease lease_memory(const std::string& device, uint64_t bytes, std::string_view what);
+  // Throws ErrorCode::out_of_memory with the bytes wanted and left, and who holds the others, where the
+  // budget is too small, or the device with what is promised to others. `what` names the taker ("the weights
+  // of story-15m"). free_bytes: what the device has now; a lease that was given them is a promise until it is
+  // settled, so that two that load at once cannot both count on the same bytes.
+  MemoryLease lease_memory(const std::string& device, uint64_t bytes, std::string_view what,
+                           std::optional<uint64_t> free_bytes = std::nullopt);
   uint64_t leased_bytes(const std::string& device) const;
   // What is leased beyond it already stays leased.
   void set_memory_budget(const std::string& device, uint64_t bytes);
@@ -76,17 +84,19 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
  private:
   friend class MemoryLease;
   explicit Runtime(RuntimeOptions options);
-  void give_back(const std::string& device, uint64_t bytes) noexcept;
+  void give_back(const std::string& device, uint64_t id) noexcept;
+  void settle(const std::string& device, uint64_t id) noexcept;
 
   struct DeviceBudget {
     uint64_t limit = 0;
-    uint64_t leased = 0;
+    std::vector<MemoryHolder> holders;
   };
 
   const RuntimeOptions options_;
   const std::shared_ptr<TurnArbiter> turns_;
   mutable Mutex mutex_;
   std::map<std::string, DeviceBudget, std::less<>> budgets_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t last_lease_ QUIRE_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace quire

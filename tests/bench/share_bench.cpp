@@ -1,9 +1,10 @@
 // Two models on one device: what each keeps of its own speed, how shares follow weights, what a long prompt
 // does to the rhythm of streams, and how fast a step is given up. Through the C interface.
-// Usage: share_bench shares|rhythm|cancel SMALL_MODEL LARGE_MODEL [SECONDS]
+// Usage: share_bench shares|rhythm|cancel SMALL_MODEL LARGE_MODEL [SECONDS [DEVICE [PROMPT_TOKENS]]]
 //   shares: both models generate, 1, 8 and 32 jobs each, alone and beside each other, weights 1:1 and 3:1.
-//   rhythm: gaps between tokens of 8 streams, alone and while the large model computes a prompt of 8,000.
-//   cancel: from the cancel of such a prompt to its last event, and a close in the middle of it.
+//   rhythm: gaps between tokens of 8 streams, alone and while the large model computes a prompt of 8,000
+//   (PROMPT_TOKENS). cancel: from the cancel of such a prompt to its last event, and a close in the middle of
+//   it.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -24,7 +25,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int32_t kFirstToken = 100;
 constexpr int32_t kNumTokens = 4000;  // ordinary ones that both vocabularies have
 constexpr int32_t kStreamTokens = 400;
-constexpr int32_t kLongPrompt = 8000;
 constexpr int32_t kNumStreams = 8;
 
 [[noreturn]] void stop(const std::string& words) {
@@ -141,12 +141,31 @@ struct Two {
   double large = 0.0;
 };
 
+struct Choice {
+  const char* small = nullptr;
+  const char* large = nullptr;
+  double seconds = 5.0;
+  std::string device = "cpu";
+  int32_t prompt_tokens = 8000;
+};
+
+OwnedModel open_model(quire_runtime* runtime, const std::string& path, const std::string& device) {
+  const OwnedModelOptions options(quire_model_options_create(nullptr));
+  quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
+  quire_model_options_set_device(options.get(), device.data(), device.size(), nullptr);
+  Report report;
+  OwnedModel model(quire_model_load(runtime, options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()));
+  if (!model) stop(report.message());
+  return model;
+}
+
 class Bench {
  public:
-  Bench(const char* small, const char* large, double seconds)
-      : small_(load_model(runtime_.get(), small)),
-        large_(load_model(runtime_.get(), large)),
-        seconds_(seconds) {}
+  explicit Bench(const Choice& choice)
+      : small_(open_model(runtime_.get(), choice.small, choice.device)),
+        large_(open_model(runtime_.get(), choice.large, choice.device)),
+        seconds_(choice.seconds),
+        prompt_tokens_(choice.prompt_tokens) {}
 
   void shares() {
     std::printf(
@@ -169,14 +188,14 @@ class Bench {
 
   void rhythm() {
     const double prompt_alone = prompt_seconds(nullptr);
-    std::printf("prompt of %d alone: %.1f tok/s\n", kLongPrompt, kLongPrompt / prompt_alone);
+    std::printf("prompt of %d alone: %.1f tok/s\n", prompt_tokens_, prompt_tokens_ / prompt_alone);
     rhythm_of("streams of the same model", large_.get(), prompt_alone);
     rhythm_of("streams of the small model", small_.get(), prompt_alone);
   }
 
   void cancel() {
     for (int round = 0; round < 5; ++round) std::printf("cancel: %.1f ms\n", 1e3 * seconds_of_cancel());
-    const OwnedCache cache = open_cache(large_.get(), {8192, 8});
+    const OwnedCache cache = open_cache(large_.get(), {prompt_tokens_ + 192, 8});
     const OwnedJob job = submit_prompt(cache.get(), 99);
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     const auto start = Clock::now();
@@ -208,9 +227,9 @@ class Bench {
     return tokens;
   }
 
-  static OwnedJob submit_prompt(quire_cache* cache, uint32_t seed) {
+  OwnedJob submit_prompt(quire_cache* cache, uint32_t seed) const {
     const OwnedRequest request = make_request("", 1);
-    const auto prompt = make_prompt_tokens(kLongPrompt, seed);
+    const auto prompt = make_prompt_tokens(prompt_tokens_, seed);
     quire_job_request_set_prompt_tokens(request.get(), prompt.data(), prompt.size(), nullptr);
     Report report;
     OwnedJob job(quire_job_submit(cache, request.get(), report.out()));
@@ -220,7 +239,8 @@ class Bench {
 
   // In the given cache of the large model, or in one of its own.
   double prompt_seconds(quire_cache* beside) {
-    const OwnedCache own = beside == nullptr ? open_cache(large_.get(), {8192, 16}) : OwnedCache();
+    const OwnedCache own =
+        beside == nullptr ? open_cache(large_.get(), {prompt_tokens_ + 192, 16}) : OwnedCache();
     const auto start = Clock::now();
     const OwnedJob job = submit_prompt(beside == nullptr ? own.get() : beside, ++seed_);
     collect(job.get());
@@ -228,7 +248,7 @@ class Bench {
   }
 
   void rhythm_of(const char* name, quire_model* model, double prompt_alone) {
-    const OwnedCache cache = open_cache(model, {8192 + 512 * kNumStreams, 16});
+    const OwnedCache cache = open_cache(model, {prompt_tokens_ + 192 + 512 * kNumStreams, 16});
     Streams alone(runtime_.get(), cache.get(), kNumStreams);
     std::this_thread::sleep_for(std::chrono::seconds(1));
     alone.measure_gaps(true);
@@ -251,7 +271,7 @@ class Bench {
         "p99 / p50 alone x %.2f); the prompt at %.1f tok/s, %.2f of alone\n",
         name, 1e3 * quantile(before, 0.5), 1e3 * before_99, 1e3 * quantile(during, 0.5), 1e3 * during_99,
         1e3 * quantile(during, 1.0), during_99 / before_99, during_99 / quantile(before, 0.5),
-        kLongPrompt / beside, prompt_alone / beside);
+        prompt_tokens_ / beside, prompt_alone / beside);
     std::fflush(stdout);
   }
 
@@ -263,7 +283,7 @@ class Bench {
   }
 
   double seconds_of_cancel() {
-    const OwnedCache cache = open_cache(large_.get(), {8192, 8});
+    const OwnedCache cache = open_cache(large_.get(), {prompt_tokens_ + 192, 8});
     const OwnedJob job = submit_prompt(cache.get(), ++seed_);
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     const auto start = Clock::now();
@@ -276,6 +296,7 @@ class Bench {
   OwnedModel small_;
   OwnedModel large_;
   const double seconds_;
+  const int32_t prompt_tokens_;
   uint32_t seed_ = 1000;
 };
 
@@ -284,10 +305,18 @@ class Bench {
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: share_bench shares|rhythm|cancel SMALL_MODEL LARGE_MODEL [SECONDS]\n");
+    std::fprintf(stderr,
+                 "usage: share_bench shares|rhythm|cancel SMALL_MODEL LARGE_MODEL "
+                 "[SECONDS [DEVICE [PROMPT_TOKENS]]]\n");
     return 2;
   }
-  quire::testing::Bench bench(argv[2], argv[3], argc > 4 ? std::atof(argv[4]) : 5.0);
+  quire::testing::Choice choice;
+  choice.small = argv[2];
+  choice.large = argv[3];
+  if (argc > 4) choice.seconds = std::atof(argv[4]);
+  if (argc > 5) choice.device = argv[5];
+  if (argc > 6) choice.prompt_tokens = std::atoi(argv[6]);
+  quire::testing::Bench bench(choice);
   if (std::strcmp(argv[1], "shares") == 0) bench.shares();
   if (std::strcmp(argv[1], "rhythm") == 0) bench.rhythm();
   if (std::strcmp(argv[1], "cancel") == 0) bench.cancel();

@@ -54,6 +54,7 @@ using OwnedPlan = Owned<quire_plan, quire_plan_free>;
 using OwnedCancel = Owned<quire_cancel, quire_cancel_free>;
 using OwnedConstraint = Owned<quire_constraint, quire_constraint_free>;
 using OwnedMatcher = Owned<quire_matcher, quire_matcher_free>;
+using OwnedAlias = Owned<quire_alias, quire_alias_free>;
 using OwnedChatTemplate = Owned<quire_chat_template, quire_chat_template_free>;
 
 // What one call wrote as its error. `call(..., report)` hands it to the call.

@@ -11,7 +11,7 @@ DECLARATION = re.compile(r"QUIRE_API\s+([^;(]*?)\b(quire_\w+)\s*\(([^;]*)\);", r
 NULLABLE = {
     ("quire_runtime_create", "options"), ("quire_cache_create", "options"),
     ("quire_cache_required_bytes", "options"), ("quire_model_options_set_planned_cache", "cache"),
-    ("quire_plan_create", "cache"), ("quire_job_request_set_queue", "queue"),
+    ("quire_plan_create", "cache"), ("quire_alias_set_cache", "cache"), ("quire_job_request_set_queue", "queue"),
     ("quire_job_request_set_constraint", "constraint"), ("quire_job_request_set_chat_template", "chat"),
 }
 # Of a wait it may be NULL whatever the function.

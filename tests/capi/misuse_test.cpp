@@ -38,6 +38,7 @@ struct Valid {
   quire_matcher* matcher = nullptr;
   quire_plan* plan = nullptr;
   quire_chat_template* chat_template = nullptr;
+  quire_alias* alias = nullptr;
   int32_t tokens[1] = {5};
   quire_event** events = nullptr;  // room for one
 };
@@ -95,6 +96,7 @@ class MisuseTest : public ::testing::Test {
              world.cache.get(),     stats.get(),         job.get(),
              queue.get(),           event.get(),         cancel.get()};
     valid.chat_template = chat.get();
+    valid.alias = alias.get();
     valid.constraint = constraint.get();
     valid.matcher = matcher.get();
     EXPECT_NE(valid.event, nullptr);
@@ -125,7 +127,8 @@ class MisuseTest : public ::testing::Test {
             {"quire_plan", valid.plan},
             {"quire_constraint", valid.constraint},
             {"quire_matcher", valid.matcher},
-            {"quire_chat_template", valid.chat_template}};
+            {"quire_chat_template", valid.chat_template},
+            {"quire_alias", valid.alias}};
   }
   void* live(const std::string& type) const {
     for (const auto& [name, handle] : live_handles()) {
@@ -149,6 +152,7 @@ class MisuseTest : public ::testing::Test {
   OwnedPlan plan;
   quire_event* events[1] = {};
   OwnedChatTemplate chat{quire_chat_template_create("a", 1, nullptr)};
+  OwnedAlias alias{quire_alias_create(world.runtime.get(), "a", 1, nullptr)};
   Valid valid;
 };
 
@@ -261,6 +265,8 @@ void* stale_handle(const std::string& type, const World& world, quire_event* spa
   if (type == "quire_chat_template") {
     return free_twice(quire_chat_template_create("a", 1, nullptr), quire_chat_template_free);
   }
+  if (type == "quire_alias")
+    return free_twice(quire_alias_create(world.runtime.get(), "a", 1, nullptr), quire_alias_free);
   if (type == "quire_cancel") return free_twice(quire_cancel_create(nullptr), quire_cancel_free);
   return free_twice(quire_job_submit(world.cache.get(), make_request("x", 1).get(), nullptr), quire_job_free);
 }

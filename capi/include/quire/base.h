@@ -123,6 +123,9 @@ typedef struct quire_matcher quire_matcher;
 /* What turns a conversation into a prompt; chat.h. */
 typedef struct quire_chat_template quire_chat_template;
 
+/* A name that jobs are submitted to, and the cache behind it; alias.h. */
+typedef struct quire_alias quire_alias;
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,6 +10,7 @@
 #ifndef QUIRE_QUIRE_H
 #define QUIRE_QUIRE_H
 
+#include <quire/alias.h>
 #include <quire/base.h>
 #include <quire/cache.h>
 #include <quire/cancel.h>

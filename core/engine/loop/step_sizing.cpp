@@ -14,6 +14,8 @@ constexpr uint64_t kMemory = 128;
 // Differences below these are nobody's concern, and the noise of the machine is as large.
 constexpr Duration kShortestStep = std::chrono::milliseconds(5);
 constexpr Duration kShortestPiece = std::chrono::milliseconds(4);
+// Where a step has no breaks it is one piece, and a very short one computes hardly any prompt.
+constexpr Duration kShortestWhole = std::chrono::milliseconds(12);
 constexpr Duration kLongestStep = std::chrono::seconds(1);
 // Prompt tokens that a step has in any case.
 constexpr int32_t kFewestPromptTokens = 8;
@@ -96,8 +98,8 @@ int32_t StepSizing::tokens(const StepDemand& demand) const noexcept {
   }
   if (demand.has_neighbours && demand.neighbours_turn > Duration{0}) {
     const double given_up = std::max(options_.stretch - 1.0, 0.0);
-    const Duration piece =
-        std::max(kShortestPiece, to_duration(given_up * to_seconds(demand.neighbours_turn)));
+    const Duration piece = std::max(demand.num_breaks > 0 ? kShortestPiece : kShortestWhole,
+                                    to_duration(given_up * to_seconds(demand.neighbours_turn)));
     longest = std::min(longest, piece * std::max(demand.num_breaks, 1));
   }
   const int32_t fewest = std::min(demand.num_streams + kFewestPromptTokens, options_.max_tokens);

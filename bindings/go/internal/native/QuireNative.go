@@ -255,339 +255,353 @@ typedef long long swig_type_225;
 typedef _goslice_ swig_type_226;
 typedef long long swig_type_227;
 typedef _goslice_ swig_type_228;
-typedef long long swig_type_229;
-typedef _goslice_ swig_type_230;
-extern void _wrap_Swig_free_native_192f0b171e5052b7(uintptr_t arg1);
-extern uintptr_t _wrap_Swig_malloc_native_192f0b171e5052b7(swig_intgo arg1);
-extern int _wrap_QUIRE_WAIT_FOREVER_native_192f0b171e5052b7(void);
-extern int _wrap_QUIRE_WAIT_FAILED_native_192f0b171e5052b7(void);
-extern int _wrap_QUIRE_WAIT_END_native_192f0b171e5052b7(void);
-extern int _wrap_QUIRE_WAIT_CANCELLED_native_192f0b171e5052b7(void);
-extern int _wrap_quire_error_code_native_192f0b171e5052b7(uintptr_t arg1);
-extern swig_type_1 _wrap_quire_error_message_native_192f0b171e5052b7(uintptr_t arg1);
-extern int _wrap_quire_error_is_retryable_native_192f0b171e5052b7(uintptr_t arg1);
-extern swig_type_2 _wrap_quire_error_retry_after_ns_native_192f0b171e5052b7(uintptr_t arg1);
-extern int _wrap_quire_error_free_native_192f0b171e5052b7(uintptr_t arg1);
-extern swig_type_3 _wrap_quire_error_code_name_native_192f0b171e5052b7(int arg1);
-extern swig_type_4 _wrap_quire_version_string_native_192f0b171e5052b7(void);
-extern int _wrap_quire_abi_check_native_192f0b171e5052b7(int arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_options_create_native_192f0b171e5052b7(swig_voidp arg1);
-extern int _wrap_quire_runtime_options_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_options_set_num_threads_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_device_native_192f0b171e5052b7(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_log_level_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_memory_budget_native_192f0b171e5052b7(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_model_options_create_native_192f0b171e5052b7(swig_voidp arg1);
-extern int _wrap_quire_model_options_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_options_set_path_native_192f0b171e5052b7(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_device_native_192f0b171e5052b7(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_split_native_192f0b171e5052b7(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_reserve_native_192f0b171e5052b7(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_planned_cache_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_scope_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_progress_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_num_shards_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_options_create_native_192f0b171e5052b7(swig_voidp arg1);
-extern int _wrap_quire_cache_options_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_name_native_192f0b171e5052b7(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_batch_size_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_192f0b171e5052b7(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_queue_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_kv_format_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_quota_native_192f0b171e5052b7(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_192f0b171e5052b7(uintptr_t arg1, swig_type_15 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_192f0b171e5052b7(uintptr_t arg1, swig_type_16 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_device_weight_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_stretch_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_pinned_pages_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_overtakes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_create_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_num_devices_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_20 _wrap_quire_runtime_device_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_21 arg3, swig_voidp arg4);
-extern swig_type_22 _wrap_quire_runtime_device_description_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_23 arg3, swig_voidp arg4);
-extern swig_type_24 _wrap_quire_runtime_device_refusal_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_25 arg3, swig_voidp arg4);
-extern swig_type_26 _wrap_quire_runtime_device_memory_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_27 _wrap_quire_runtime_device_free_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_set_memory_budget_native_192f0b171e5052b7(uintptr_t arg1, swig_type_28 arg2, swig_type_29 arg3, swig_voidp arg4);
-extern swig_type_30 _wrap_quire_runtime_metrics_native_192f0b171e5052b7(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_32 arg3, uintptr_t arg4, swig_voidp arg5);
-extern int _wrap_quire_model_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_33 _wrap_quire_model_encode_native_192f0b171e5052b7(uintptr_t arg1, swig_type_34 arg2, int arg3, int arg4, swig_type_35 arg5, swig_voidp arg6);
-extern swig_type_36 _wrap_quire_model_decode_native_192f0b171e5052b7(uintptr_t arg1, swig_type_37 arg2, int arg3, swig_type_38 arg4, swig_voidp arg5);
-extern swig_type_39 _wrap_quire_model_token_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_40 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_192f0b171e5052b7(uintptr_t arg1, swig_type_41 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_is_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_special_token_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_42 _wrap_quire_model_eos_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_43 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tokenizer_size_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_vocab_size_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_44 _wrap_quire_model_architecture_native_192f0b171e5052b7(uintptr_t arg1, swig_type_45 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_num_layers_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_hidden_size_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_heads_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_kv_heads_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_46 _wrap_quire_model_max_context_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern double _wrap_quire_model_bits_per_weight_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_47 _wrap_quire_model_weight_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_tensors_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_48 _wrap_quire_model_tensor_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
-extern swig_type_50 _wrap_quire_model_tensor_format_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_51 arg3, swig_voidp arg4);
-extern swig_type_52 _wrap_quire_model_tensor_shape_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
-extern swig_type_54 _wrap_quire_model_tensor_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tensor_layer_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_create_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_192f0b171e5052b7(uintptr_t arg1, swig_type_55 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_quota_native_192f0b171e5052b7(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_namespace_quota_native_192f0b171e5052b7(uintptr_t arg1, swig_type_56 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_set_namespace_weight_native_192f0b171e5052b7(uintptr_t arg1, swig_type_57 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_device_weight_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern swig_type_58 _wrap_quire_cache_required_bytes_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_59 _wrap_quire_cache_max_seq_len_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_vocab_size_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_create_queue_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_stats_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_60 _wrap_quire_cache_metrics_native_192f0b171e5052b7(uintptr_t arg1, swig_type_61 arg2, swig_type_62 arg3, swig_voidp arg4);
-extern swig_type_63 _wrap_quire_cache_query_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_64 arg3, uintptr_t arg4, swig_voidp arg5);
-extern swig_type_65 _wrap_quire_cache_pin_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_66 arg3, swig_type_67 arg4, uintptr_t arg5, swig_voidp arg6);
-extern int _wrap_quire_cache_unpin_native_192f0b171e5052b7(uintptr_t arg1, swig_type_68 arg2, swig_voidp arg3);
-extern swig_type_69 _wrap_quire_cache_score_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_70 arg3, swig_type_71 arg4, uintptr_t arg5, swig_type_72 arg6, swig_voidp arg7);
-extern swig_type_73 _wrap_quire_cache_logits_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_74 arg3, uintptr_t arg4, swig_type_75 arg5, swig_voidp arg6);
-extern swig_type_76 _wrap_quire_stats_page_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_77 _wrap_quire_stats_pages_total_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_78 _wrap_quire_stats_pages_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_79 _wrap_quire_stats_pages_cached_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_80 _wrap_quire_stats_pages_referenced_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_81 _wrap_quire_stats_pages_pinned_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_82 _wrap_quire_stats_pages_evicted_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_83 _wrap_quire_stats_pages_deduplicated_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_84 _wrap_quire_stats_jobs_queued_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_85 _wrap_quire_stats_jobs_running_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_86 _wrap_quire_stats_jobs_submitted_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_87 _wrap_quire_stats_jobs_finished_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_88 _wrap_quire_stats_jobs_failed_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_89 _wrap_quire_stats_jobs_cancelled_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_90 _wrap_quire_stats_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_91 _wrap_quire_stats_steps_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_93 _wrap_quire_stats_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_95 _wrap_quire_stats_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_96 _wrap_quire_stats_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_97 _wrap_quire_stats_histogram_count_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_sum_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_quantile_native_192f0b171e5052b7(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_98 _wrap_quire_stats_num_namespaces_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_99 _wrap_quire_stats_namespace_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_100 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_stats_namespace_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_101 _wrap_quire_stats_device_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_stats_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_job_request_create_native_192f0b171e5052b7(swig_voidp arg1);
-extern int _wrap_quire_job_request_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_kind_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_prompt_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_192f0b171e5052b7(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_messages_native_192f0b171e5052b7(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tools_native_192f0b171e5052b7(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_template_arguments_native_192f0b171e5052b7(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_chat_template_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_add_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_parse_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_110 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_stop_texts_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_ignore_eos_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_loop_guard_native_192f0b171e5052b7(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_constraint_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_192f0b171e5052b7(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_of_model_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_random_seed_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_192f0b171e5052b7(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_repetition_penalty_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_frequency_penalty_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_presence_penalty_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_range_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_decay_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_multiplier_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_base_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_allowed_length_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_max_length_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_range_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_192f0b171e5052b7(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_logit_bias_native_192f0b171e5052b7(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(uintptr_t arg1, swig_type_115 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_clear_logit_biases_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_smoothing_factor_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_temperature_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_temperature_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_temperature_exponent_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_n_sigma_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_k_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_p_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_a_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tail_free_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_typical_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_mirostat_tau_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_mirostat_eta_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_probability_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_threshold_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_192f0b171e5052b7(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_skew_native_192f0b171e5052b7(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_192f0b171e5052b7(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_emit_special_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_log_probs_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_log_probs_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_raw_logits_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_pooling_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_normalize_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(uintptr_t arg1, swig_type_119 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_event_policy_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_unread_events_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_progress_events_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(uintptr_t arg1, swig_type_121 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_priority_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reserve_whole_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reuse_prefix_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_publish_pages_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_submit_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_125 arg3, swig_voidp arg4);
-extern swig_type_126 _wrap_quire_job_drain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_127 arg2, uintptr_t arg3, swig_type_128 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_192f0b171e5052b7(uintptr_t arg1, swig_type_129 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_job_cancel_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_pause_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_resume_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_set_priority_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_rewind_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_fork_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_130 _wrap_quire_job_id_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_131 _wrap_quire_job_seed_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_state_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_finish_reason_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_stop_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_132 _wrap_quire_job_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_error_code_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_134 _wrap_quire_job_explain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
-extern swig_type_136 _wrap_quire_job_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_137 _wrap_quire_job_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_138 _wrap_quire_job_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_139 _wrap_quire_job_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_140 _wrap_quire_job_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_141 _wrap_quire_job_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_142 _wrap_quire_job_time_queued_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_143 _wrap_quire_job_time_prompt_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_144 _wrap_quire_job_time_generate_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_145 _wrap_quire_job_scores_native_192f0b171e5052b7(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
-extern swig_type_147 _wrap_quire_job_raw_logits_native_192f0b171e5052b7(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
-extern swig_type_149 _wrap_quire_job_embedding_native_192f0b171e5052b7(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_queue_create_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_151 _wrap_quire_queue_drain_native_192f0b171e5052b7(uintptr_t arg1, swig_type_152 arg2, uintptr_t arg3, swig_type_153 arg4, swig_voidp arg5);
-extern swig_type_154 _wrap_quire_queue_ready_native_192f0b171e5052b7(uintptr_t arg1, swig_type_155 arg2, uintptr_t arg3, swig_type_156 arg4, swig_voidp arg5);
-extern int _wrap_quire_queue_set_log_level_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_queue_fd_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_close_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_type_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_157 _wrap_quire_event_user_data_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_event_job_id_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_index_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_159 _wrap_quire_event_text_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_160 _wrap_quire_event_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
-extern swig_type_162 _wrap_quire_event_first_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_163 _wrap_quire_event_kept_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_164 _wrap_quire_event_kept_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_event_log_probs_native_192f0b171e5052b7(uintptr_t arg1, swig_type_166 arg2, swig_voidp arg3);
-extern swig_type_167 _wrap_quire_event_top_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_type_168 arg2, swig_voidp arg3);
-extern swig_type_169 _wrap_quire_event_top_log_probs_native_192f0b171e5052b7(uintptr_t arg1, swig_type_170 arg2, swig_voidp arg3);
-extern swig_type_171 _wrap_quire_event_progress_done_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_172 _wrap_quire_event_progress_total_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_log_level_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_173 _wrap_quire_event_lost_lines_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_finish_reason_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_stop_token_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_174 _wrap_quire_event_stop_text_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_175 _wrap_quire_event_prompt_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_176 _wrap_quire_event_cached_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_event_new_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_event_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_179 _wrap_quire_event_accepted_draft_tokens_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_180 _wrap_quire_event_preemptions_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_181 _wrap_quire_event_time_queued_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_182 _wrap_quire_event_time_prompt_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_event_time_generate_ns_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_error_code_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_event_error_message_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cancel_create_native_192f0b171e5052b7(swig_voidp arg1);
-extern int _wrap_quire_cancel_trigger_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_is_triggered_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_plan_create_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_plan_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_plan_total_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_186 _wrap_quire_plan_embedding_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_plan_layer_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_188 _wrap_quire_plan_head_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_189 _wrap_quire_plan_kv_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_190 _wrap_quire_plan_workspace_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_191 _wrap_quire_plan_staging_bytes_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_plan_num_devices_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_192 _wrap_quire_plan_device_name_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_193 arg3, swig_voidp arg4);
-extern int _wrap_quire_plan_device_num_layers_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_194 _wrap_quire_plan_device_usable_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_195 _wrap_quire_plan_device_total_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_196 _wrap_quire_plan_device_embedding_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_197 _wrap_quire_plan_device_layer_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_198 _wrap_quire_plan_device_head_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_199 _wrap_quire_plan_device_kv_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_200 _wrap_quire_plan_device_workspace_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_201 _wrap_quire_plan_device_staging_bytes_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_num_layers_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_plan_layer_device_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_202 _wrap_quire_plan_bytes_of_layer_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_203 arg3, swig_voidp arg4);
-extern int _wrap_quire_constraint_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_matcher_create_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_matcher_accept_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_204 _wrap_quire_matcher_mask_native_192f0b171e5052b7(uintptr_t arg1, swig_type_205 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_may_end_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_206 _wrap_quire_matcher_forced_text_native_192f0b171e5052b7(uintptr_t arg1, swig_type_207 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_192f0b171e5052b7(uintptr_t arg1, swig_type_208 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_192f0b171e5052b7(swig_type_209 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_192f0b171e5052b7(swig_type_210 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_192f0b171e5052b7(uintptr_t arg1, swig_type_211 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_192f0b171e5052b7(uintptr_t arg1, int arg2, swig_type_212 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_192f0b171e5052b7(uintptr_t arg1, swig_type_213 arg2, swig_voidp arg3);
-extern swig_type_214 _wrap_quire_chat_template_render_native_192f0b171e5052b7(uintptr_t arg1, swig_type_215 arg2, swig_type_216 arg3, swig_voidp arg4);
-extern swig_type_217 _wrap_quire_chat_template_segments_native_192f0b171e5052b7(uintptr_t arg1, swig_type_218 arg2, swig_type_219 arg3, swig_voidp arg4);
-extern swig_type_220 _wrap_quire_chat_template_tokens_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_221 arg3, swig_type_222 arg4, swig_voidp arg5);
-extern swig_type_223 _wrap_quire_chat_template_hash_native_192f0b171e5052b7(uintptr_t arg1, swig_type_224 arg2, swig_voidp arg3);
-extern swig_type_225 _wrap_quire_model_render_chat_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_226 arg3, swig_voidp arg4);
-extern swig_type_227 _wrap_quire_model_render_chat_tokens_native_192f0b171e5052b7(uintptr_t arg1, uintptr_t arg2, swig_type_228 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_free_native_192f0b171e5052b7(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_229 _wrap_quire_diagnose_native_192f0b171e5052b7(int arg1, swig_type_230 arg2, swig_voidp arg3);
+typedef _gostring_ swig_type_229;
+typedef long long swig_type_230;
+typedef _goslice_ swig_type_231;
+typedef long long swig_type_232;
+typedef long long swig_type_233;
+typedef long long swig_type_234;
+typedef _goslice_ swig_type_235;
+extern void _wrap_Swig_free_native_3a35f4a3b4a4a625(uintptr_t arg1);
+extern uintptr_t _wrap_Swig_malloc_native_3a35f4a3b4a4a625(swig_intgo arg1);
+extern int _wrap_QUIRE_WAIT_FOREVER_native_3a35f4a3b4a4a625(void);
+extern int _wrap_QUIRE_WAIT_FAILED_native_3a35f4a3b4a4a625(void);
+extern int _wrap_QUIRE_WAIT_END_native_3a35f4a3b4a4a625(void);
+extern int _wrap_QUIRE_WAIT_CANCELLED_native_3a35f4a3b4a4a625(void);
+extern int _wrap_quire_error_code_native_3a35f4a3b4a4a625(uintptr_t arg1);
+extern swig_type_1 _wrap_quire_error_message_native_3a35f4a3b4a4a625(uintptr_t arg1);
+extern int _wrap_quire_error_is_retryable_native_3a35f4a3b4a4a625(uintptr_t arg1);
+extern swig_type_2 _wrap_quire_error_retry_after_ns_native_3a35f4a3b4a4a625(uintptr_t arg1);
+extern int _wrap_quire_error_free_native_3a35f4a3b4a4a625(uintptr_t arg1);
+extern swig_type_3 _wrap_quire_error_code_name_native_3a35f4a3b4a4a625(int arg1);
+extern swig_type_4 _wrap_quire_version_string_native_3a35f4a3b4a4a625(void);
+extern int _wrap_quire_abi_check_native_3a35f4a3b4a4a625(int arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_options_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
+extern int _wrap_quire_runtime_options_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_options_set_num_threads_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_device_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_log_level_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_memory_budget_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_model_options_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
+extern int _wrap_quire_model_options_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_options_set_path_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_device_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_split_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_reserve_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_planned_cache_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_scope_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_progress_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_num_shards_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_options_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
+extern int _wrap_quire_cache_options_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_options_set_name_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_batch_size_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_queue_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_kv_format_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_quota_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_15 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_16 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_device_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_stretch_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_pinned_pages_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_overtakes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_num_devices_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_20 _wrap_quire_runtime_device_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_21 arg3, swig_voidp arg4);
+extern swig_type_22 _wrap_quire_runtime_device_description_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_23 arg3, swig_voidp arg4);
+extern swig_type_24 _wrap_quire_runtime_device_refusal_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_25 arg3, swig_voidp arg4);
+extern swig_type_26 _wrap_quire_runtime_device_memory_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_27 _wrap_quire_runtime_device_free_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_set_memory_budget_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_28 arg2, swig_type_29 arg3, swig_voidp arg4);
+extern swig_type_30 _wrap_quire_runtime_metrics_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_32 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_33 _wrap_quire_model_encode_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_34 arg2, int arg3, int arg4, swig_type_35 arg5, swig_voidp arg6);
+extern swig_type_36 _wrap_quire_model_decode_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_37 arg2, int arg3, swig_type_38 arg4, swig_voidp arg5);
+extern swig_type_39 _wrap_quire_model_token_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_40 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_41 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_is_special_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_special_token_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_42 _wrap_quire_model_eos_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_43 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tokenizer_size_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_vocab_size_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_44 _wrap_quire_model_architecture_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_45 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_num_layers_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_hidden_size_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_heads_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_kv_heads_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_46 _wrap_quire_model_max_context_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern double _wrap_quire_model_bits_per_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_47 _wrap_quire_model_weight_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_tensors_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_48 _wrap_quire_model_tensor_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
+extern swig_type_50 _wrap_quire_model_tensor_format_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_51 arg3, swig_voidp arg4);
+extern swig_type_52 _wrap_quire_model_tensor_shape_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
+extern swig_type_54 _wrap_quire_model_tensor_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tensor_layer_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_create_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_close_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_55 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_quota_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_56 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_57 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_device_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern swig_type_58 _wrap_quire_cache_required_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_59 _wrap_quire_cache_max_seq_len_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_vocab_size_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_create_queue_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_stats_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_60 _wrap_quire_cache_metrics_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_61 arg2, swig_type_62 arg3, swig_voidp arg4);
+extern swig_type_63 _wrap_quire_cache_query_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_64 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_65 _wrap_quire_cache_pin_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_66 arg3, swig_type_67 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_68 arg2, swig_voidp arg3);
+extern swig_type_69 _wrap_quire_cache_score_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_70 arg3, swig_type_71 arg4, uintptr_t arg5, swig_type_72 arg6, swig_voidp arg7);
+extern swig_type_73 _wrap_quire_cache_logits_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_74 arg3, uintptr_t arg4, swig_type_75 arg5, swig_voidp arg6);
+extern swig_type_76 _wrap_quire_stats_page_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_77 _wrap_quire_stats_pages_total_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_78 _wrap_quire_stats_pages_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_79 _wrap_quire_stats_pages_cached_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_80 _wrap_quire_stats_pages_referenced_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_stats_pages_pinned_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_82 _wrap_quire_stats_pages_evicted_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_83 _wrap_quire_stats_pages_deduplicated_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_84 _wrap_quire_stats_jobs_queued_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_85 _wrap_quire_stats_jobs_running_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_86 _wrap_quire_stats_jobs_submitted_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_87 _wrap_quire_stats_jobs_finished_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_88 _wrap_quire_stats_jobs_failed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_89 _wrap_quire_stats_jobs_cancelled_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_90 _wrap_quire_stats_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_91 _wrap_quire_stats_steps_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_93 _wrap_quire_stats_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_95 _wrap_quire_stats_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_97 _wrap_quire_stats_histogram_count_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_sum_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_quantile_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern swig_type_98 _wrap_quire_stats_num_namespaces_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_stats_namespace_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_100 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_stats_namespace_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_101 _wrap_quire_stats_device_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_stats_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_job_request_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
+extern int _wrap_quire_job_request_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_kind_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_prompt_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_add_prompt_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_chat_template_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_add_special_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_parse_special_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_110 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_stop_texts_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_ignore_eos_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_loop_guard_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_constraint_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_of_model_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_random_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_repetition_penalty_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_frequency_penalty_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_presence_penalty_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_range_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_decay_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_multiplier_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_base_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_allowed_length_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_max_length_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_range_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_logit_bias_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_115 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_clear_logit_biases_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_smoothing_factor_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_temperature_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_temperature_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_exponent_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_n_sigma_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_k_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_p_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_a_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_p_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tail_free_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_typical_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_mirostat_tau_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_mirostat_eta_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_probability_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_threshold_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_skew_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_emit_special_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_raw_logits_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_pooling_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_normalize_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_119 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_event_policy_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_unread_events_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_progress_events_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_121 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_priority_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reserve_whole_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reuse_prefix_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_publish_pages_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_submit_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_125 arg3, swig_voidp arg4);
+extern swig_type_126 _wrap_quire_job_drain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_127 arg2, uintptr_t arg3, swig_type_128 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_129 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_cancel_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_pause_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_resume_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_set_priority_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_rewind_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_fork_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_130 _wrap_quire_job_id_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_131 _wrap_quire_job_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_state_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_finish_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_stop_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_132 _wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_error_code_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_134 _wrap_quire_job_explain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
+extern swig_type_136 _wrap_quire_job_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_137 _wrap_quire_job_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_138 _wrap_quire_job_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_139 _wrap_quire_job_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_140 _wrap_quire_job_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_141 _wrap_quire_job_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_142 _wrap_quire_job_time_queued_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_143 _wrap_quire_job_time_prompt_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_144 _wrap_quire_job_time_generate_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_145 _wrap_quire_job_scores_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
+extern swig_type_147 _wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
+extern swig_type_149 _wrap_quire_job_embedding_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_151 _wrap_quire_queue_drain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_152 arg2, uintptr_t arg3, swig_type_153 arg4, swig_voidp arg5);
+extern swig_type_154 _wrap_quire_queue_ready_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_155 arg2, uintptr_t arg3, swig_type_156 arg4, swig_voidp arg5);
+extern int _wrap_quire_queue_set_log_level_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_queue_fd_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_close_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_type_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_157 _wrap_quire_event_user_data_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_158 _wrap_quire_event_job_id_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_index_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_159 _wrap_quire_event_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_160 _wrap_quire_event_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
+extern swig_type_162 _wrap_quire_event_first_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_163 _wrap_quire_event_kept_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_164 _wrap_quire_event_kept_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_166 arg2, swig_voidp arg3);
+extern swig_type_167 _wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_168 arg2, swig_voidp arg3);
+extern swig_type_169 _wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_170 arg2, swig_voidp arg3);
+extern swig_type_171 _wrap_quire_event_progress_done_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_172 _wrap_quire_event_progress_total_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_log_level_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_173 _wrap_quire_event_lost_lines_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_finish_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_stop_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_174 _wrap_quire_event_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_175 _wrap_quire_event_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_176 _wrap_quire_event_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_177 _wrap_quire_event_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_178 _wrap_quire_event_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_179 _wrap_quire_event_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_180 _wrap_quire_event_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_181 _wrap_quire_event_time_queued_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_182 _wrap_quire_event_time_prompt_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_event_time_generate_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_error_code_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_event_error_message_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cancel_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
+extern int _wrap_quire_cancel_trigger_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_is_triggered_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_plan_create_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_plan_total_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_plan_embedding_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_187 _wrap_quire_plan_layer_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_188 _wrap_quire_plan_head_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_plan_kv_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_plan_workspace_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_191 _wrap_quire_plan_staging_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_num_devices_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_192 _wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_193 arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_device_num_layers_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_194 _wrap_quire_plan_device_usable_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_195 _wrap_quire_plan_device_total_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_196 _wrap_quire_plan_device_embedding_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_197 _wrap_quire_plan_device_layer_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_198 _wrap_quire_plan_device_head_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_199 _wrap_quire_plan_device_kv_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_200 _wrap_quire_plan_device_workspace_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_201 _wrap_quire_plan_device_staging_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_num_layers_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_layer_device_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_202 _wrap_quire_plan_bytes_of_layer_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_203 arg3, swig_voidp arg4);
+extern int _wrap_quire_constraint_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_matcher_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_matcher_accept_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_204 _wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_205 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_may_end_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_206 _wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_207 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_208 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(swig_type_209 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(swig_type_210 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_211 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_212 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_213 arg2, swig_voidp arg3);
+extern swig_type_214 _wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_215 arg2, swig_type_216 arg3, swig_voidp arg4);
+extern swig_type_217 _wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_218 arg2, swig_type_219 arg3, swig_voidp arg4);
+extern swig_type_220 _wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_221 arg3, swig_type_222 arg4, swig_voidp arg5);
+extern swig_type_223 _wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_224 arg2, swig_voidp arg3);
+extern swig_type_225 _wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_226 arg3, swig_voidp arg4);
+extern swig_type_227 _wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_228 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_alias_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_229 arg2, swig_voidp arg3);
+extern int _wrap_quire_alias_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_alias_set_cache_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_alias_add_fallback_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_alias_clear_fallbacks_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_alias_submit_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_230 _wrap_quire_alias_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_231 arg2, swig_voidp arg3);
+extern swig_type_232 _wrap_quire_alias_num_swaps_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_233 _wrap_quire_alias_num_fallbacks_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_234 _wrap_quire_diagnose_native_3a35f4a3b4a4a625(int arg1, swig_type_235 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -622,13 +636,13 @@ type _ sync.Mutex
 
 func Swig_free(arg1 uintptr) {
 	_swig_i_0 := arg1
-	C._wrap_Swig_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0))
+	C._wrap_Swig_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0))
 }
 
 func Swig_malloc(arg1 int) (_swig_ret uintptr) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_Swig_malloc_native_192f0b171e5052b7(C.swig_intgo(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_Swig_malloc_native_3a35f4a3b4a4a625(C.swig_intgo(_swig_i_0)))
 	return swig_r
 }
 
@@ -700,9 +714,13 @@ type MatcherHandle uintptr
 // ChatTemplateHandle stands for a quire_chat_template; 0 is none.
 type ChatTemplateHandle uintptr
 
+
+// AliasHandle stands for a quire_alias; 0 is none.
+type AliasHandle uintptr
+
 func _swig_getQUIRE_WAIT_FOREVER() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_192f0b171e5052b7())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_3a35f4a3b4a4a625())
 	return swig_r
 }
 
@@ -710,21 +728,21 @@ var QUIRE_WAIT_FOREVER int32 = _swig_getQUIRE_WAIT_FOREVER()
 const QUIRE_WAIT_TIMEOUT int32 = 0
 func _swig_getQUIRE_WAIT_FAILED() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FAILED_native_192f0b171e5052b7())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FAILED_native_3a35f4a3b4a4a625())
 	return swig_r
 }
 
 var QUIRE_WAIT_FAILED int32 = _swig_getQUIRE_WAIT_FAILED()
 func _swig_getQUIRE_WAIT_END() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_END_native_192f0b171e5052b7())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_END_native_3a35f4a3b4a4a625())
 	return swig_r
 }
 
 var QUIRE_WAIT_END int32 = _swig_getQUIRE_WAIT_END()
 func _swig_getQUIRE_WAIT_CANCELLED() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_CANCELLED_native_192f0b171e5052b7())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_CANCELLED_native_3a35f4a3b4a4a625())
 	return swig_r
 }
 
@@ -758,7 +776,7 @@ func Quire_error_code(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_code_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_code_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -766,7 +784,7 @@ func Quire_error_message(arg1 ErrorHandle) (_swig_ret string) {
 	var swig_r string
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r_p := C._wrap_quire_error_message_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_message_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -777,7 +795,7 @@ func Quire_error_is_retryable(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_is_retryable_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_is_retryable_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -785,7 +803,7 @@ func Quire_error_retry_after_ns(arg1 ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int64)(C._wrap_quire_error_retry_after_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0)))
+	swig_r = (int64)(C._wrap_quire_error_retry_after_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -793,14 +811,14 @@ func Quire_error_free(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
 func Quire_error_code_name(arg1 int32) (_swig_ret string) {
 	var swig_r string
 	_swig_i_0 := arg1
-	swig_r_p := C._wrap_quire_error_code_name_native_192f0b171e5052b7(C.int(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_code_name_native_3a35f4a3b4a4a625(C.int(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -814,7 +832,7 @@ const QUIRE_ABI_MAJOR int32 = 0
 const QUIRE_ABI_MINOR int32 = 1
 func Quire_version_string() (_swig_ret string) {
 	var swig_r string
-	swig_r_p := C._wrap_quire_version_string_native_192f0b171e5052b7()
+	swig_r_p := C._wrap_quire_version_string_native_3a35f4a3b4a4a625()
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -826,7 +844,7 @@ func Quire_abi_check(arg1 int32, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_abi_check_native_192f0b171e5052b7(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_abi_check_native_3a35f4a3b4a4a625(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -850,7 +868,7 @@ const QUIRE_QUOTA_PINNED_PAGES int32 = 3
 func Quire_runtime_options_create(arg1 *ErrorHandle) (_swig_ret RuntimeOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 RuntimeOptionsHandle
 swig_r_1 = RuntimeOptionsHandle(swig_r)
 	return swig_r_1
@@ -861,7 +879,7 @@ func Quire_runtime_options_free(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -871,7 +889,7 @@ func Quire_runtime_options_set_num_threads(arg1 RuntimeOptionsHandle, arg2 int32
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -882,7 +900,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -895,7 +913,7 @@ func Quire_runtime_options_set_log_level(arg1 RuntimeOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -907,7 +925,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -917,7 +935,7 @@ _swig_i_1 = arg2
 func Quire_model_options_create(arg1 *ErrorHandle) (_swig_ret ModelOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 ModelOptionsHandle
 swig_r_1 = ModelOptionsHandle(swig_r)
 	return swig_r_1
@@ -928,7 +946,7 @@ func Quire_model_options_free(arg1 ModelOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_options_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_options_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -939,7 +957,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -953,7 +971,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -967,7 +985,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -981,7 +999,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -995,7 +1013,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1005,7 +1023,7 @@ func Quire_model_options_set_scope(arg1 ModelOptionsHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1015,7 +1033,7 @@ func Quire_model_options_set_progress(arg1 ModelOptionsHandle, arg2 uintptr, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1025,14 +1043,14 @@ func Quire_model_options_set_num_shards(arg1 ModelOptionsHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
 func Quire_cache_options_create(arg1 *ErrorHandle) (_swig_ret CacheOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CacheOptionsHandle
 swig_r_1 = CacheOptionsHandle(swig_r)
 	return swig_r_1
@@ -1043,7 +1061,7 @@ func Quire_cache_options_free(arg1 CacheOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_options_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_options_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1054,7 +1072,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1067,7 +1085,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1077,7 +1095,7 @@ func Quire_cache_options_set_page_tokens(arg1 CacheOptionsHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1087,7 +1105,7 @@ func Quire_cache_options_set_max_batch_size(arg1 CacheOptionsHandle, arg2 int32,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1097,7 +1115,7 @@ func Quire_cache_options_set_max_chunk_tokens(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1107,7 +1125,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1117,7 +1135,7 @@ func Quire_cache_options_set_max_queue(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1127,7 +1145,7 @@ func Quire_cache_options_set_kv_format(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1138,7 +1156,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1151,7 +1169,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1166,7 +1184,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1179,7 +1197,7 @@ func Quire_cache_options_set_device_weight(arg1 CacheOptionsHandle, arg2 float64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_device_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_device_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1189,7 +1207,7 @@ func Quire_cache_options_set_step_stretch(arg1 CacheOptionsHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_stretch_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_stretch_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1199,7 +1217,7 @@ func Quire_cache_options_set_max_pinned_pages(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1209,7 +1227,7 @@ func Quire_cache_options_set_max_overtakes(arg1 CacheOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1219,7 +1237,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1229,7 +1247,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1239,7 +1257,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1248,7 +1266,7 @@ func Quire_runtime_create(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 RuntimeHandle
 swig_r_1 = RuntimeHandle(swig_r)
 	return swig_r_1
@@ -1259,7 +1277,7 @@ func Quire_runtime_free(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1268,7 +1286,7 @@ func Quire_runtime_num_devices(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1279,7 +1297,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1293,7 +1311,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1307,7 +1325,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1320,7 +1338,7 @@ func Quire_runtime_device_memory_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1330,7 +1348,7 @@ func Quire_runtime_device_free_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Error
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1342,7 +1360,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_1)), C.swig_type_29(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_1)), C.swig_type_29(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1355,7 +1373,7 @@ func Quire_runtime_metrics(arg1 RuntimeHandle, arg2 []byte, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1376,7 +1394,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_32(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_32(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1387,7 +1405,7 @@ func Quire_model_free(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1401,7 +1419,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1419,7 +1437,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1436,7 +1454,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1450,7 +1468,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_41)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_41)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1463,7 +1481,7 @@ func Quire_model_is_special(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_is_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_is_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1473,7 +1491,7 @@ func Quire_model_special_token(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_special_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_special_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1483,7 +1501,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1495,7 +1513,7 @@ func Quire_model_tokenizer_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1504,7 +1522,7 @@ func Quire_model_vocab_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1514,7 +1532,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1526,7 +1544,7 @@ func Quire_model_num_layers(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_layers_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_layers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1535,7 +1553,7 @@ func Quire_model_hidden_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1544,7 +1562,7 @@ func Quire_model_num_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_heads_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_heads_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1553,7 +1571,7 @@ func Quire_model_num_kv_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1562,7 +1580,7 @@ func Quire_model_max_context(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_max_context_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_max_context_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1571,7 +1589,7 @@ func Quire_model_bits_per_weight(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1580,7 +1598,7 @@ func Quire_model_weight_bytes(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1589,7 +1607,7 @@ func Quire_model_num_tensors(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1600,7 +1618,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1614,7 +1632,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1628,7 +1646,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1641,7 +1659,7 @@ func Quire_model_tensor_bytes(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1651,7 +1669,7 @@ func Quire_model_tensor_layer(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1662,7 +1680,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_cache_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 CacheHandle
 swig_r_1 = CacheHandle(swig_r)
 	return swig_r_1
@@ -1673,7 +1691,7 @@ func Quire_cache_free(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1685,7 +1703,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_close_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_55(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_55(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1696,7 +1714,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_quota_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_quota_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1709,7 +1727,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1724,7 +1742,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1737,7 +1755,7 @@ func Quire_cache_set_device_weight(arg1 CacheHandle, arg2 float64, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_set_device_weight_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_set_device_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1748,7 +1766,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1757,7 +1775,7 @@ func Quire_cache_max_seq_len(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1766,7 +1784,7 @@ func Quire_cache_vocab_size(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1775,7 +1793,7 @@ func Quire_cache_create_queue(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret Qu
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_create_queue_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_queue_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
@@ -1786,7 +1804,7 @@ func Quire_cache_stats(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret StatsHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -1800,7 +1818,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1820,7 +1838,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_query_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_64(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_64(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1835,7 +1853,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_66(_swig_i_2), C.swig_type_67(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_66(_swig_i_2), C.swig_type_67(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -1845,7 +1863,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_68(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_68(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1861,7 +1879,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_70(_swig_i_2), C.swig_type_71(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_70(_swig_i_2), C.swig_type_71(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
@@ -1879,7 +1897,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_74(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_74(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -1898,7 +1916,7 @@ func Quire_stats_page_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1907,7 +1925,7 @@ func Quire_stats_pages_total(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1916,7 +1934,7 @@ func Quire_stats_pages_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1925,7 +1943,7 @@ func Quire_stats_pages_cached(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1934,7 +1952,7 @@ func Quire_stats_pages_referenced(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1943,7 +1961,7 @@ func Quire_stats_pages_pinned(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1952,7 +1970,7 @@ func Quire_stats_pages_evicted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1961,7 +1979,7 @@ func Quire_stats_pages_deduplicated(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1970,7 +1988,7 @@ func Quire_stats_jobs_queued(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1979,7 +1997,7 @@ func Quire_stats_jobs_running(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1988,7 +2006,7 @@ func Quire_stats_jobs_submitted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1997,7 +2015,7 @@ func Quire_stats_jobs_finished(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2006,7 +2024,7 @@ func Quire_stats_jobs_failed(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2015,7 +2033,7 @@ func Quire_stats_jobs_cancelled(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2024,7 +2042,7 @@ func Quire_stats_preemptions(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2033,7 +2051,7 @@ func Quire_stats_steps(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_steps_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_steps_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2042,7 +2060,7 @@ func Quire_stats_prompt_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2051,7 +2069,7 @@ func Quire_stats_cached_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2060,7 +2078,7 @@ func Quire_stats_new_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2069,7 +2087,7 @@ func Quire_stats_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2078,7 +2096,7 @@ func Quire_stats_accepted_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2088,7 +2106,7 @@ func Quire_stats_histogram_count(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2098,7 +2116,7 @@ func Quire_stats_histogram_sum(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2109,7 +2127,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2118,7 +2136,7 @@ func Quire_stats_num_namespaces(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2129,7 +2147,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2142,7 +2160,7 @@ func Quire_stats_namespace(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -2153,7 +2171,7 @@ func Quire_stats_device_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2162,7 +2180,7 @@ func Quire_stats_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_stats_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_stats_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2178,7 +2196,7 @@ const QUIRE_EVENTS_END int32 = 2
 func Quire_job_request_create(arg1 *ErrorHandle) (_swig_ret JobRequestHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 JobRequestHandle
 swig_r_1 = JobRequestHandle(swig_r)
 	return swig_r_1
@@ -2189,7 +2207,7 @@ func Quire_job_request_free(arg1 JobRequestHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2199,7 +2217,7 @@ func Quire_job_request_set_kind(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2208,7 +2226,7 @@ func Quire_job_request_clear_prompt(arg1 JobRequestHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_prompt_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_prompt_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2219,7 +2237,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2232,7 +2250,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2246,7 +2264,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2260,7 +2278,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_105)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_105)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2274,7 +2292,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2288,7 +2306,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2302,7 +2320,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_chat_template_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_chat_template_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2313,7 +2331,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2326,7 +2344,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_109)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_109)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2339,7 +2357,7 @@ func Quire_job_request_set_add_special(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2349,7 +2367,7 @@ func Quire_job_request_set_parse_special(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2359,7 +2377,7 @@ func Quire_job_request_set_max_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2369,7 +2387,7 @@ func Quire_job_request_set_min_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2379,7 +2397,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2393,7 +2411,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_111)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_111)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2405,7 +2423,7 @@ func Quire_job_request_clear_stop_texts(arg1 JobRequestHandle, arg2 *ErrorHandle
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2415,7 +2433,7 @@ func Quire_job_request_set_ignore_eos(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2426,7 +2444,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_loop_guard_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_loop_guard_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2437,7 +2455,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_constraint_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_constraint_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2448,7 +2466,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2462,7 +2480,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_of_model_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_of_model_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2472,7 +2490,7 @@ func Quire_job_request_set_random_seed(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_random_seed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_random_seed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2482,7 +2500,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2492,7 +2510,7 @@ func Quire_job_request_set_repetition_penalty(arg1 JobRequestHandle, arg2 float6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2502,7 +2520,7 @@ func Quire_job_request_set_frequency_penalty(arg1 JobRequestHandle, arg2 float64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2512,7 +2530,7 @@ func Quire_job_request_set_presence_penalty(arg1 JobRequestHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2522,7 +2540,7 @@ func Quire_job_request_set_penalty_range(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2532,7 +2550,7 @@ func Quire_job_request_set_penalty_decay(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2542,7 +2560,7 @@ func Quire_job_request_set_dry_multiplier(arg1 JobRequestHandle, arg2 float64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_multiplier_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_multiplier_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2552,7 +2570,7 @@ func Quire_job_request_set_dry_base(arg1 JobRequestHandle, arg2 float64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_base_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_base_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2562,7 +2580,7 @@ func Quire_job_request_set_dry_allowed_length(arg1 JobRequestHandle, arg2 int32,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_allowed_length_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_allowed_length_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2572,7 +2590,7 @@ func Quire_job_request_set_dry_max_length(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_max_length_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_max_length_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2582,7 +2600,7 @@ func Quire_job_request_set_dry_range(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_range_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_range_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2592,7 +2610,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2606,7 +2624,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2617,7 +2635,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_115)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_115)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2629,7 +2647,7 @@ func Quire_job_request_clear_logit_biases(arg1 JobRequestHandle, arg2 *ErrorHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_logit_biases_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_logit_biases_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2639,7 +2657,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2652,7 +2670,7 @@ func Quire_job_request_set_temperature(arg1 JobRequestHandle, arg2 float64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2662,7 +2680,7 @@ func Quire_job_request_set_smoothing_factor(arg1 JobRequestHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_smoothing_factor_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_smoothing_factor_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2672,7 +2690,7 @@ func Quire_job_request_set_min_temperature(arg1 JobRequestHandle, arg2 float64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_temperature_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_temperature_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2682,7 +2700,7 @@ func Quire_job_request_set_max_temperature(arg1 JobRequestHandle, arg2 float64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_temperature_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_temperature_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2692,7 +2710,7 @@ func Quire_job_request_set_temperature_exponent(arg1 JobRequestHandle, arg2 floa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_exponent_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_exponent_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2702,7 +2720,7 @@ func Quire_job_request_set_top_n_sigma(arg1 JobRequestHandle, arg2 float64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_n_sigma_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_n_sigma_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2712,7 +2730,7 @@ func Quire_job_request_set_top_k(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2722,7 +2740,7 @@ func Quire_job_request_set_top_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2732,7 +2750,7 @@ func Quire_job_request_set_top_a(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_a_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_a_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2742,7 +2760,7 @@ func Quire_job_request_set_min_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2752,7 +2770,7 @@ func Quire_job_request_set_tail_free(arg1 JobRequestHandle, arg2 float64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tail_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tail_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2762,7 +2780,7 @@ func Quire_job_request_set_typical(arg1 JobRequestHandle, arg2 float64, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_typical_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_typical_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2772,7 +2790,7 @@ func Quire_job_request_set_mirostat_tau(arg1 JobRequestHandle, arg2 float64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_tau_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_tau_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2782,7 +2800,7 @@ func Quire_job_request_set_mirostat_eta(arg1 JobRequestHandle, arg2 float64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_eta_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_eta_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2792,7 +2810,7 @@ func Quire_job_request_set_xtc_probability(arg1 JobRequestHandle, arg2 float64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_probability_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_probability_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2802,7 +2820,7 @@ func Quire_job_request_set_xtc_threshold(arg1 JobRequestHandle, arg2 float64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_threshold_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_threshold_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2812,7 +2830,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_117)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_117)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2825,7 +2843,7 @@ func Quire_job_request_set_skew(arg1 JobRequestHandle, arg2 float64, arg3 *Error
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_skew_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_skew_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2836,7 +2854,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2849,7 +2867,7 @@ func Quire_job_request_set_emit_special(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2859,7 +2877,7 @@ func Quire_job_request_set_log_probs(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2869,7 +2887,7 @@ func Quire_job_request_set_top_log_probs(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2879,7 +2897,7 @@ func Quire_job_request_set_raw_logits(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2889,7 +2907,7 @@ func Quire_job_request_set_pooling(arg1 JobRequestHandle, arg2 int32, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2899,7 +2917,7 @@ func Quire_job_request_set_normalize(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2909,7 +2927,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_119(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_119(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2919,7 +2937,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2930,7 +2948,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2940,7 +2958,7 @@ func Quire_job_request_set_event_policy(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2950,7 +2968,7 @@ func Quire_job_request_set_max_unread_events(arg1 JobRequestHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2960,7 +2978,7 @@ func Quire_job_request_set_progress_events(arg1 JobRequestHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_progress_events_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_progress_events_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2971,7 +2989,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2984,7 +3002,7 @@ func Quire_job_request_set_priority(arg1 JobRequestHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2994,7 +3012,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_122(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_122(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3004,7 +3022,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_123(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_123(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3014,7 +3032,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_124(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_124(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3024,7 +3042,7 @@ func Quire_job_request_set_reserve_whole(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3034,7 +3052,7 @@ func Quire_job_request_set_reuse_prefix(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3044,7 +3062,7 @@ func Quire_job_request_set_publish_pages(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3060,7 +3078,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_submit_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_submit_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -3074,7 +3092,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3090,7 +3108,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_127(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_127(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3105,7 +3123,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_129(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_129(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3114,7 +3132,7 @@ func Quire_job_cancel(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_cancel_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_cancel_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3123,7 +3141,7 @@ func Quire_job_free(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3132,7 +3150,7 @@ func Quire_job_pause(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_pause_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_pause_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3141,7 +3159,7 @@ func Quire_job_resume(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_resume_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_resume_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3151,7 +3169,7 @@ func Quire_job_set_priority(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_set_priority_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_set_priority_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3161,7 +3179,7 @@ func Quire_job_rewind(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_rewind_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_rewind_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3172,7 +3190,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_fork_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_fork_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -3183,7 +3201,7 @@ func Quire_job_id(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_id_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_id_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3192,7 +3210,7 @@ func Quire_job_seed(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret uint64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_job_seed_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_job_seed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3201,7 +3219,7 @@ func Quire_job_state(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_state_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_state_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3210,7 +3228,7 @@ func Quire_job_finish_reason(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3219,7 +3237,7 @@ func Quire_job_stop_token(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_stop_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_stop_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3229,7 +3247,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3241,7 +3259,7 @@ func Quire_job_error_code(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_error_code_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_error_code_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3251,7 +3269,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3263,7 +3281,7 @@ func Quire_job_prompt_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3272,7 +3290,7 @@ func Quire_job_cached_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3281,7 +3299,7 @@ func Quire_job_new_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3290,7 +3308,7 @@ func Quire_job_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3299,7 +3317,7 @@ func Quire_job_accepted_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_accepted_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_accepted_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3308,7 +3326,7 @@ func Quire_job_preemptions(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_preemptions_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_preemptions_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3317,7 +3335,7 @@ func Quire_job_time_queued_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3326,7 +3344,7 @@ func Quire_job_time_prompt_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_prompt_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_prompt_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3335,7 +3353,7 @@ func Quire_job_time_generate_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3345,7 +3363,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3358,7 +3376,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3371,7 +3389,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3383,7 +3401,7 @@ func Quire_queue_create(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret QueueH
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_queue_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_queue_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
@@ -3398,7 +3416,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_152(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_153)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_152(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_153)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3414,7 +3432,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_155(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_156)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_155(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_156)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3427,7 +3445,7 @@ func Quire_queue_set_log_level(arg1 QueueHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_queue_set_log_level_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_queue_set_log_level_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3436,7 +3454,7 @@ func Quire_queue_fd(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_fd_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_fd_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3445,7 +3463,7 @@ func Quire_queue_close(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_close_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_close_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3454,7 +3472,7 @@ func Quire_queue_free(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3479,7 +3497,7 @@ func Quire_event_type(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_type_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_type_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3488,7 +3506,7 @@ func Quire_event_user_data(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret uint6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_event_user_data_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_event_user_data_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3497,7 +3515,7 @@ func Quire_event_job_id(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_job_id_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_job_id_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3506,7 +3524,7 @@ func Quire_event_index(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_index_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_index_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3515,7 +3533,7 @@ func Quire_event_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -3528,7 +3546,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3540,7 +3558,7 @@ func Quire_event_first_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_first_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_first_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3549,7 +3567,7 @@ func Quire_event_kept_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_kept_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_kept_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3558,7 +3576,7 @@ func Quire_event_kept_bytes(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_kept_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_kept_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3568,7 +3586,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_166)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_166)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3581,7 +3599,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_168)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_168)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3594,7 +3612,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_170)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_170)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3606,7 +3624,7 @@ func Quire_event_progress_done(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_progress_done_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_done_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3615,7 +3633,7 @@ func Quire_event_progress_total(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_progress_total_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_total_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3624,7 +3642,7 @@ func Quire_event_log_level(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_log_level_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_log_level_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3633,7 +3651,7 @@ func Quire_event_lost_lines(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_lost_lines_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_lost_lines_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3642,7 +3660,7 @@ func Quire_event_finish_reason(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3651,7 +3669,7 @@ func Quire_event_stop_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_stop_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_stop_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3660,7 +3678,7 @@ func Quire_event_stop_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret strin
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_stop_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_stop_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -3672,7 +3690,7 @@ func Quire_event_prompt_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_prompt_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3681,7 +3699,7 @@ func Quire_event_cached_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_cached_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_cached_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3690,7 +3708,7 @@ func Quire_event_new_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_new_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3699,7 +3717,7 @@ func Quire_event_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3708,7 +3726,7 @@ func Quire_event_accepted_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_accepted_draft_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_accepted_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3717,7 +3735,7 @@ func Quire_event_preemptions(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_preemptions_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_preemptions_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3726,7 +3744,7 @@ func Quire_event_time_queued_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_queued_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_queued_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3735,7 +3753,7 @@ func Quire_event_time_prompt_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_prompt_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_prompt_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3744,7 +3762,7 @@ func Quire_event_time_generate_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_generate_ns_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_generate_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3753,7 +3771,7 @@ func Quire_event_error_code(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_error_code_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_error_code_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3762,7 +3780,7 @@ func Quire_event_error_message(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret s
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_error_message_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_error_message_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -3774,14 +3792,14 @@ func Quire_event_free(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
 func Quire_cancel_create(arg1 *ErrorHandle) (_swig_ret CancelHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_192f0b171e5052b7(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CancelHandle
 swig_r_1 = CancelHandle(swig_r)
 	return swig_r_1
@@ -3792,7 +3810,7 @@ func Quire_cancel_trigger(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3801,7 +3819,7 @@ func Quire_cancel_is_triggered(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3810,7 +3828,7 @@ func Quire_cancel_free(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3823,7 +3841,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_plan_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_plan_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	var swig_r_1 PlanHandle
 swig_r_1 = PlanHandle(swig_r)
 	return swig_r_1
@@ -3834,7 +3852,7 @@ func Quire_plan_free(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3843,7 +3861,7 @@ func Quire_plan_total_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_total_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_total_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3852,7 +3870,7 @@ func Quire_plan_embedding_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_embedding_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_embedding_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3861,7 +3879,7 @@ func Quire_plan_layer_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_layer_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_layer_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3870,7 +3888,7 @@ func Quire_plan_head_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_head_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_head_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3879,7 +3897,7 @@ func Quire_plan_kv_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_kv_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_kv_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3888,7 +3906,7 @@ func Quire_plan_workspace_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_workspace_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_workspace_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3897,7 +3915,7 @@ func Quire_plan_staging_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_staging_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_staging_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3906,7 +3924,7 @@ func Quire_plan_num_devices(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_num_devices_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_num_devices_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3917,7 +3935,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_193)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_193)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3930,7 +3948,7 @@ func Quire_plan_device_num_layers(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3940,7 +3958,7 @@ func Quire_plan_device_usable_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_usable_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_usable_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3950,7 +3968,7 @@ func Quire_plan_device_total_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_total_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_total_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3960,7 +3978,7 @@ func Quire_plan_device_embedding_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_embedding_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_embedding_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3970,7 +3988,7 @@ func Quire_plan_device_layer_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_layer_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_layer_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3980,7 +3998,7 @@ func Quire_plan_device_head_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_head_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_head_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3990,7 +4008,7 @@ func Quire_plan_device_kv_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_kv_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_kv_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4000,7 +4018,7 @@ func Quire_plan_device_workspace_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_workspace_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_workspace_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4010,7 +4028,7 @@ func Quire_plan_device_staging_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHan
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_staging_bytes_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_staging_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4019,7 +4037,7 @@ func Quire_plan_num_layers(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_num_layers_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_num_layers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4029,7 +4047,7 @@ func Quire_plan_layer_device(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4039,7 +4057,7 @@ func Quire_plan_bytes_of_layer(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_bytes_of_layer_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_bytes_of_layer_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4057,7 +4075,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_203)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_203)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4071,7 +4089,7 @@ func Quire_constraint_free(arg1 ConstraintHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_constraint_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_constraint_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4080,7 +4098,7 @@ func Quire_matcher_create(arg1 ConstraintHandle, arg2 *ErrorHandle) (_swig_ret M
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_matcher_create_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_matcher_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 MatcherHandle
 swig_r_1 = MatcherHandle(swig_r)
 	return swig_r_1
@@ -4092,7 +4110,7 @@ func Quire_matcher_accept(arg1 MatcherHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_accept_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_accept_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4102,7 +4120,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_205)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_205)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4114,7 +4132,7 @@ func Quire_matcher_may_end(arg1 MatcherHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_matcher_may_end_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_matcher_may_end_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4124,7 +4142,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_207)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_207)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4137,7 +4155,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_type_208(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_208(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4146,7 +4164,7 @@ func Quire_matcher_free(arg1 MatcherHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_matcher_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_matcher_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4155,7 +4173,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_192f0b171e5052b7(*(*C.swig_type_209)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(*(*C.swig_type_209)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4169,7 +4187,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_192f0b171e5052b7(*(*C.swig_type_210)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(*(*C.swig_type_210)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4185,7 +4203,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_211)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_211)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4200,7 +4218,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4214,7 +4232,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4229,7 +4247,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_215)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_215)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4247,7 +4265,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_218)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_219)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_218)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_219)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4267,7 +4285,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_221)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_221)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4283,7 +4301,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), *(*C.swig_type_224)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_224)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4298,7 +4316,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_226)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_226)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4313,7 +4331,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_228)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_228)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4325,7 +4343,107 @@ func Quire_chat_template_free(arg1 ChatTemplateHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_chat_template_free_native_192f0b171e5052b7(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_chat_template_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_alias_create(arg1 RuntimeHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret AliasHandle) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	var swig_r_1 AliasHandle
+swig_r_1 = AliasHandle(swig_r)
+	return swig_r_1
+}
+
+func Quire_alias_free(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_alias_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_alias_set_cache(arg1 AliasHandle, arg2 CacheHandle, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_alias_set_cache_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_alias_add_fallback(arg1 AliasHandle, arg2 CacheHandle, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_alias_add_fallback_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_alias_clear_fallbacks(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_alias_clear_fallbacks_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_alias_submit(arg1 AliasHandle, arg2 JobRequestHandle, arg3 *ErrorHandle) (_swig_ret JobHandle) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	swig_r = (uintptr)(C._wrap_quire_alias_submit_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	var swig_r_1 JobHandle
+swig_r_1 = JobHandle(swig_r)
+	return swig_r_1
+}
+
+func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_231)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_alias_num_swaps(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_alias_num_swaps_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_alias_num_fallbacks(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_alias_num_fallbacks_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4336,7 +4454,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_192f0b171e5052b7(C.int(_swig_i_0), *(*C.swig_type_230)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_3a35f4a3b4a4a625(C.int(_swig_i_0), *(*C.swig_type_235)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

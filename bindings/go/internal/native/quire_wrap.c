@@ -185,7 +185,7 @@ static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total
 extern "C" {
 #endif
 
-void _wrap_Swig_free_native_192f0b171e5052b7(void *_swig_go_0) {
+void _wrap_Swig_free_native_3a35f4a3b4a4a625(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
   
   arg1 = *(void **)&_swig_go_0; 
@@ -195,7 +195,7 @@ void _wrap_Swig_free_native_192f0b171e5052b7(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_native_192f0b171e5052b7(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_native_3a35f4a3b4a4a625(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -208,7 +208,7 @@ void *_wrap_Swig_malloc_native_192f0b171e5052b7(intgo _swig_go_0) {
 }
 
 
-int _wrap_QUIRE_WAIT_FOREVER_native_192f0b171e5052b7() {
+int _wrap_QUIRE_WAIT_FOREVER_native_3a35f4a3b4a4a625() {
   int result;
   int _swig_go_result;
   
@@ -219,7 +219,7 @@ int _wrap_QUIRE_WAIT_FOREVER_native_192f0b171e5052b7() {
 }
 
 
-int _wrap_QUIRE_WAIT_FAILED_native_192f0b171e5052b7() {
+int _wrap_QUIRE_WAIT_FAILED_native_3a35f4a3b4a4a625() {
   int result;
   int _swig_go_result;
   
@@ -230,7 +230,7 @@ int _wrap_QUIRE_WAIT_FAILED_native_192f0b171e5052b7() {
 }
 
 
-int _wrap_QUIRE_WAIT_END_native_192f0b171e5052b7() {
+int _wrap_QUIRE_WAIT_END_native_3a35f4a3b4a4a625() {
   int result;
   int _swig_go_result;
   
@@ -241,7 +241,7 @@ int _wrap_QUIRE_WAIT_END_native_192f0b171e5052b7() {
 }
 
 
-int _wrap_QUIRE_WAIT_CANCELLED_native_192f0b171e5052b7() {
+int _wrap_QUIRE_WAIT_CANCELLED_native_3a35f4a3b4a4a625() {
   int result;
   int _swig_go_result;
   
@@ -252,7 +252,7 @@ int _wrap_QUIRE_WAIT_CANCELLED_native_192f0b171e5052b7() {
 }
 
 
-int _wrap_quire_error_code_native_192f0b171e5052b7(quire_error *_swig_go_0) {
+int _wrap_quire_error_code_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -265,7 +265,7 @@ int _wrap_quire_error_code_native_192f0b171e5052b7(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_message_native_192f0b171e5052b7(quire_error *_swig_go_0) {
+_gostring_ _wrap_quire_error_message_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   size_t length2 ;
@@ -285,7 +285,7 @@ _gostring_ _wrap_quire_error_message_native_192f0b171e5052b7(quire_error *_swig_
 }
 
 
-int _wrap_quire_error_is_retryable_native_192f0b171e5052b7(quire_error *_swig_go_0) {
+int _wrap_quire_error_is_retryable_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -298,7 +298,7 @@ int _wrap_quire_error_is_retryable_native_192f0b171e5052b7(quire_error *_swig_go
 }
 
 
-long long _wrap_quire_error_retry_after_ns_native_192f0b171e5052b7(quire_error *_swig_go_0) {
+long long _wrap_quire_error_retry_after_ns_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int64_t result;
   long long _swig_go_result;
@@ -311,7 +311,7 @@ long long _wrap_quire_error_retry_after_ns_native_192f0b171e5052b7(quire_error *
 }
 
 
-int _wrap_quire_error_free_native_192f0b171e5052b7(quire_error *_swig_go_0) {
+int _wrap_quire_error_free_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -324,7 +324,7 @@ int _wrap_quire_error_free_native_192f0b171e5052b7(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_code_name_native_192f0b171e5052b7(int _swig_go_0) {
+_gostring_ _wrap_quire_error_code_name_native_3a35f4a3b4a4a625(int _swig_go_0) {
   int32_t arg1 ;
   char *result = 0 ;
   _gostring_ _swig_go_result;
@@ -340,7 +340,7 @@ _gostring_ _wrap_quire_error_code_name_native_192f0b171e5052b7(int _swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_version_string_native_192f0b171e5052b7() {
+_gostring_ _wrap_quire_version_string_native_3a35f4a3b4a4a625() {
   char *result = 0 ;
   _gostring_ _swig_go_result;
   
@@ -354,7 +354,7 @@ _gostring_ _wrap_quire_version_string_native_192f0b171e5052b7() {
 }
 
 
-int _wrap_quire_abi_check_native_192f0b171e5052b7(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_abi_check_native_3a35f4a3b4a4a625(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -371,7 +371,7 @@ int _wrap_quire_abi_check_native_192f0b171e5052b7(int _swig_go_0, int _swig_go_1
 }
 
 
-quire_runtime_options *_wrap_quire_runtime_options_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
+quire_runtime_options *_wrap_quire_runtime_options_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_runtime_options *result = 0 ;
   quire_runtime_options *_swig_go_result;
@@ -384,7 +384,7 @@ quire_runtime_options *_wrap_quire_runtime_options_create_native_192f0b171e5052b
 }
 
 
-int _wrap_quire_runtime_options_free_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_options_free_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -399,7 +399,7 @@ int _wrap_quire_runtime_options_free_native_192f0b171e5052b7(quire_runtime_optio
 }
 
 
-int _wrap_quire_runtime_options_set_num_threads_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_num_threads_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -416,7 +416,7 @@ int _wrap_quire_runtime_options_set_num_threads_native_192f0b171e5052b7(quire_ru
 }
 
 
-int _wrap_quire_runtime_options_set_device_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_device_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -435,7 +435,7 @@ int _wrap_quire_runtime_options_set_device_native_192f0b171e5052b7(quire_runtime
 }
 
 
-int _wrap_quire_runtime_options_set_log_level_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_log_level_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -452,7 +452,7 @@ int _wrap_quire_runtime_options_set_log_level_native_192f0b171e5052b7(quire_runt
 }
 
 
-int _wrap_quire_runtime_options_set_memory_budget_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_runtime_options_set_memory_budget_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -473,7 +473,7 @@ int _wrap_quire_runtime_options_set_memory_budget_native_192f0b171e5052b7(quire_
 }
 
 
-quire_model_options *_wrap_quire_model_options_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
+quire_model_options *_wrap_quire_model_options_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_model_options *result = 0 ;
   quire_model_options *_swig_go_result;
@@ -486,7 +486,7 @@ quire_model_options *_wrap_quire_model_options_create_native_192f0b171e5052b7(qu
 }
 
 
-int _wrap_quire_model_options_free_native_192f0b171e5052b7(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_options_free_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -501,7 +501,7 @@ int _wrap_quire_model_options_free_native_192f0b171e5052b7(quire_model_options *
 }
 
 
-int _wrap_quire_model_options_set_path_native_192f0b171e5052b7(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_path_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -520,7 +520,7 @@ int _wrap_quire_model_options_set_path_native_192f0b171e5052b7(quire_model_optio
 }
 
 
-int _wrap_quire_model_options_set_device_native_192f0b171e5052b7(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_device_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -539,7 +539,7 @@ int _wrap_quire_model_options_set_device_native_192f0b171e5052b7(quire_model_opt
 }
 
 
-int _wrap_quire_model_options_set_split_native_192f0b171e5052b7(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_split_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -558,7 +558,7 @@ int _wrap_quire_model_options_set_split_native_192f0b171e5052b7(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_reserve_native_192f0b171e5052b7(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_reserve_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -577,7 +577,7 @@ int _wrap_quire_model_options_set_reserve_native_192f0b171e5052b7(quire_model_op
 }
 
 
-int _wrap_quire_model_options_set_planned_cache_native_192f0b171e5052b7(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_planned_cache_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -594,7 +594,7 @@ int _wrap_quire_model_options_set_planned_cache_native_192f0b171e5052b7(quire_mo
 }
 
 
-int _wrap_quire_model_options_set_scope_native_192f0b171e5052b7(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_scope_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -611,7 +611,7 @@ int _wrap_quire_model_options_set_scope_native_192f0b171e5052b7(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_progress_native_192f0b171e5052b7(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_progress_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_progress_fn arg2 = (quire_progress_fn) 0 ;
   void *arg3 = (void *) 0 ;
@@ -632,7 +632,7 @@ int _wrap_quire_model_options_set_progress_native_192f0b171e5052b7(quire_model_o
 }
 
 
-int _wrap_quire_model_options_set_num_shards_native_192f0b171e5052b7(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_num_shards_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -649,7 +649,7 @@ int _wrap_quire_model_options_set_num_shards_native_192f0b171e5052b7(quire_model
 }
 
 
-quire_cache_options *_wrap_quire_cache_options_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
+quire_cache_options *_wrap_quire_cache_options_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
   quire_cache_options *_swig_go_result;
@@ -662,7 +662,7 @@ quire_cache_options *_wrap_quire_cache_options_create_native_192f0b171e5052b7(qu
 }
 
 
-int _wrap_quire_cache_options_free_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_options_free_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -677,7 +677,7 @@ int _wrap_quire_cache_options_free_native_192f0b171e5052b7(quire_cache_options *
 }
 
 
-int _wrap_quire_cache_options_set_name_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_name_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -696,7 +696,7 @@ int _wrap_quire_cache_options_set_name_native_192f0b171e5052b7(quire_cache_optio
 }
 
 
-int _wrap_quire_cache_options_set_max_tokens_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_tokens_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -713,7 +713,7 @@ int _wrap_quire_cache_options_set_max_tokens_native_192f0b171e5052b7(quire_cache
 }
 
 
-int _wrap_quire_cache_options_set_page_tokens_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_page_tokens_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -730,7 +730,7 @@ int _wrap_quire_cache_options_set_page_tokens_native_192f0b171e5052b7(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_batch_size_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_batch_size_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -747,7 +747,7 @@ int _wrap_quire_cache_options_set_max_batch_size_native_192f0b171e5052b7(quire_c
 }
 
 
-int _wrap_quire_cache_options_set_max_chunk_tokens_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_chunk_tokens_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -764,7 +764,7 @@ int _wrap_quire_cache_options_set_max_chunk_tokens_native_192f0b171e5052b7(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_seq_len_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_seq_len_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -781,7 +781,7 @@ int _wrap_quire_cache_options_set_max_seq_len_native_192f0b171e5052b7(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_queue_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_queue_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -798,7 +798,7 @@ int _wrap_quire_cache_options_set_max_queue_native_192f0b171e5052b7(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_kv_format_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_kv_format_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -815,7 +815,7 @@ int _wrap_quire_cache_options_set_kv_format_native_192f0b171e5052b7(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_quota_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_quota_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -834,7 +834,7 @@ int _wrap_quire_cache_options_set_quota_native_192f0b171e5052b7(quire_cache_opti
 }
 
 
-int _wrap_quire_cache_options_set_namespace_quota_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_options_set_namespace_quota_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -857,7 +857,7 @@ int _wrap_quire_cache_options_set_namespace_quota_native_192f0b171e5052b7(quire_
 }
 
 
-int _wrap_quire_cache_options_set_namespace_weight_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_namespace_weight_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -878,7 +878,7 @@ int _wrap_quire_cache_options_set_namespace_weight_native_192f0b171e5052b7(quire
 }
 
 
-int _wrap_quire_cache_options_set_device_weight_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_device_weight_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -895,7 +895,7 @@ int _wrap_quire_cache_options_set_device_weight_native_192f0b171e5052b7(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_step_stretch_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_stretch_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -912,7 +912,7 @@ int _wrap_quire_cache_options_set_step_stretch_native_192f0b171e5052b7(quire_cac
 }
 
 
-int _wrap_quire_cache_options_set_max_pinned_pages_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_pinned_pages_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -929,7 +929,7 @@ int _wrap_quire_cache_options_set_max_pinned_pages_native_192f0b171e5052b7(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_overtakes_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_overtakes_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -946,7 +946,7 @@ int _wrap_quire_cache_options_set_max_overtakes_native_192f0b171e5052b7(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_ageing_ns_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_ageing_ns_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -963,7 +963,7 @@ int _wrap_quire_cache_options_set_ageing_ns_native_192f0b171e5052b7(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_step_timeout_ns_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_timeout_ns_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -980,7 +980,7 @@ int _wrap_quire_cache_options_set_step_timeout_ns_native_192f0b171e5052b7(quire_
 }
 
 
-int _wrap_quire_cache_options_set_close_timeout_ns_native_192f0b171e5052b7(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_close_timeout_ns_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -997,7 +997,7 @@ int _wrap_quire_cache_options_set_close_timeout_ns_native_192f0b171e5052b7(quire
 }
 
 
-quire_runtime *_wrap_quire_runtime_create_native_192f0b171e5052b7(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+quire_runtime *_wrap_quire_runtime_create_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_runtime *result = 0 ;
@@ -1012,7 +1012,7 @@ quire_runtime *_wrap_quire_runtime_create_native_192f0b171e5052b7(quire_runtime_
 }
 
 
-int _wrap_quire_runtime_free_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_free_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1027,7 +1027,7 @@ int _wrap_quire_runtime_free_native_192f0b171e5052b7(quire_runtime *_swig_go_0, 
 }
 
 
-int _wrap_quire_runtime_num_devices_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_num_devices_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1042,7 +1042,7 @@ int _wrap_quire_runtime_num_devices_native_192f0b171e5052b7(quire_runtime *_swig
 }
 
 
-long long _wrap_quire_runtime_device_name_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_name_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1063,7 +1063,7 @@ long long _wrap_quire_runtime_device_name_native_192f0b171e5052b7(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_device_description_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_description_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1084,7 +1084,7 @@ long long _wrap_quire_runtime_device_description_native_192f0b171e5052b7(quire_r
 }
 
 
-long long _wrap_quire_runtime_device_refusal_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_refusal_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1105,7 +1105,7 @@ long long _wrap_quire_runtime_device_refusal_native_192f0b171e5052b7(quire_runti
 }
 
 
-long long _wrap_quire_runtime_device_memory_bytes_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_memory_bytes_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1122,7 +1122,7 @@ long long _wrap_quire_runtime_device_memory_bytes_native_192f0b171e5052b7(quire_
 }
 
 
-long long _wrap_quire_runtime_device_free_bytes_native_192f0b171e5052b7(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_free_bytes_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1139,7 +1139,7 @@ long long _wrap_quire_runtime_device_free_bytes_native_192f0b171e5052b7(quire_ru
 }
 
 
-int _wrap_quire_runtime_set_memory_budget_native_192f0b171e5052b7(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_runtime_set_memory_budget_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1160,7 +1160,7 @@ int _wrap_quire_runtime_set_memory_budget_native_192f0b171e5052b7(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_metrics_native_192f0b171e5052b7(quire_runtime *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_metrics_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1179,7 +1179,7 @@ long long _wrap_quire_runtime_metrics_native_192f0b171e5052b7(quire_runtime *_sw
 }
 
 
-quire_model *_wrap_quire_model_load_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+quire_model *_wrap_quire_model_load_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   int64_t arg3 ;
@@ -1200,7 +1200,7 @@ quire_model *_wrap_quire_model_load_native_192f0b171e5052b7(quire_runtime *_swig
 }
 
 
-int _wrap_quire_model_free_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_free_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1215,7 +1215,7 @@ int _wrap_quire_model_free_native_192f0b171e5052b7(quire_model *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_model_encode_native_192f0b171e5052b7(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_model_encode_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1242,7 +1242,7 @@ long long _wrap_quire_model_encode_native_192f0b171e5052b7(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_decode_native_192f0b171e5052b7(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_model_decode_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1267,7 +1267,7 @@ long long _wrap_quire_model_decode_native_192f0b171e5052b7(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_token_bytes_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_token_bytes_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   uint8_t *arg3 = (uint8_t *) 0 ;
@@ -1288,7 +1288,7 @@ long long _wrap_quire_model_token_bytes_native_192f0b171e5052b7(quire_model *_sw
 }
 
 
-int _wrap_quire_model_find_token_native_192f0b171e5052b7(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_find_token_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1307,7 +1307,7 @@ int _wrap_quire_model_find_token_native_192f0b171e5052b7(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_is_special_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_is_special_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1324,7 +1324,7 @@ int _wrap_quire_model_is_special_native_192f0b171e5052b7(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_special_token_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_special_token_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1341,7 +1341,7 @@ int _wrap_quire_model_special_token_native_192f0b171e5052b7(quire_model *_swig_g
 }
 
 
-long long _wrap_quire_model_eos_tokens_native_192f0b171e5052b7(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_eos_tokens_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1360,7 +1360,7 @@ long long _wrap_quire_model_eos_tokens_native_192f0b171e5052b7(quire_model *_swi
 }
 
 
-int _wrap_quire_model_tokenizer_size_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_tokenizer_size_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1375,7 +1375,7 @@ int _wrap_quire_model_tokenizer_size_native_192f0b171e5052b7(quire_model *_swig_
 }
 
 
-int _wrap_quire_model_vocab_size_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_vocab_size_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1390,7 +1390,7 @@ int _wrap_quire_model_vocab_size_native_192f0b171e5052b7(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_architecture_native_192f0b171e5052b7(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_architecture_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1409,7 +1409,7 @@ long long _wrap_quire_model_architecture_native_192f0b171e5052b7(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_layers_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_layers_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1424,7 +1424,7 @@ int _wrap_quire_model_num_layers_native_192f0b171e5052b7(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_hidden_size_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_hidden_size_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1439,7 +1439,7 @@ int _wrap_quire_model_hidden_size_native_192f0b171e5052b7(quire_model *_swig_go_
 }
 
 
-int _wrap_quire_model_num_heads_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_heads_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1454,7 +1454,7 @@ int _wrap_quire_model_num_heads_native_192f0b171e5052b7(quire_model *_swig_go_0,
 }
 
 
-int _wrap_quire_model_num_kv_heads_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_kv_heads_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1469,7 +1469,7 @@ int _wrap_quire_model_num_kv_heads_native_192f0b171e5052b7(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_max_context_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_max_context_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1484,7 +1484,7 @@ long long _wrap_quire_model_max_context_native_192f0b171e5052b7(quire_model *_sw
 }
 
 
-double _wrap_quire_model_bits_per_weight_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+double _wrap_quire_model_bits_per_weight_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   double result;
@@ -1499,7 +1499,7 @@ double _wrap_quire_model_bits_per_weight_native_192f0b171e5052b7(quire_model *_s
 }
 
 
-long long _wrap_quire_model_weight_bytes_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_weight_bytes_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1514,7 +1514,7 @@ long long _wrap_quire_model_weight_bytes_native_192f0b171e5052b7(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_tensors_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_tensors_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1529,7 +1529,7 @@ int _wrap_quire_model_num_tensors_native_192f0b171e5052b7(quire_model *_swig_go_
 }
 
 
-long long _wrap_quire_model_tensor_name_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_name_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1550,7 +1550,7 @@ long long _wrap_quire_model_tensor_name_native_192f0b171e5052b7(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_tensor_format_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_format_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1571,7 +1571,7 @@ long long _wrap_quire_model_tensor_format_native_192f0b171e5052b7(quire_model *_
 }
 
 
-long long _wrap_quire_model_tensor_shape_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_shape_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   int64_t *arg3 = (int64_t *) 0 ;
@@ -1592,7 +1592,7 @@ long long _wrap_quire_model_tensor_shape_native_192f0b171e5052b7(quire_model *_s
 }
 
 
-long long _wrap_quire_model_tensor_bytes_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_tensor_bytes_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1609,7 +1609,7 @@ long long _wrap_quire_model_tensor_bytes_native_192f0b171e5052b7(quire_model *_s
 }
 
 
-int _wrap_quire_model_tensor_layer_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_tensor_layer_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1626,7 +1626,7 @@ int _wrap_quire_model_tensor_layer_native_192f0b171e5052b7(quire_model *_swig_go
 }
 
 
-quire_cache *_wrap_quire_cache_create_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_cache *_wrap_quire_cache_create_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1643,7 +1643,7 @@ quire_cache *_wrap_quire_cache_create_native_192f0b171e5052b7(quire_model *_swig
 }
 
 
-int _wrap_quire_cache_free_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_free_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1658,7 +1658,7 @@ int _wrap_quire_cache_free_native_192f0b171e5052b7(quire_cache *_swig_go_0, quir
 }
 
 
-int _wrap_quire_cache_close_native_192f0b171e5052b7(quire_cache *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_close_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -1677,7 +1677,7 @@ int _wrap_quire_cache_close_native_192f0b171e5052b7(quire_cache *_swig_go_0, lon
 }
 
 
-int _wrap_quire_cache_set_quota_native_192f0b171e5052b7(quire_cache *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_set_quota_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -1696,7 +1696,7 @@ int _wrap_quire_cache_set_quota_native_192f0b171e5052b7(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_set_namespace_quota_native_192f0b171e5052b7(quire_cache *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_set_namespace_quota_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1719,7 +1719,7 @@ int _wrap_quire_cache_set_namespace_quota_native_192f0b171e5052b7(quire_cache *_
 }
 
 
-int _wrap_quire_cache_set_namespace_weight_native_192f0b171e5052b7(quire_cache *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_set_namespace_weight_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1740,7 +1740,7 @@ int _wrap_quire_cache_set_namespace_weight_native_192f0b171e5052b7(quire_cache *
 }
 
 
-int _wrap_quire_cache_set_device_weight_native_192f0b171e5052b7(quire_cache *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_set_device_weight_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1757,7 +1757,7 @@ int _wrap_quire_cache_set_device_weight_native_192f0b171e5052b7(quire_cache *_sw
 }
 
 
-long long _wrap_quire_cache_required_bytes_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_cache_required_bytes_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1774,7 +1774,7 @@ long long _wrap_quire_cache_required_bytes_native_192f0b171e5052b7(quire_model *
 }
 
 
-long long _wrap_quire_cache_max_seq_len_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_cache_max_seq_len_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1789,7 +1789,7 @@ long long _wrap_quire_cache_max_seq_len_native_192f0b171e5052b7(quire_cache *_sw
 }
 
 
-int _wrap_quire_cache_vocab_size_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_vocab_size_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1804,7 +1804,7 @@ int _wrap_quire_cache_vocab_size_native_192f0b171e5052b7(quire_cache *_swig_go_0
 }
 
 
-quire_queue *_wrap_quire_cache_create_queue_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_cache_create_queue_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -1819,7 +1819,7 @@ quire_queue *_wrap_quire_cache_create_queue_native_192f0b171e5052b7(quire_cache 
 }
 
 
-quire_stats *_wrap_quire_cache_stats_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_stats *_wrap_quire_cache_stats_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_stats *result = 0 ;
@@ -1834,7 +1834,7 @@ quire_stats *_wrap_quire_cache_stats_native_192f0b171e5052b7(quire_cache *_swig_
 }
 
 
-long long _wrap_quire_cache_metrics_native_192f0b171e5052b7(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_metrics_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1857,7 +1857,7 @@ long long _wrap_quire_cache_metrics_native_192f0b171e5052b7(quire_cache *_swig_g
 }
 
 
-long long _wrap_quire_cache_query_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_cache_query_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1878,7 +1878,7 @@ long long _wrap_quire_cache_query_native_192f0b171e5052b7(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_pin_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_pin_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1901,7 +1901,7 @@ long long _wrap_quire_cache_pin_native_192f0b171e5052b7(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_unpin_native_192f0b171e5052b7(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_unpin_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1918,7 +1918,7 @@ int _wrap_quire_cache_unpin_native_192f0b171e5052b7(quire_cache *_swig_go_0, lon
 }
 
 
-long long _wrap_quire_cache_score_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
+long long _wrap_quire_cache_score_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1945,7 +1945,7 @@ long long _wrap_quire_cache_score_native_192f0b171e5052b7(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_logits_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_logits_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1970,7 +1970,7 @@ long long _wrap_quire_cache_logits_native_192f0b171e5052b7(quire_cache *_swig_go
 }
 
 
-long long _wrap_quire_stats_page_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_page_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1985,7 +1985,7 @@ long long _wrap_quire_stats_page_tokens_native_192f0b171e5052b7(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_total_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_total_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2000,7 +2000,7 @@ long long _wrap_quire_stats_pages_total_native_192f0b171e5052b7(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_free_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_free_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2015,7 +2015,7 @@ long long _wrap_quire_stats_pages_free_native_192f0b171e5052b7(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_pages_cached_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_cached_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2030,7 +2030,7 @@ long long _wrap_quire_stats_pages_cached_native_192f0b171e5052b7(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_referenced_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_referenced_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2045,7 +2045,7 @@ long long _wrap_quire_stats_pages_referenced_native_192f0b171e5052b7(quire_stats
 }
 
 
-long long _wrap_quire_stats_pages_pinned_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_pinned_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2060,7 +2060,7 @@ long long _wrap_quire_stats_pages_pinned_native_192f0b171e5052b7(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_evicted_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_evicted_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2075,7 +2075,7 @@ long long _wrap_quire_stats_pages_evicted_native_192f0b171e5052b7(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_pages_deduplicated_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_deduplicated_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2090,7 +2090,7 @@ long long _wrap_quire_stats_pages_deduplicated_native_192f0b171e5052b7(quire_sta
 }
 
 
-long long _wrap_quire_stats_jobs_queued_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_queued_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2105,7 +2105,7 @@ long long _wrap_quire_stats_jobs_queued_native_192f0b171e5052b7(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_running_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_running_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2120,7 +2120,7 @@ long long _wrap_quire_stats_jobs_running_native_192f0b171e5052b7(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_jobs_submitted_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_submitted_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2135,7 +2135,7 @@ long long _wrap_quire_stats_jobs_submitted_native_192f0b171e5052b7(quire_stats *
 }
 
 
-long long _wrap_quire_stats_jobs_finished_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_finished_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2150,7 +2150,7 @@ long long _wrap_quire_stats_jobs_finished_native_192f0b171e5052b7(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_jobs_failed_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_failed_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2165,7 +2165,7 @@ long long _wrap_quire_stats_jobs_failed_native_192f0b171e5052b7(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_cancelled_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_cancelled_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2180,7 +2180,7 @@ long long _wrap_quire_stats_jobs_cancelled_native_192f0b171e5052b7(quire_stats *
 }
 
 
-long long _wrap_quire_stats_preemptions_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_preemptions_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2195,7 +2195,7 @@ long long _wrap_quire_stats_preemptions_native_192f0b171e5052b7(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_steps_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_steps_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2210,7 +2210,7 @@ long long _wrap_quire_stats_steps_native_192f0b171e5052b7(quire_stats *_swig_go_
 }
 
 
-long long _wrap_quire_stats_prompt_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prompt_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2225,7 +2225,7 @@ long long _wrap_quire_stats_prompt_tokens_native_192f0b171e5052b7(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_cached_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_cached_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2240,7 +2240,7 @@ long long _wrap_quire_stats_cached_tokens_native_192f0b171e5052b7(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_new_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_new_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2255,7 +2255,7 @@ long long _wrap_quire_stats_new_tokens_native_192f0b171e5052b7(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_draft_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_draft_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2270,7 +2270,7 @@ long long _wrap_quire_stats_draft_tokens_native_192f0b171e5052b7(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_accepted_draft_tokens_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_accepted_draft_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2285,7 +2285,7 @@ long long _wrap_quire_stats_accepted_draft_tokens_native_192f0b171e5052b7(quire_
 }
 
 
-long long _wrap_quire_stats_histogram_count_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_stats_histogram_count_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2302,7 +2302,7 @@ long long _wrap_quire_stats_histogram_count_native_192f0b171e5052b7(quire_stats 
 }
 
 
-double _wrap_quire_stats_histogram_sum_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+double _wrap_quire_stats_histogram_sum_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2319,7 +2319,7 @@ double _wrap_quire_stats_histogram_sum_native_192f0b171e5052b7(quire_stats *_swi
 }
 
 
-double _wrap_quire_stats_histogram_quantile_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+double _wrap_quire_stats_histogram_quantile_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2338,7 +2338,7 @@ double _wrap_quire_stats_histogram_quantile_native_192f0b171e5052b7(quire_stats 
 }
 
 
-long long _wrap_quire_stats_num_namespaces_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_num_namespaces_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2353,7 +2353,7 @@ long long _wrap_quire_stats_num_namespaces_native_192f0b171e5052b7(quire_stats *
 }
 
 
-long long _wrap_quire_stats_namespace_name_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_stats_namespace_name_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -2374,7 +2374,7 @@ long long _wrap_quire_stats_namespace_name_native_192f0b171e5052b7(quire_stats *
 }
 
 
-quire_stats *_wrap_quire_stats_namespace_native_192f0b171e5052b7(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+quire_stats *_wrap_quire_stats_namespace_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2391,7 +2391,7 @@ quire_stats *_wrap_quire_stats_namespace_native_192f0b171e5052b7(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_device_bytes_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_device_bytes_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2406,7 +2406,7 @@ long long _wrap_quire_stats_device_bytes_native_192f0b171e5052b7(quire_stats *_s
 }
 
 
-int _wrap_quire_stats_free_native_192f0b171e5052b7(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_stats_free_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2421,7 +2421,7 @@ int _wrap_quire_stats_free_native_192f0b171e5052b7(quire_stats *_swig_go_0, quir
 }
 
 
-quire_job_request *_wrap_quire_job_request_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
+quire_job_request *_wrap_quire_job_request_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_job_request *result = 0 ;
   quire_job_request *_swig_go_result;
@@ -2434,7 +2434,7 @@ quire_job_request *_wrap_quire_job_request_create_native_192f0b171e5052b7(quire_
 }
 
 
-int _wrap_quire_job_request_free_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_free_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2449,7 +2449,7 @@ int _wrap_quire_job_request_free_native_192f0b171e5052b7(quire_job_request *_swi
 }
 
 
-int _wrap_quire_job_request_set_kind_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_kind_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2466,7 +2466,7 @@ int _wrap_quire_job_request_set_kind_native_192f0b171e5052b7(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_clear_prompt_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_prompt_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2481,7 +2481,7 @@ int _wrap_quire_job_request_clear_prompt_native_192f0b171e5052b7(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_add_prompt_text_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_text_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2500,7 +2500,7 @@ int _wrap_quire_job_request_add_prompt_text_native_192f0b171e5052b7(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_prompt_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2519,7 +2519,7 @@ int _wrap_quire_job_request_add_prompt_tokens_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_add_prompt_special_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_special_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2538,7 +2538,7 @@ int _wrap_quire_job_request_add_prompt_special_native_192f0b171e5052b7(quire_job
 }
 
 
-int _wrap_quire_job_request_add_messages_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_messages_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2557,7 +2557,7 @@ int _wrap_quire_job_request_add_messages_native_192f0b171e5052b7(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_tools_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_tools_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2576,7 +2576,7 @@ int _wrap_quire_job_request_set_tools_native_192f0b171e5052b7(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_template_arguments_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_template_arguments_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2595,7 +2595,7 @@ int _wrap_quire_job_request_set_template_arguments_native_192f0b171e5052b7(quire
 }
 
 
-int _wrap_quire_job_request_set_chat_template_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_chat_template *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_chat_template_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_chat_template *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_chat_template *arg2 = (quire_chat_template *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2612,7 +2612,7 @@ int _wrap_quire_job_request_set_chat_template_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_text_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2631,7 +2631,7 @@ int _wrap_quire_job_request_set_prompt_text_native_192f0b171e5052b7(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2650,7 +2650,7 @@ int _wrap_quire_job_request_set_prompt_tokens_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_add_special_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_add_special_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2667,7 +2667,7 @@ int _wrap_quire_job_request_set_add_special_native_192f0b171e5052b7(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_parse_special_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_parse_special_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2684,7 +2684,7 @@ int _wrap_quire_job_request_set_parse_special_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_max_new_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_new_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2701,7 +2701,7 @@ int _wrap_quire_job_request_set_max_new_tokens_native_192f0b171e5052b7(quire_job
 }
 
 
-int _wrap_quire_job_request_set_min_new_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_new_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2718,7 +2718,7 @@ int _wrap_quire_job_request_set_min_new_tokens_native_192f0b171e5052b7(quire_job
 }
 
 
-int _wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_stop_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2737,7 +2737,7 @@ int _wrap_quire_job_request_set_stop_tokens_native_192f0b171e5052b7(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_stop_text_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2756,7 +2756,7 @@ int _wrap_quire_job_request_add_stop_text_native_192f0b171e5052b7(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_clear_stop_texts_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_stop_texts_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2771,7 +2771,7 @@ int _wrap_quire_job_request_clear_stop_texts_native_192f0b171e5052b7(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_ignore_eos_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_ignore_eos_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2788,7 +2788,7 @@ int _wrap_quire_job_request_set_ignore_eos_native_192f0b171e5052b7(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_loop_guard_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_set_loop_guard_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -2807,7 +2807,7 @@ int _wrap_quire_job_request_set_loop_guard_native_192f0b171e5052b7(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_constraint_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_constraint *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_constraint_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_constraint *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_constraint *arg2 = (quire_constraint *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2824,7 +2824,7 @@ int _wrap_quire_job_request_set_constraint_native_192f0b171e5052b7(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_sampling_preset_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2843,7 +2843,7 @@ int _wrap_quire_job_request_set_sampling_preset_native_192f0b171e5052b7(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_sampling_of_model_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_model *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_sampling_of_model_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_model *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_model *arg2 = (quire_model *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2860,7 +2860,7 @@ int _wrap_quire_job_request_set_sampling_of_model_native_192f0b171e5052b7(quire_
 }
 
 
-int _wrap_quire_job_request_set_random_seed_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_random_seed_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2877,7 +2877,7 @@ int _wrap_quire_job_request_set_random_seed_native_192f0b171e5052b7(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_seed_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2894,7 +2894,7 @@ int _wrap_quire_job_request_set_seed_native_192f0b171e5052b7(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_repetition_penalty_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_repetition_penalty_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2911,7 +2911,7 @@ int _wrap_quire_job_request_set_repetition_penalty_native_192f0b171e5052b7(quire
 }
 
 
-int _wrap_quire_job_request_set_frequency_penalty_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_frequency_penalty_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2928,7 +2928,7 @@ int _wrap_quire_job_request_set_frequency_penalty_native_192f0b171e5052b7(quire_
 }
 
 
-int _wrap_quire_job_request_set_presence_penalty_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_presence_penalty_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2945,7 +2945,7 @@ int _wrap_quire_job_request_set_presence_penalty_native_192f0b171e5052b7(quire_j
 }
 
 
-int _wrap_quire_job_request_set_penalty_range_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_range_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2962,7 +2962,7 @@ int _wrap_quire_job_request_set_penalty_range_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_penalty_decay_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_decay_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2979,7 +2979,7 @@ int _wrap_quire_job_request_set_penalty_decay_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_dry_multiplier_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_multiplier_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2996,7 +2996,7 @@ int _wrap_quire_job_request_set_dry_multiplier_native_192f0b171e5052b7(quire_job
 }
 
 
-int _wrap_quire_job_request_set_dry_base_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_base_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3013,7 +3013,7 @@ int _wrap_quire_job_request_set_dry_base_native_192f0b171e5052b7(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_dry_allowed_length_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_allowed_length_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3030,7 +3030,7 @@ int _wrap_quire_job_request_set_dry_allowed_length_native_192f0b171e5052b7(quire
 }
 
 
-int _wrap_quire_job_request_set_dry_max_length_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_max_length_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3047,7 +3047,7 @@ int _wrap_quire_job_request_set_dry_max_length_native_192f0b171e5052b7(quire_job
 }
 
 
-int _wrap_quire_job_request_set_dry_range_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_range_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3064,7 +3064,7 @@ int _wrap_quire_job_request_set_dry_range_native_192f0b171e5052b7(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_dry_breakers_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3083,7 +3083,7 @@ int _wrap_quire_job_request_set_dry_breakers_native_192f0b171e5052b7(quire_job_r
 }
 
 
-int _wrap_quire_job_request_add_logit_bias_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_add_logit_bias_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -3102,7 +3102,7 @@ int _wrap_quire_job_request_add_logit_bias_native_192f0b171e5052b7(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3123,7 +3123,7 @@ int _wrap_quire_job_request_set_logit_biases_native_192f0b171e5052b7(quire_job_r
 }
 
 
-int _wrap_quire_job_request_clear_logit_biases_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_logit_biases_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3138,7 +3138,7 @@ int _wrap_quire_job_request_clear_logit_biases_native_192f0b171e5052b7(quire_job
 }
 
 
-int _wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3157,7 +3157,7 @@ int _wrap_quire_job_request_set_banned_tokens_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3174,7 +3174,7 @@ int _wrap_quire_job_request_set_temperature_native_192f0b171e5052b7(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_smoothing_factor_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_smoothing_factor_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3191,7 +3191,7 @@ int _wrap_quire_job_request_set_smoothing_factor_native_192f0b171e5052b7(quire_j
 }
 
 
-int _wrap_quire_job_request_set_min_temperature_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_temperature_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3208,7 +3208,7 @@ int _wrap_quire_job_request_set_min_temperature_native_192f0b171e5052b7(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_max_temperature_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_temperature_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3225,7 +3225,7 @@ int _wrap_quire_job_request_set_max_temperature_native_192f0b171e5052b7(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_temperature_exponent_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_exponent_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3242,7 +3242,7 @@ int _wrap_quire_job_request_set_temperature_exponent_native_192f0b171e5052b7(qui
 }
 
 
-int _wrap_quire_job_request_set_top_n_sigma_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_n_sigma_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3259,7 +3259,7 @@ int _wrap_quire_job_request_set_top_n_sigma_native_192f0b171e5052b7(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_top_k_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_k_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3276,7 +3276,7 @@ int _wrap_quire_job_request_set_top_k_native_192f0b171e5052b7(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_p_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_p_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3293,7 +3293,7 @@ int _wrap_quire_job_request_set_top_p_native_192f0b171e5052b7(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_a_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_a_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3310,7 +3310,7 @@ int _wrap_quire_job_request_set_top_a_native_192f0b171e5052b7(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_p_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3327,7 +3327,7 @@ int _wrap_quire_job_request_set_min_p_native_192f0b171e5052b7(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_tail_free_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_tail_free_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3344,7 +3344,7 @@ int _wrap_quire_job_request_set_tail_free_native_192f0b171e5052b7(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_typical_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_typical_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3361,7 +3361,7 @@ int _wrap_quire_job_request_set_typical_native_192f0b171e5052b7(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_mirostat_tau_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_mirostat_tau_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3378,7 +3378,7 @@ int _wrap_quire_job_request_set_mirostat_tau_native_192f0b171e5052b7(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_mirostat_eta_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_mirostat_eta_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3395,7 +3395,7 @@ int _wrap_quire_job_request_set_mirostat_eta_native_192f0b171e5052b7(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_xtc_probability_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_xtc_probability_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3412,7 +3412,7 @@ int _wrap_quire_job_request_set_xtc_probability_native_192f0b171e5052b7(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_xtc_threshold_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_xtc_threshold_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3429,7 +3429,7 @@ int _wrap_quire_job_request_set_xtc_threshold_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_xtc_ignored_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3448,7 +3448,7 @@ int _wrap_quire_job_request_set_xtc_ignored_native_192f0b171e5052b7(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_skew_native_192f0b171e5052b7(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_skew_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3465,7 +3465,7 @@ int _wrap_quire_job_request_set_skew_native_192f0b171e5052b7(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_sampler_order_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3484,7 +3484,7 @@ int _wrap_quire_job_request_set_sampler_order_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_emit_special_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_emit_special_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3501,7 +3501,7 @@ int _wrap_quire_job_request_set_emit_special_native_192f0b171e5052b7(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_log_probs_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_log_probs_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3518,7 +3518,7 @@ int _wrap_quire_job_request_set_log_probs_native_192f0b171e5052b7(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_top_log_probs_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_log_probs_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3535,7 +3535,7 @@ int _wrap_quire_job_request_set_top_log_probs_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_raw_logits_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_raw_logits_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3552,7 +3552,7 @@ int _wrap_quire_job_request_set_raw_logits_native_192f0b171e5052b7(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_pooling_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_pooling_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3569,7 +3569,7 @@ int _wrap_quire_job_request_set_pooling_native_192f0b171e5052b7(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_normalize_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_normalize_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3586,7 +3586,7 @@ int _wrap_quire_job_request_set_normalize_native_192f0b171e5052b7(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3603,7 +3603,7 @@ int _wrap_quire_job_request_set_user_data_native_192f0b171e5052b7(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3620,7 +3620,7 @@ int _wrap_quire_job_request_set_user_data_step_native_192f0b171e5052b7(quire_job
 }
 
 
-int _wrap_quire_job_request_set_queue_native_192f0b171e5052b7(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_queue *arg2 = (quire_queue *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3637,7 +3637,7 @@ int _wrap_quire_job_request_set_queue_native_192f0b171e5052b7(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_event_policy_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_event_policy_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3654,7 +3654,7 @@ int _wrap_quire_job_request_set_event_policy_native_192f0b171e5052b7(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_max_unread_events_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_unread_events_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3671,7 +3671,7 @@ int _wrap_quire_job_request_set_max_unread_events_native_192f0b171e5052b7(quire_
 }
 
 
-int _wrap_quire_job_request_set_progress_events_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_progress_events_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3688,7 +3688,7 @@ int _wrap_quire_job_request_set_progress_events_native_192f0b171e5052b7(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3707,7 +3707,7 @@ int _wrap_quire_job_request_set_namespace_native_192f0b171e5052b7(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_priority_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_priority_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3724,7 +3724,7 @@ int _wrap_quire_job_request_set_priority_native_192f0b171e5052b7(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3741,7 +3741,7 @@ int _wrap_quire_job_request_set_queue_deadline_ns_native_192f0b171e5052b7(quire_
 }
 
 
-int _wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3758,7 +3758,7 @@ int _wrap_quire_job_request_set_first_token_deadline_ns_native_192f0b171e5052b7(
 }
 
 
-int _wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3775,7 +3775,7 @@ int _wrap_quire_job_request_set_deadline_ns_native_192f0b171e5052b7(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_reserve_whole_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reserve_whole_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3792,7 +3792,7 @@ int _wrap_quire_job_request_set_reserve_whole_native_192f0b171e5052b7(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_reuse_prefix_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reuse_prefix_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3809,7 +3809,7 @@ int _wrap_quire_job_request_set_reuse_prefix_native_192f0b171e5052b7(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_publish_pages_native_192f0b171e5052b7(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_publish_pages_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3826,7 +3826,7 @@ int _wrap_quire_job_request_set_publish_pages_native_192f0b171e5052b7(quire_job_
 }
 
 
-quire_job *_wrap_quire_job_submit_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_submit_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3843,7 +3843,7 @@ quire_job *_wrap_quire_job_submit_native_192f0b171e5052b7(quire_cache *_swig_go_
 }
 
 
-int _wrap_quire_job_submit_many_native_192f0b171e5052b7(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_job **arg3 = (quire_job **) 0 ;
@@ -3864,7 +3864,7 @@ int _wrap_quire_job_submit_many_native_192f0b171e5052b7(quire_cache *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_drain_native_192f0b171e5052b7(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_job_drain_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -3887,7 +3887,7 @@ long long _wrap_quire_job_drain_native_192f0b171e5052b7(quire_job *_swig_go_0, l
 }
 
 
-int _wrap_quire_job_wait_native_192f0b171e5052b7(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_wait_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -3906,7 +3906,7 @@ int _wrap_quire_job_wait_native_192f0b171e5052b7(quire_job *_swig_go_0, long lon
 }
 
 
-int _wrap_quire_job_cancel_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_cancel_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3921,7 +3921,7 @@ int _wrap_quire_job_cancel_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_free_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_free_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3936,7 +3936,7 @@ int _wrap_quire_job_free_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_er
 }
 
 
-int _wrap_quire_job_pause_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_pause_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3951,7 +3951,7 @@ int _wrap_quire_job_pause_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_resume_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_resume_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3966,7 +3966,7 @@ int _wrap_quire_job_resume_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_set_priority_native_192f0b171e5052b7(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_set_priority_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3983,7 +3983,7 @@ int _wrap_quire_job_set_priority_native_192f0b171e5052b7(quire_job *_swig_go_0, 
 }
 
 
-int _wrap_quire_job_rewind_native_192f0b171e5052b7(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_rewind_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4000,7 +4000,7 @@ int _wrap_quire_job_rewind_native_192f0b171e5052b7(quire_job *_swig_go_0, int _s
 }
 
 
-quire_job *_wrap_quire_job_fork_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_fork_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4017,7 +4017,7 @@ quire_job *_wrap_quire_job_fork_native_192f0b171e5052b7(quire_job *_swig_go_0, q
 }
 
 
-long long _wrap_quire_job_id_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_id_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4032,7 +4032,7 @@ long long _wrap_quire_job_id_native_192f0b171e5052b7(quire_job *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_job_seed_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_seed_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -4047,7 +4047,7 @@ long long _wrap_quire_job_seed_native_192f0b171e5052b7(quire_job *_swig_go_0, qu
 }
 
 
-int _wrap_quire_job_state_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_state_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4062,7 +4062,7 @@ int _wrap_quire_job_state_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_finish_reason_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_finish_reason_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4077,7 +4077,7 @@ int _wrap_quire_job_finish_reason_native_192f0b171e5052b7(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_stop_token_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_stop_token_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4092,7 +4092,7 @@ int _wrap_quire_job_stop_token_native_192f0b171e5052b7(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_stop_text_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -4111,7 +4111,7 @@ long long _wrap_quire_job_stop_text_native_192f0b171e5052b7(quire_job *_swig_go_
 }
 
 
-int _wrap_quire_job_error_code_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_error_code_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4126,7 +4126,7 @@ int _wrap_quire_job_error_code_native_192f0b171e5052b7(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_explain_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_explain_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -4145,7 +4145,7 @@ long long _wrap_quire_job_explain_native_192f0b171e5052b7(quire_job *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_prompt_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_prompt_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4160,7 +4160,7 @@ long long _wrap_quire_job_prompt_tokens_native_192f0b171e5052b7(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_cached_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_cached_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4175,7 +4175,7 @@ long long _wrap_quire_job_cached_tokens_native_192f0b171e5052b7(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_new_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_new_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4190,7 +4190,7 @@ long long _wrap_quire_job_new_tokens_native_192f0b171e5052b7(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_draft_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_draft_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4205,7 +4205,7 @@ long long _wrap_quire_job_draft_tokens_native_192f0b171e5052b7(quire_job *_swig_
 }
 
 
-long long _wrap_quire_job_accepted_draft_tokens_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_accepted_draft_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4220,7 +4220,7 @@ long long _wrap_quire_job_accepted_draft_tokens_native_192f0b171e5052b7(quire_jo
 }
 
 
-long long _wrap_quire_job_preemptions_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_preemptions_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4235,7 +4235,7 @@ long long _wrap_quire_job_preemptions_native_192f0b171e5052b7(quire_job *_swig_g
 }
 
 
-long long _wrap_quire_job_time_queued_ns_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_queued_ns_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4250,7 +4250,7 @@ long long _wrap_quire_job_time_queued_ns_native_192f0b171e5052b7(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_prompt_ns_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_prompt_ns_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4265,7 +4265,7 @@ long long _wrap_quire_job_time_prompt_ns_native_192f0b171e5052b7(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_generate_ns_native_192f0b171e5052b7(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_generate_ns_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4280,7 +4280,7 @@ long long _wrap_quire_job_time_generate_ns_native_192f0b171e5052b7(quire_job *_s
 }
 
 
-long long _wrap_quire_job_scores_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_scores_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4299,7 +4299,7 @@ long long _wrap_quire_job_scores_native_192f0b171e5052b7(quire_job *_swig_go_0, 
 }
 
 
-long long _wrap_quire_job_raw_logits_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4318,7 +4318,7 @@ long long _wrap_quire_job_raw_logits_native_192f0b171e5052b7(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_embedding_native_192f0b171e5052b7(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_embedding_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4337,7 +4337,7 @@ long long _wrap_quire_job_embedding_native_192f0b171e5052b7(quire_job *_swig_go_
 }
 
 
-quire_queue *_wrap_quire_queue_create_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_queue_create_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -4352,7 +4352,7 @@ quire_queue *_wrap_quire_queue_create_native_192f0b171e5052b7(quire_runtime *_sw
 }
 
 
-long long _wrap_quire_queue_drain_native_192f0b171e5052b7(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_queue_drain_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -4375,7 +4375,7 @@ long long _wrap_quire_queue_drain_native_192f0b171e5052b7(quire_queue *_swig_go_
 }
 
 
-long long _wrap_quire_queue_ready_native_192f0b171e5052b7(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_queue_ready_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -4398,7 +4398,7 @@ long long _wrap_quire_queue_ready_native_192f0b171e5052b7(quire_queue *_swig_go_
 }
 
 
-int _wrap_quire_queue_set_log_level_native_192f0b171e5052b7(quire_queue *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_queue_set_log_level_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4415,7 +4415,7 @@ int _wrap_quire_queue_set_log_level_native_192f0b171e5052b7(quire_queue *_swig_g
 }
 
 
-int _wrap_quire_queue_fd_native_192f0b171e5052b7(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_fd_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4430,7 +4430,7 @@ int _wrap_quire_queue_fd_native_192f0b171e5052b7(quire_queue *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_queue_close_native_192f0b171e5052b7(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_close_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4445,7 +4445,7 @@ int _wrap_quire_queue_close_native_192f0b171e5052b7(quire_queue *_swig_go_0, qui
 }
 
 
-int _wrap_quire_queue_free_native_192f0b171e5052b7(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_free_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4460,7 +4460,7 @@ int _wrap_quire_queue_free_native_192f0b171e5052b7(quire_queue *_swig_go_0, quir
 }
 
 
-int _wrap_quire_event_type_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_type_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4475,7 +4475,7 @@ int _wrap_quire_event_type_native_192f0b171e5052b7(quire_event *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_event_user_data_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_user_data_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -4490,7 +4490,7 @@ long long _wrap_quire_event_user_data_native_192f0b171e5052b7(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_job_id_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_job_id_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4505,7 +4505,7 @@ long long _wrap_quire_event_job_id_native_192f0b171e5052b7(quire_event *_swig_go
 }
 
 
-int _wrap_quire_event_index_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_index_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4520,7 +4520,7 @@ int _wrap_quire_event_index_native_192f0b171e5052b7(quire_event *_swig_go_0, qui
 }
 
 
-_gostring_ _wrap_quire_event_text_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_text_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4542,7 +4542,7 @@ _gostring_ _wrap_quire_event_text_native_192f0b171e5052b7(quire_event *_swig_go_
 }
 
 
-long long _wrap_quire_event_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -4561,7 +4561,7 @@ long long _wrap_quire_event_tokens_native_192f0b171e5052b7(quire_event *_swig_go
 }
 
 
-long long _wrap_quire_event_first_token_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_first_token_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4576,7 +4576,7 @@ long long _wrap_quire_event_first_token_native_192f0b171e5052b7(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_kept_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_kept_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4591,7 +4591,7 @@ long long _wrap_quire_event_kept_tokens_native_192f0b171e5052b7(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_kept_bytes_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_kept_bytes_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4606,7 +4606,7 @@ long long _wrap_quire_event_kept_bytes_native_192f0b171e5052b7(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_log_probs_native_192f0b171e5052b7(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4625,7 +4625,7 @@ long long _wrap_quire_event_log_probs_native_192f0b171e5052b7(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_top_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -4644,7 +4644,7 @@ long long _wrap_quire_event_top_tokens_native_192f0b171e5052b7(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_top_log_probs_native_192f0b171e5052b7(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4663,7 +4663,7 @@ long long _wrap_quire_event_top_log_probs_native_192f0b171e5052b7(quire_event *_
 }
 
 
-long long _wrap_quire_event_progress_done_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_done_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4678,7 +4678,7 @@ long long _wrap_quire_event_progress_done_native_192f0b171e5052b7(quire_event *_
 }
 
 
-long long _wrap_quire_event_progress_total_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_total_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4693,7 +4693,7 @@ long long _wrap_quire_event_progress_total_native_192f0b171e5052b7(quire_event *
 }
 
 
-int _wrap_quire_event_log_level_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_log_level_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4708,7 +4708,7 @@ int _wrap_quire_event_log_level_native_192f0b171e5052b7(quire_event *_swig_go_0,
 }
 
 
-long long _wrap_quire_event_lost_lines_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_lost_lines_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4723,7 +4723,7 @@ long long _wrap_quire_event_lost_lines_native_192f0b171e5052b7(quire_event *_swi
 }
 
 
-int _wrap_quire_event_finish_reason_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_finish_reason_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4738,7 +4738,7 @@ int _wrap_quire_event_finish_reason_native_192f0b171e5052b7(quire_event *_swig_g
 }
 
 
-int _wrap_quire_event_stop_token_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_stop_token_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4753,7 +4753,7 @@ int _wrap_quire_event_stop_token_native_192f0b171e5052b7(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_stop_text_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_stop_text_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4775,7 +4775,7 @@ _gostring_ _wrap_quire_event_stop_text_native_192f0b171e5052b7(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_prompt_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prompt_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4790,7 +4790,7 @@ long long _wrap_quire_event_prompt_tokens_native_192f0b171e5052b7(quire_event *_
 }
 
 
-long long _wrap_quire_event_cached_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_cached_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4805,7 +4805,7 @@ long long _wrap_quire_event_cached_tokens_native_192f0b171e5052b7(quire_event *_
 }
 
 
-long long _wrap_quire_event_new_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_new_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4820,7 +4820,7 @@ long long _wrap_quire_event_new_tokens_native_192f0b171e5052b7(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_draft_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_draft_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4835,7 +4835,7 @@ long long _wrap_quire_event_draft_tokens_native_192f0b171e5052b7(quire_event *_s
 }
 
 
-long long _wrap_quire_event_accepted_draft_tokens_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_accepted_draft_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4850,7 +4850,7 @@ long long _wrap_quire_event_accepted_draft_tokens_native_192f0b171e5052b7(quire_
 }
 
 
-long long _wrap_quire_event_preemptions_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_preemptions_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4865,7 +4865,7 @@ long long _wrap_quire_event_preemptions_native_192f0b171e5052b7(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_time_queued_ns_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_queued_ns_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4880,7 +4880,7 @@ long long _wrap_quire_event_time_queued_ns_native_192f0b171e5052b7(quire_event *
 }
 
 
-long long _wrap_quire_event_time_prompt_ns_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_prompt_ns_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4895,7 +4895,7 @@ long long _wrap_quire_event_time_prompt_ns_native_192f0b171e5052b7(quire_event *
 }
 
 
-long long _wrap_quire_event_time_generate_ns_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_generate_ns_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4910,7 +4910,7 @@ long long _wrap_quire_event_time_generate_ns_native_192f0b171e5052b7(quire_event
 }
 
 
-int _wrap_quire_event_error_code_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_error_code_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4925,7 +4925,7 @@ int _wrap_quire_event_error_code_native_192f0b171e5052b7(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_error_message_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_error_message_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4947,7 +4947,7 @@ _gostring_ _wrap_quire_event_error_message_native_192f0b171e5052b7(quire_event *
 }
 
 
-int _wrap_quire_event_free_native_192f0b171e5052b7(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_free_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4962,7 +4962,7 @@ int _wrap_quire_event_free_native_192f0b171e5052b7(quire_event *_swig_go_0, quir
 }
 
 
-quire_cancel *_wrap_quire_cancel_create_native_192f0b171e5052b7(quire_error **_swig_go_0) {
+quire_cancel *_wrap_quire_cancel_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cancel *result = 0 ;
   quire_cancel *_swig_go_result;
@@ -4975,7 +4975,7 @@ quire_cancel *_wrap_quire_cancel_create_native_192f0b171e5052b7(quire_error **_s
 }
 
 
-int _wrap_quire_cancel_trigger_native_192f0b171e5052b7(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_trigger_native_3a35f4a3b4a4a625(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4990,7 +4990,7 @@ int _wrap_quire_cancel_trigger_native_192f0b171e5052b7(quire_cancel *_swig_go_0,
 }
 
 
-int _wrap_quire_cancel_is_triggered_native_192f0b171e5052b7(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_is_triggered_native_3a35f4a3b4a4a625(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5005,7 +5005,7 @@ int _wrap_quire_cancel_is_triggered_native_192f0b171e5052b7(quire_cancel *_swig_
 }
 
 
-int _wrap_quire_cancel_free_native_192f0b171e5052b7(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_free_native_3a35f4a3b4a4a625(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5020,7 +5020,7 @@ int _wrap_quire_cancel_free_native_192f0b171e5052b7(quire_cancel *_swig_go_0, qu
 }
 
 
-quire_plan *_wrap_quire_plan_create_native_192f0b171e5052b7(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, quire_error **_swig_go_3) {
+quire_plan *_wrap_quire_plan_create_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   quire_cache_options *arg3 = (quire_cache_options *) 0 ;
@@ -5039,7 +5039,7 @@ quire_plan *_wrap_quire_plan_create_native_192f0b171e5052b7(quire_runtime *_swig
 }
 
 
-int _wrap_quire_plan_free_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_free_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5054,7 +5054,7 @@ int _wrap_quire_plan_free_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_
 }
 
 
-long long _wrap_quire_plan_total_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_total_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5069,7 +5069,7 @@ long long _wrap_quire_plan_total_bytes_native_192f0b171e5052b7(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_embedding_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_embedding_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5084,7 +5084,7 @@ long long _wrap_quire_plan_embedding_bytes_native_192f0b171e5052b7(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_layer_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_layer_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5099,7 +5099,7 @@ long long _wrap_quire_plan_layer_bytes_native_192f0b171e5052b7(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_head_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_head_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5114,7 +5114,7 @@ long long _wrap_quire_plan_head_bytes_native_192f0b171e5052b7(quire_plan *_swig_
 }
 
 
-long long _wrap_quire_plan_kv_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_kv_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5129,7 +5129,7 @@ long long _wrap_quire_plan_kv_bytes_native_192f0b171e5052b7(quire_plan *_swig_go
 }
 
 
-long long _wrap_quire_plan_workspace_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_workspace_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5144,7 +5144,7 @@ long long _wrap_quire_plan_workspace_bytes_native_192f0b171e5052b7(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_staging_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_staging_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5159,7 +5159,7 @@ long long _wrap_quire_plan_staging_bytes_native_192f0b171e5052b7(quire_plan *_sw
 }
 
 
-int _wrap_quire_plan_num_devices_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_num_devices_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5174,7 +5174,7 @@ int _wrap_quire_plan_num_devices_native_192f0b171e5052b7(quire_plan *_swig_go_0,
 }
 
 
-long long _wrap_quire_plan_device_name_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -5195,7 +5195,7 @@ long long _wrap_quire_plan_device_name_native_192f0b171e5052b7(quire_plan *_swig
 }
 
 
-int _wrap_quire_plan_device_num_layers_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_device_num_layers_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5212,7 +5212,7 @@ int _wrap_quire_plan_device_num_layers_native_192f0b171e5052b7(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_device_usable_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_usable_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5229,7 +5229,7 @@ long long _wrap_quire_plan_device_usable_bytes_native_192f0b171e5052b7(quire_pla
 }
 
 
-long long _wrap_quire_plan_device_total_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_total_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5246,7 +5246,7 @@ long long _wrap_quire_plan_device_total_bytes_native_192f0b171e5052b7(quire_plan
 }
 
 
-long long _wrap_quire_plan_device_embedding_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_embedding_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5263,7 +5263,7 @@ long long _wrap_quire_plan_device_embedding_bytes_native_192f0b171e5052b7(quire_
 }
 
 
-long long _wrap_quire_plan_device_layer_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_layer_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5280,7 +5280,7 @@ long long _wrap_quire_plan_device_layer_bytes_native_192f0b171e5052b7(quire_plan
 }
 
 
-long long _wrap_quire_plan_device_head_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_head_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5297,7 +5297,7 @@ long long _wrap_quire_plan_device_head_bytes_native_192f0b171e5052b7(quire_plan 
 }
 
 
-long long _wrap_quire_plan_device_kv_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_kv_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5314,7 +5314,7 @@ long long _wrap_quire_plan_device_kv_bytes_native_192f0b171e5052b7(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_device_workspace_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_workspace_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5331,7 +5331,7 @@ long long _wrap_quire_plan_device_workspace_bytes_native_192f0b171e5052b7(quire_
 }
 
 
-long long _wrap_quire_plan_device_staging_bytes_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_staging_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5348,7 +5348,7 @@ long long _wrap_quire_plan_device_staging_bytes_native_192f0b171e5052b7(quire_pl
 }
 
 
-int _wrap_quire_plan_num_layers_native_192f0b171e5052b7(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_num_layers_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5363,7 +5363,7 @@ int _wrap_quire_plan_num_layers_native_192f0b171e5052b7(quire_plan *_swig_go_0, 
 }
 
 
-int _wrap_quire_plan_layer_device_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_layer_device_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5380,7 +5380,7 @@ int _wrap_quire_plan_layer_device_native_192f0b171e5052b7(quire_plan *_swig_go_0
 }
 
 
-long long _wrap_quire_plan_bytes_of_layer_native_192f0b171e5052b7(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_bytes_of_layer_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5397,7 +5397,7 @@ long long _wrap_quire_plan_bytes_of_layer_native_192f0b171e5052b7(quire_plan *_s
 }
 
 
-quire_constraint *_wrap_quire_constraint_create_native_192f0b171e5052b7(quire_model *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
+quire_constraint *_wrap_quire_constraint_create_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -5418,7 +5418,7 @@ quire_constraint *_wrap_quire_constraint_create_native_192f0b171e5052b7(quire_mo
 }
 
 
-int _wrap_quire_constraint_free_native_192f0b171e5052b7(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_constraint_free_native_3a35f4a3b4a4a625(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
   quire_constraint *arg1 = (quire_constraint *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5433,7 +5433,7 @@ int _wrap_quire_constraint_free_native_192f0b171e5052b7(quire_constraint *_swig_
 }
 
 
-quire_matcher *_wrap_quire_matcher_create_native_192f0b171e5052b7(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
+quire_matcher *_wrap_quire_matcher_create_native_3a35f4a3b4a4a625(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
   quire_constraint *arg1 = (quire_constraint *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_matcher *result = 0 ;
@@ -5448,7 +5448,7 @@ quire_matcher *_wrap_quire_matcher_create_native_192f0b171e5052b7(quire_constrai
 }
 
 
-int _wrap_quire_matcher_accept_native_192f0b171e5052b7(quire_matcher *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_matcher_accept_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5465,7 +5465,7 @@ int _wrap_quire_matcher_accept_native_192f0b171e5052b7(quire_matcher *_swig_go_0
 }
 
 
-long long _wrap_quire_matcher_mask_native_192f0b171e5052b7(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   uint8_t *arg2 = (uint8_t *) 0 ;
   size_t arg3 ;
@@ -5484,7 +5484,7 @@ long long _wrap_quire_matcher_mask_native_192f0b171e5052b7(quire_matcher *_swig_
 }
 
 
-int _wrap_quire_matcher_may_end_native_192f0b171e5052b7(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_matcher_may_end_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5499,7 +5499,7 @@ int _wrap_quire_matcher_may_end_native_192f0b171e5052b7(quire_matcher *_swig_go_
 }
 
 
-long long _wrap_quire_matcher_forced_text_native_192f0b171e5052b7(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5518,7 +5518,7 @@ long long _wrap_quire_matcher_forced_text_native_192f0b171e5052b7(quire_matcher 
 }
 
 
-int _wrap_quire_matcher_rollback_native_192f0b171e5052b7(quire_matcher *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5535,7 +5535,7 @@ int _wrap_quire_matcher_rollback_native_192f0b171e5052b7(quire_matcher *_swig_go
 }
 
 
-int _wrap_quire_matcher_free_native_192f0b171e5052b7(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_matcher_free_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5550,7 +5550,7 @@ int _wrap_quire_matcher_free_native_192f0b171e5052b7(quire_matcher *_swig_go_0, 
 }
 
 
-quire_chat_template *_wrap_quire_chat_template_create_native_192f0b171e5052b7(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+quire_chat_template *_wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
   char *arg1 = (char *) 0 ;
   size_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5567,7 +5567,7 @@ quire_chat_template *_wrap_quire_chat_template_create_native_192f0b171e5052b7(_g
 }
 
 
-quire_chat_template *_wrap_quire_chat_template_open_native_192f0b171e5052b7(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+quire_chat_template *_wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
   char *arg1 = (char *) 0 ;
   size_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5584,7 +5584,7 @@ quire_chat_template *_wrap_quire_chat_template_open_native_192f0b171e5052b7(_gos
 }
 
 
-int _wrap_quire_chat_template_choose_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5603,7 +5603,7 @@ int _wrap_quire_chat_template_choose_native_192f0b171e5052b7(quire_chat_template
 }
 
 
-int _wrap_quire_chat_template_set_token_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -5624,7 +5624,7 @@ int _wrap_quire_chat_template_set_token_native_192f0b171e5052b7(quire_chat_templ
 }
 
 
-int _wrap_quire_chat_template_set_now_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5643,7 +5643,7 @@ int _wrap_quire_chat_template_set_now_native_192f0b171e5052b7(quire_chat_templat
 }
 
 
-long long _wrap_quire_chat_template_render_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5666,7 +5666,7 @@ long long _wrap_quire_chat_template_render_native_192f0b171e5052b7(quire_chat_te
 }
 
 
-long long _wrap_quire_chat_template_segments_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5689,7 +5689,7 @@ long long _wrap_quire_chat_template_segments_native_192f0b171e5052b7(quire_chat_
 }
 
 
-long long _wrap_quire_chat_template_tokens_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _gostring_ _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _gostring_ _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   quire_model *arg2 = (quire_model *) 0 ;
   char *arg3 = (char *) 0 ;
@@ -5714,7 +5714,7 @@ long long _wrap_quire_chat_template_tokens_native_192f0b171e5052b7(quire_chat_te
 }
 
 
-long long _wrap_quire_chat_template_hash_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5733,7 +5733,7 @@ long long _wrap_quire_chat_template_hash_native_192f0b171e5052b7(quire_chat_temp
 }
 
 
-long long _wrap_quire_model_render_chat_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   char *arg3 = (char *) 0 ;
@@ -5754,7 +5754,7 @@ long long _wrap_quire_model_render_chat_native_192f0b171e5052b7(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_render_chat_tokens_native_192f0b171e5052b7(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int32_t *arg3 = (int32_t *) 0 ;
@@ -5775,7 +5775,7 @@ long long _wrap_quire_model_render_chat_tokens_native_192f0b171e5052b7(quire_mod
 }
 
 
-int _wrap_quire_chat_template_free_native_192f0b171e5052b7(quire_chat_template *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_chat_template_free_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, quire_error **_swig_go_1) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5790,7 +5790,156 @@ int _wrap_quire_chat_template_free_native_192f0b171e5052b7(quire_chat_template *
 }
 
 
-long long _wrap_quire_diagnose_native_192f0b171e5052b7(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+quire_alias *_wrap_quire_alias_create_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_runtime *arg1 = (quire_runtime *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  quire_alias *result = 0 ;
+  quire_alias *_swig_go_result;
+  
+  arg1 = (quire_runtime *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_alias *)quire_alias_create(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_alias_free_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+  quire_alias *arg1 = (quire_alias *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_alias *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_alias_free(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_alias_set_cache_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
+  quire_alias *arg1 = (quire_alias *) 0 ;
+  quire_cache *arg2 = (quire_cache *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_alias *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_cache *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_alias_set_cache(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_alias_add_fallback_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
+  quire_alias *arg1 = (quire_alias *) 0 ;
+  quire_cache *arg2 = (quire_cache *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_alias *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_cache *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_alias_add_fallback(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_alias_clear_fallbacks_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+  quire_alias *arg1 = (quire_alias *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_alias *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_alias_clear_fallbacks(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+quire_job *_wrap_quire_alias_submit_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+  quire_alias *arg1 = (quire_alias *) 0 ;
+  quire_job_request *arg2 = (quire_job_request *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_job *result = 0 ;
+  quire_job *_swig_go_result;
+  
+  arg1 = (quire_alias *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_job_request *)(uintptr_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_job *)quire_alias_submit(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_alias_reason_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_alias *arg1 = (quire_alias *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_alias *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_alias_reason(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_alias_num_swaps_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+  quire_alias *arg1 = (quire_alias *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_alias *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_alias_num_swaps(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_alias_num_fallbacks_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+  quire_alias *arg1 = (quire_alias *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_alias *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_alias_num_fallbacks(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_diagnose_native_3a35f4a3b4a4a625(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;

@@ -1,0 +1,47 @@
+#include "core/memory/residency.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include <fmt/core.h>
+
+namespace quire {
+namespace {
+
+constexpr size_t kMostTold = 4;
+
+uint64_t minus(uint64_t a, uint64_t b) {
+  return a - std::min(a, b);
+}
+
+}  // namespace
+
+MemoryAnswer plan_residency(const MemoryState& state, uint64_t needed_bytes) noexcept {
+  uint64_t held = 0;
+  uint64_t promised = 0;
+  for (const MemoryHolder& holder : state.holders) {
+    held += holder.bytes;
+    if (holder.is_promised) promised += holder.bytes;
+  }
+  MemoryAnswer answer;
+  answer.left_bytes = std::numeric_limits<uint64_t>::max();
+  if (state.budget > 0) answer.left_bytes = minus(state.budget, held);
+  if (state.free_bytes) answer.left_bytes = std::min(answer.left_bytes, minus(*state.free_bytes, promised));
+  answer.fits = needed_bytes <= answer.left_bytes;
+  return answer;
+}
+
+std::string tell_holders(gsl::span<const MemoryHolder> holders) {
+  std::vector<const MemoryHolder*> by_size;
+  for (const MemoryHolder& holder : holders) by_size.push_back(&holder);
+  std::stable_sort(by_size.begin(), by_size.end(),
+                   [](const MemoryHolder* a, const MemoryHolder* b) { return a->bytes > b->bytes; });
+  std::string line;
+  for (size_t i = 0; i < std::min(by_size.size(), kMostTold); ++i)
+    line += fmt::format("{}{} ({} bytes)", i == 0 ? "" : ", ", by_size[i]->name, by_size[i]->bytes);
+  if (by_size.size() > kMostTold) line += fmt::format(" and {} others", by_size.size() - kMostTold);
+  return line.empty() ? "nobody" : line;
+}
+
+}  // namespace quire

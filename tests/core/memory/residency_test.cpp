@@ -1,0 +1,89 @@
+#include "core/memory/residency.h"
+
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace quire {
+namespace {
+
+MemoryHolder holder(uint64_t bytes, bool is_promised = false, std::string name = "a") {
+  return {1, std::move(name), bytes, is_promised};
+}
+
+TEST(Residency, WithoutABudgetAndWithoutAKnownDeviceEverythingFits) {
+  EXPECT_TRUE(plan_residency({}, std::numeric_limits<uint64_t>::max()).fits);
+}
+
+TEST(Residency, ABudgetCountsWhatIsHeldAndWhatIsPromised) {
+  const std::vector<MemoryHolder> holders = {holder(30), holder(20, true)};
+  const MemoryState state{100, std::nullopt, holders};
+  EXPECT_TRUE(plan_residency(state, 50).fits);
+  EXPECT_FALSE(plan_residency(state, 51).fits);
+  EXPECT_EQ(plan_residency(state, 51).left_bytes, 50U);
+}
+
+TEST(Residency, WhatTheDeviceHasFreeIsLessWhatIsPromised) {
+  const std::vector<MemoryHolder> holders = {holder(30), holder(20, true)};
+  EXPECT_EQ(plan_residency({0, 60, holders}, 1).left_bytes, 40U) << "what was taken is not free any more";
+  EXPECT_EQ(plan_residency({100, 60, holders}, 1).left_bytes, 40U);
+  EXPECT_EQ(plan_residency({60, 60, holders}, 1).left_bytes, 10U) << "the budget is the smaller";
+  EXPECT_EQ(plan_residency({0, 10, holders}, 1).left_bytes, 0U) << "another process took some";
+  EXPECT_EQ(plan_residency({40, std::nullopt, holders}, 0).left_bytes, 0U) << "the budget was lowered";
+}
+
+TEST(Residency, TheLargestHoldersAreTold) {
+  EXPECT_EQ(tell_holders({}), "nobody");
+  std::vector<MemoryHolder> holders = {holder(1, false, "the weights of x"),
+                                       holder(5, false, "the cache of x")};
+  EXPECT_EQ(tell_holders(holders), "the cache of x (5 bytes), the weights of x (1 bytes)");
+  for (uint64_t i = 0; i < 4; ++i) holders.push_back(holder(10 + i, false, "y"));
+  EXPECT_EQ(tell_holders(holders), "y (13 bytes), y (12 bytes), y (11 bytes), y (10 bytes) and 2 others");
+}
+
+// Loads that begin, take their bytes and go, in any order, on a device that other processes use too: what was
+// promised is there when it is taken, and the budget is never exceeded by what was given since it was set.
+TEST(Residency, WhatIsPromisedCanBeTaken) {
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    std::mt19937_64 random(seed);
+    const uint64_t budget = seed % 3 == 0 ? 0 : 600 + random() % 500;
+    const uint64_t total = 1000;
+    uint64_t taken = 0;
+    std::vector<MemoryHolder> holders;
+    for (int event = 0; event < 20000; ++event) {
+      const uint64_t needed = random() % 400;
+      switch (random() % 3) {
+        case 0:
+          if (plan_residency({budget, total - taken, holders}, needed).fits)
+            holders.push_back(holder(needed, true));
+          break;
+        case 1:
+          for (MemoryHolder& of : holders) {
+            if (!of.is_promised) continue;
+            of.is_promised = false;
+            taken += of.bytes;
+            ASSERT_LE(taken, total) << "seed " << seed;
+            break;
+          }
+          break;
+        default: {
+          if (holders.empty()) break;
+          const size_t place = random() % holders.size();
+          if (!holders[place].is_promised) taken -= holders[place].bytes;
+          holders.erase(holders.begin() + static_cast<std::ptrdiff_t>(place));
+        }
+      }
+      uint64_t held = 0;
+      for (const MemoryHolder& of : holders) held += of.bytes;
+      if (budget > 0) {
+        ASSERT_LE(held, budget);
+      }
+      ASSERT_LE(held, total);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
