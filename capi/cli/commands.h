@@ -6,6 +6,7 @@
 namespace quire::cli {
 
 Command add_generate(CLI::App& root);
+Command add_chat(CLI::App& root);
 Command add_score(CLI::App& root);
 Command add_tokenize(CLI::App& root);
 Command add_detokenize(CLI::App& root);

@@ -150,16 +150,32 @@ void set_sampling(quire_job_request* request, const GenerateOptions& options) {
 void add_generate_options(CLI::App& app, GenerateOptions& options) {
   add_runtime_options(app, options.model);
   add_prompt_options(app, options);
+  add_settings(app, options);
+}
+
+void add_settings(CLI::App& app, GenerateOptions& options) {
   add_stop_options(app, options);
   add_sampling_options(app, options);
+}
+
+void set_recommended_sampling(quire_job_request* request, quire_model* model) {
+  try {
+    call(quire_job_request_set_sampling_of_model, request, model);
+  } catch (const LibraryError& error) {
+    if (error.code() != QUIRE_ERROR_NOT_FOUND) throw;
+  }
+}
+
+void apply_settings(quire_job_request* request, const GenerateOptions& options) {
+  set_stops(request, options);
+  set_sampling(request, options);
 }
 
 Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt) {
   Request request(call(quire_job_request_create));
   call(quire_job_request_set_prompt_tokens, request.get(), prompt.data(), prompt.size());
   call(quire_job_request_set_progress_events, request.get(), 1);
-  set_stops(request.get(), options);
-  set_sampling(request.get(), options);
+  apply_settings(request.get(), options);
   return request;
 }
 

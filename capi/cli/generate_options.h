@@ -44,6 +44,12 @@ struct GenerateOptions {
 
 void add_generate_options(CLI::App& app, GenerateOptions& options);
 
+// Of these, what shapes an answer: its length, stops and sampling.
+void add_settings(CLI::App& app, GenerateOptions& options);
+void apply_settings(quire_job_request* request, const GenerateOptions& options);
+// What the model's authors recommend, where they do.
+void set_recommended_sampling(quire_job_request* request, quire_model* model);
+
 // Everything but the seed of one of several jobs.
 Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt);
 

@@ -39,6 +39,14 @@ quire_cancel* Interrupt::cancel() {
   return cancel_.get();
 }
 
+bool Interrupt::forgive() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  int interrupt = SIGINT;
+  if (!signal_.compare_exchange_strong(interrupt, 0)) return false;
+  cancel_.reset();
+  return true;
+}
+
 int Interrupt::exit_code() const {
   return kExitSignal + signal_.load();
 }

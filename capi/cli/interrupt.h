@@ -19,6 +19,9 @@ class Interrupt {
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool requested() const { return signal_.load() != 0; }
+  // An interrupt that was meant for less than the program: the next one is the first again. False where none
+  // was requested, or another signal.
+  bool forgive();
   // The exit code of a process that a signal ended; only after requested().
   int exit_code() const;
   // Triggered together with requested(). Made when it is first asked for.

@@ -57,9 +57,13 @@ std::shared_ptr<const Constraint> ModelConstraints::get(const Model& model, Cons
   return cache_of(model)->get(kind, source);
 }
 
+std::shared_ptr<const TokenVocabulary> ModelConstraints::vocabulary(const Model& model) {
+  return cache_of(model)->vocabulary();
+}
+
 bool ModelConstraints::suit(const Model& model, const Constraint& constraint) {
   const TokenVocabulary& made_for = constraint.vocabulary();
-  const TokenVocabulary& own = cache_of(model)->vocabulary();
+  const TokenVocabulary& own = *cache_of(model)->vocabulary();
   return &made_for == &own || (made_for.size() == own.size() && made_for.fingerprint() == own.fingerprint());
 }
 

@@ -15,6 +15,7 @@ class ModelConstraints {
  public:
   // As Constraint::compile.
   std::shared_ptr<const Constraint> get(const Model& model, ConstraintKind kind, std::string_view source);
+  std::shared_ptr<const TokenVocabulary> vocabulary(const Model& model);
   // Whether a constraint was made for the vocabulary of this model, or for an equal one.
   bool suit(const Model& model, const Constraint& constraint);
 

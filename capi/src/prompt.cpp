@@ -7,6 +7,7 @@
 #include "core/base/utf8.h"
 #include "core/chat/segments.h"
 #include "core/engine/model/compiled_constraint.h"
+#include "core/engine/model/healing_constraint.h"
 
 namespace quire::capi {
 namespace {
@@ -125,6 +126,20 @@ std::shared_ptr<const TokenConstraint> constraint_for(const ModelShare& model, c
   return std::make_shared<CompiledConstraint>(share.constraint);
 }
 
+void heal_prompt(const ModelShare& model, JobRequest& job) {
+  if (job.constraint != nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "heal_prompt: not together with a constraint, whose text begins behind the prompt");
+  }
+  if (job.prompt.size() < 2) return;
+  const std::shared_ptr<const TokenVocabulary> vocabulary = model.constraints->vocabulary(*model.model);
+  const TokenId last = job.prompt.back();
+  if (!vocabulary->is_text(last)) return;
+  job.constraint = std::make_shared<HealingConstraint>(vocabulary, std::string(vocabulary->bytes(last)));
+  job.healed_token = last;
+  job.prompt.pop_back();
+}
+
 }  // namespace
 
 chat::RenderedChat render_conversation(const RequestSettings& settings, const ModelShare& model) {
@@ -179,6 +194,7 @@ JobRequest read_request(quire_job_request* request, const CacheShare& cache, uin
   }
   job.queue = std::move(settings.queue.events);
   job.constraint = constraint_for(*cache.model, settings.constraint);
+  if (settings.heal_prompt) heal_prompt(*cache.model, job);
   return job;
 }
 

@@ -129,6 +129,31 @@ int32_t quire_job_request_clear_stop_texts(quire_job_request* request, quire_err
              [](RequestSettings& settings) { settings.job.stop_strings.clear(); });
 }
 
+int32_t quire_job_request_add_banned_text(quire_job_request* request, const char* text, size_t text_len,
+                                          quire_error** error) {
+  return set(request, {"banned_texts", Counts::generate}, error, [&](RequestSettings& settings) {
+    const std::string_view banned = text_argument(text, text_len);
+    range_argument(banned.size(), size_t{1}, quire::JobRequest::kMaxStopStringBytes, "text_len");
+    if (settings.job.banned_strings.size() >= size_t{quire::JobRequest::kMaxStopStrings}) {
+      throw quire::Error(quire::ErrorCode::invalid_argument, "text: {} banned texts are the limit",
+                         quire::JobRequest::kMaxStopStrings);
+    }
+    settings.job.banned_strings.emplace_back(banned);
+  });
+}
+
+int32_t quire_job_request_clear_banned_texts(quire_job_request* request, quire_error** error) {
+  return set(request, {"banned_texts", Counts::generate}, error,
+             [](RequestSettings& settings) { settings.job.banned_strings.clear(); });
+}
+
+int32_t quire_job_request_set_heal_prompt(quire_job_request* request, int32_t heal_prompt,
+                                          quire_error** error) {
+  return set(request, {"heal_prompt", Counts::generate}, error, [&](RequestSettings& settings) {
+    settings.heal_prompt = flag_argument(heal_prompt, "heal_prompt");
+  });
+}
+
 int32_t quire_job_request_set_ignore_eos(quire_job_request* request, int32_t ignore_eos,
                                          quire_error** error) {
   return set_field(request, {"ignore_eos", Counts::generate}, error, &quire::JobRequest::ignore_end_tokens,

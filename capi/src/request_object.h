@@ -58,6 +58,7 @@ struct RequestSettings {
   bool add_special = true;
   bool parse_special = false;
   ConversationSettings conversation;
+  bool heal_prompt = false;
   bool max_new_tokens_set = false;
   ConstraintShare constraint;
   QueueShare queue;

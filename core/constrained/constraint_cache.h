@@ -22,7 +22,7 @@ class ConstraintCache {
   std::shared_ptr<const Constraint> get(ConstraintKind kind, std::string_view source);
 
   size_t size() const;
-  const TokenVocabulary& vocabulary() const { return *vocabulary_; }
+  const std::shared_ptr<const TokenVocabulary>& vocabulary() const { return vocabulary_; }
 
  private:
   struct Entry {

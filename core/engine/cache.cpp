@@ -7,6 +7,7 @@
 #include "core/base/error.h"
 #include "core/engine/deadline.h"
 #include "core/engine/events/event_queue.h"
+#include "core/engine/events/skipping_stream.h"
 #include "core/engine/jobs/namespace_quotas.h"
 #include "core/engine/jobs/request_check.h"
 #include "core/engine/loop/engine_core.h"
@@ -20,7 +21,9 @@ namespace {
 std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   const CacheParts& parts = core.parts();
   SamplerState sampler(request.sampling, parts.num_tokens);
-  TextOutput text(parts.codec->open(request.emit_special_tokens), request.stop_strings);
+  std::unique_ptr<TextStream> stream = parts.codec->open(request.emit_special_tokens);
+  if (request.healed_token >= 0) stream = without_text_of(std::move(stream), request.healed_token);
+  TextOutput text(std::move(stream), request.stop_strings, request.banned_strings);
   auto record = std::make_unique<JobRecord>(std::move(request), std::move(sampler), std::move(text));
   JobRequest& own = record->request;
   const bool generates = own.kind == JobKind::generate;
@@ -55,14 +58,14 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
     record->step.pool.sum.resize(columns);
     record->step.embedding.resize(columns);
   }
-  EventStreamOptions stream;
-  stream.clock = &core.runtime().clock();
-  stream.policy = own.slow_reader;
-  stream.max_unread = own.max_unread_events;
-  stream.queue = std::exchange(own.queue, nullptr);
-  stream.engine = core.queue().signal();
+  EventStreamOptions events;
+  events.clock = &core.runtime().clock();
+  events.policy = own.slow_reader;
+  events.max_unread = own.max_unread_events;
+  events.queue = std::exchange(own.queue, nullptr);
+  events.engine = core.queue().signal();
   const JobMark mark{own.tag, own.index, own.sampling.seed};
-  record->channel = std::make_shared<JobChannel>(own.kind, mark, own.name_space, stream);
+  record->channel = std::make_shared<JobChannel>(own.kind, mark, own.name_space, events);
   record->id = record->channel->id;
   record->submitted = core.runtime().clock().now();
   record->channel->progress.submitted = record->submitted;

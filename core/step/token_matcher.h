@@ -22,6 +22,8 @@ class TokenMatcher {
   virtual bool accept(TokenId token) = 0;
   // Takes the last num_tokens accepted ones back.
   virtual void rollback(int32_t num_tokens) = 0;
+  // Whether there is nothing to say any more: every token may come from here on.
+  virtual bool allows_all() const { return false; }
   // Whether the text may be over here.
   virtual bool may_end() const = 0;
   // For a fork.

@@ -25,7 +25,7 @@ def environment(**changes):
 
 def command_line(args):
     """One thread unless a test asks for more: tests run side by side, and threads of one step wait for each other."""
-    threads = ["--threads", "1"] if args and args[0] in ("generate", "score", "bench") and "--threads" not in args else []
+    threads = ["--threads", "1"] if args and args[0] in ("chat", "generate", "score", "bench") and "--threads" not in args else []
     return [COMMAND, *map(str, args), *threads]
 
 

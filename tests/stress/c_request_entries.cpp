@@ -12,6 +12,8 @@ void set_request(CWorld& w, const Calls& call) {
   call(quire_job_request_set_stop_tokens, w.request, kTokens.data(), 2);
   call(quire_job_request_add_stop_text, w.request, "zz", 2);
   call(quire_job_request_clear_stop_texts, w.request);
+  call(quire_job_request_add_banned_text, w.request, "zzz", 3);
+  call(quire_job_request_clear_banned_texts, w.request);
   call(quire_job_request_set_ignore_eos, w.request, 1);
   call(quire_job_request_set_emit_special, w.request, 1);
   call(quire_job_request_set_log_probs, w.request, 1);
@@ -43,6 +45,7 @@ void shape_draws(CWorld& w, const Calls& call) {
   call(quire_job_request_set_sampler_order, request, "temperature", 11);
   call(quire_job_request_set_loop_guard, request, 4, 3);
   call(quire_job_request_set_constraint, request, w.constraint);
+  call(quire_job_request_set_heal_prompt, request, 1);
 }
 void set_sampling(CWorld& w, const Calls& call) {
   call(quire_job_request_set_seed, w.request, 3);

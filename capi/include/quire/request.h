@@ -144,6 +144,29 @@ QUIRE_API int32_t quire_job_request_add_stop_text(quire_job_request* request, co
 /** Takes all stop texts back. */
 QUIRE_API int32_t quire_job_request_clear_stop_texts(quire_job_request* request, quire_error** error);
 
+/**
+ * One more text that must not appear: 1 to 4096 bytes, 256 texts at most, not one of the stop texts. Where it
+ * is complete, the tokens from the one on in which it begins are taken back, with all that they had changed,
+ * and that one is not drawn there again. Text is held back as long as a banned one may begin in it, and let
+ * out in whole tokens, so that no event is taken back for it. A job ends with QUIRE_ERROR_INVALID_ARGUMENT
+ * where there is no other way on, and with QUIRE_ERROR_CAPACITY where more than 65536 draws were taken back.
+ * In a fork whose parent was amid such a text, the first token of its own gives way.
+ */
+QUIRE_API int32_t quire_job_request_add_banned_text(quire_job_request* request, const char* text,
+                                                    size_t text_len, quire_error** error);
+
+/** Takes all banned texts back. */
+QUIRE_API int32_t quire_job_request_clear_banned_texts(quire_job_request* request, quire_error** error);
+
+/**
+ * 1: token healing. The last token of the prompt is taken off, and the first new tokens are drawn among those
+ * that begin with its text, so that a prompt which ends inside of a word goes on as that word. Its text is
+ * not said again. Nothing is healed where the prompt has one token, or ends in a special one. Refused
+ * together with a constraint, whose text begins anew. Default: 0.
+ */
+QUIRE_API int32_t quire_job_request_set_heal_prompt(quire_job_request* request, int32_t heal_prompt,
+                                                    quire_error** error);
+
 /** 1: the end-of-sequence tokens of the model do not end the job. 0, the default: they do. */
 QUIRE_API int32_t quire_job_request_set_ignore_eos(quire_job_request* request, int32_t ignore_eos,
                                                    quire_error** error);

@@ -9,6 +9,7 @@
 #include <gsl/gsl>
 
 #include "core/engine/events/event.h"
+#include "core/engine/events/held_tokens.h"
 #include "core/engine/events/text_codec.h"
 #include "core/sampling/sampler.h"
 #include "core/tokenizer/stop_matcher.h"
@@ -16,13 +17,17 @@
 namespace quire {
 
 // Collects tokens until some of their text may be shown: whole characters that cannot be the head of a stop
-// string. One thread at a time.
+// string. Where texts are banned, whole tokens in which none can begin. One thread at a time.
 class TextOutput {
  public:
-  TextOutput(std::unique_ptr<TextStream> stream, const std::vector<std::string>& stops);
+  TextOutput(std::unique_ptr<TextStream> stream, const std::vector<std::string>& stops,
+             const std::vector<std::string>& banned = {});
 
-  // The index of the stop string that is now complete; its text and what follows are cut off.
-  std::optional<size_t> push(const SampledToken& token, bool with_log_probs);
+  // What is complete now: of a stop string its text and what follows are cut off. Behind a banned one comes
+  // take_back.
+  FoundText push(const SampledToken& token, bool with_log_probs);
+  // The newest tokens were never said; FoundText::num_banned_tokens of them.
+  void take_back(int32_t num_tokens);
   // A token that ends the job and has no text.
   void push_silent(const SampledToken& token, bool with_log_probs);
   // Lets go of what was held back; nothing is pushed afterwards.
@@ -39,7 +44,9 @@ class TextOutput {
   int32_t num_taken_tokens() const { return static_cast<int32_t>(num_taken_); }
   int64_t num_taken_bytes() const { return num_taken_bytes_; }
   // Tokens that were pushed and not yet taken.
-  size_t num_pending_tokens() const { return pending_.token_ids.size(); }
+  size_t num_pending_tokens() const { return pending_.token_ids.size() + (held_ ? held_->size() : 0); }
+  // Those in front of them cannot be taken back.
+  size_t num_held_tokens() const { return held_ ? held_->size() : 0; }
 
   // A copy for a fork. What is pending goes with the parent alone; what is held back goes with both.
   TextOutput clone() const;
@@ -48,12 +55,18 @@ class TextOutput {
   TextOutput rewound(gsl::span<const TokenId> tokens) const;
 
  private:
-  TextOutput(std::unique_ptr<TextStream> stream, StopMatcher matcher);
+  TextOutput(std::unique_ptr<TextStream> stream, StopMatcher matcher, std::optional<HeldTokens> held);
+
+  void say(const SampledToken& token, bool with_log_probs);
 
   std::unique_ptr<TextStream> first_stream_;  // as it was before the first token
   StopMatcher first_matcher_;                 // likewise; shares the automaton
   std::unique_ptr<TextStream> stream_;
   StopMatcher matcher_;
+  std::optional<HeldTokens> first_held_;  // likewise; where texts are banned, in place of the matcher
+  std::optional<HeldTokens> held_;
+  std::vector<SampledToken> said_;  // with held_: all tokens, which a rewind may hold again
+  bool with_log_probs_ = false;     // as the last token was pushed
   std::string piece_;
   Event pending_;
   size_t num_taken_ = 0;  // tokens

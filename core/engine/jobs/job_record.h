@@ -10,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/ids.h"
 #include "core/engine/events/text_output.h"
+#include "core/engine/jobs/exclusions.h"
 #include "core/engine/jobs/job_channel.h"
 #include "core/engine/jobs/job_request.h"
 #include "core/sampling/sampler.h"
@@ -27,7 +28,7 @@ struct Pool {
 // What verify found out about a job in this step, to be applied by commit.
 struct JobStep {
   std::vector<SampledToken> drawn;
-  FinishReason finish = FinishReason::unfinished;  // but for stop strings, which commit finds
+  FinishReason finish = FinishReason::unfinished;  // but for what commit finds in the text
   std::vector<float> scores;                       // of a scoring job: of the tokens of this step
   gsl::span<const float> raw_rows;                 // likewise the rows, borrowed from the executor
   Pool pool;                                       // of an embedding job, and what comes of it
@@ -69,6 +70,7 @@ struct JobRecord {
   Lane lane;
   int32_t max_tokens = 0;  // prompt and new ones
   std::vector<TokenId> stop_tokens;
+  Exclusions exclusions;  // by banned strings
 
   // Scheduling. Deadlines are points in time, max() where there is none.
   TimePoint submitted;

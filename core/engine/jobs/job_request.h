@@ -39,11 +39,15 @@ struct JobRequest {
   int32_t max_new_tokens = 256;  // 1 or more
   int32_t min_new_tokens = 0;    // stop tokens are not drawn before; stop strings still end the job
   std::shared_ptr<const TokenConstraint> constraint;  // what the text may be; null: anything
-  bool ignore_end_tokens = false;         // the model's own end-of-sequence tokens do not end the job
-  RepetitionGuard loop_guard;             // new tokens that run in a loop end the job
-  std::vector<TokenId> stop_tokens;       // in addition to the model's
-  std::vector<std::string> stop_strings;  // valid UTF-8, not empty; never part of the text
-  bool emit_special_tokens = false;       // the text of special tokens is part of the text
+  bool ignore_end_tokens = false;           // the model's own end-of-sequence tokens do not end the job
+  RepetitionGuard loop_guard;               // new tokens that run in a loop end the job
+  std::vector<TokenId> stop_tokens;         // in addition to the model's
+  std::vector<std::string> stop_strings;    // valid UTF-8, not empty; never part of the text
+  std::vector<std::string> banned_strings;  // likewise; text that contains one is drawn anew
+  // The token whose text the new tokens begin with, and which was taken off the prompt for that: its text is
+  // not said again. -1: none.
+  TokenId healed_token = -1;
+  bool emit_special_tokens = false;  // the text of special tokens is part of the text
   bool want_log_probs = false;
   int32_t num_top_log_probs = 0;  // 0 to kMaxTopLogProbs; more than 0 implies want_log_probs
 

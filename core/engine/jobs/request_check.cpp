@@ -59,6 +59,26 @@ void check_stops(const JobRequest& request, const RequestLimits& limits) {
   }
 }
 
+// What no text has, or what ends it, is no text to avoid.
+void check_banned_strings(const JobRequest& request) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  require_count("banned_texts", request.banned_strings.size(), JobRequest::kMaxStopStrings);
+  for (const std::string& banned : request.banned_strings) {
+    if (banned.empty()) throw Error(ErrorCode::invalid_argument, "banned_texts has an empty string");
+    if (banned.size() > JobRequest::kMaxStopStringBytes) {
+      throw Error(ErrorCode::invalid_argument, "banned_texts has a string of {} bytes, at most {}",
+                  banned.size(), JobRequest::kMaxStopStringBytes);
+    }
+    require_utf8(banned, "banned_texts");
+    if (banned.find(kReplacement) != std::string::npos)
+      throw Error(ErrorCode::invalid_argument,
+                  "banned_texts has a string with U+FFFD, which stands for no text");
+    const auto& stops = request.stop_strings;
+    if (std::find(stops.begin(), stops.end(), banned) != stops.end())
+      throw Error(ErrorCode::invalid_argument, "banned_texts has a string that stop_texts has too");
+  }
+}
+
 // Counts the tokens of [0, num_tokens) that some list names.
 int32_t count_named(int32_t num_tokens, std::initializer_list<gsl::span<const TokenId>> lists) {
   std::vector<bool> named(static_cast<size_t>(num_tokens));
@@ -93,6 +113,7 @@ void check_generation(const JobRequest& request, const RequestLimits& limits) {
                 std::min(JobRequest::kMaxTopLogProbs, limits.num_tokens));
   request.sampling.validate(limits.num_tokens);
   check_stops(request, limits);
+  check_banned_strings(request);
   check_bans(request, limits);
 }
 

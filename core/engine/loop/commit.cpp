@@ -21,20 +21,23 @@ int32_t num_drafts_accepted(const JobRecord& job) {
   return static_cast<int32_t>(accepted);
 }
 
-// Stop strings come before max_new_tokens, so that the last token cannot leak a piece of one.
-void say(JobRecord& job, const SampledToken& sampled, bool is_last) {
+// Stop strings come before max_new_tokens, so that the last token cannot leak a piece of one. The newest
+// tokens in which a banned string begins.
+int32_t say(JobRecord& job, const SampledToken& sampled, bool is_last) {
   JobStep& step = job.step;
   if (is_last && step.finish == FinishReason::stop_token) {
     job.text.push_silent(sampled, job.wants_log_probs());
     job.result.stop_token = sampled.token;
-    return;
+    return 0;
   }
   if (job.matcher != nullptr && !job.matcher->accept(sampled.token))
     throw Error(ErrorCode::internal, "the constraint refuses a token that its mask allowed");
-  if (const auto stop = job.text.push(sampled, job.wants_log_probs())) {
-    job.result.stop_string = job.request.stop_strings[*stop];
+  const FoundText found = job.text.push(sampled, job.wants_log_probs());
+  if (found.stop) {
+    job.result.stop_string = job.request.stop_strings[*found.stop];
     step.finish = FinishReason::stop_string;
   }
+  return found.num_banned_tokens;
 }
 
 bool runs_in_loop(const JobRecord& job) {
@@ -43,14 +46,24 @@ bool runs_in_loop(const JobRecord& job) {
          find_loop(gsl::span<const TokenId>(job.lane.tokens).subspan(prompt), job.request.loop_guard) > 0;
 }
 
-// The new tokens, up to the one that completes a stop string or a loop.
-void take_tokens(JobRecord& job) {
+}  // namespace
+
+void Commit::commit(const StepPlan& plan) noexcept {
+  for (const PlannedLane& planned : plan.lanes) commit_lane(planned, static_cast<int32_t>(plan.lanes.size()));
+}
+
+// The new tokens, up to the one that completes a stop string, a banned one or a loop.
+void Commit::take_tokens(JobRecord& job) {
   for (size_t i = 0; i < job.step.drawn.size(); ++i) {
     const SampledToken& sampled = job.step.drawn[i];
     const bool is_last = i + 1 == job.step.drawn.size();
     job.lane.tokens.push_back(sampled.token);
     job.sampler.accept(sampled.token, sampled.probability);
-    say(job, sampled, is_last);
+    const int32_t num_banned_tokens = say(job, sampled, is_last);
+    if (num_banned_tokens > 0) {
+      job.step.finish = FinishReason::unfinished;
+      return jobs_.avoid(job, num_banned_tokens);
+    }
     if (job.step.finish == FinishReason::stop_string) return;
     if (is_last && job.step.finish != FinishReason::unfinished) break;
     if (!runs_in_loop(job)) continue;
@@ -58,12 +71,6 @@ void take_tokens(JobRecord& job) {
     break;
   }
   if (job.step.finish != FinishReason::unfinished) job.text.finish();
-}
-
-}  // namespace
-
-void Commit::commit(const StepPlan& plan) noexcept {
-  for (const PlannedLane& planned : plan.lanes) commit_lane(planned, static_cast<int32_t>(plan.lanes.size()));
 }
 
 void Commit::commit_lane(const PlannedLane& planned, int32_t company) noexcept {

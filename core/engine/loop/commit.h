@@ -17,6 +17,7 @@ class Commit {
 
  private:
   void commit_lane(const PlannedLane& planned, int32_t company) noexcept;
+  void take_tokens(JobRecord& job);
   void count_tokens(const PlannedLane& planned, int32_t company) noexcept;
   void measure_token(JobRecord& job) noexcept;
   void take_prompt(const PlannedLane& planned) noexcept;

@@ -83,14 +83,23 @@ void Drawing::check(PlannedLane& planned) {
 SampleRequest Drawing::request_of(const JobRecord& job) {
   SampleRequest request{{}, &job.sampler};
   request.mask = mask_of(job);
-  if (job.num_drawn_tokens() < job.request.min_new_tokens) request.banned = job.stop_tokens;
+  request.banned = banned_for(job);
   request.want_log_prob = job.wants_log_probs();
   request.num_top_log_probs = job.request.num_top_log_probs;
   return request;
 }
 
+gsl::span<const TokenId> Drawing::banned_for(const JobRecord& job) {
+  gsl::span<const TokenId> stops;
+  if (job.num_drawn_tokens() < job.request.min_new_tokens) stops = job.stop_tokens;
+  if (job.exclusions.empty()) return stops;
+  banned_.assign(stops.begin(), stops.end());
+  job.exclusions.append_of(job.num_drawn_tokens(), banned_);
+  return banned_;
+}
+
 TokenMask Drawing::mask_of(const JobRecord& job) {
-  if (job.matcher == nullptr) return {};
+  if (job.matcher == nullptr || job.matcher->allows_all()) return {};
   const gsl::span<uint32_t> mask = next_mask();
   job.matcher->mask(mask);
   if (job.matcher->may_end()) {

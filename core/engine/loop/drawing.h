@@ -29,6 +29,8 @@ class Drawing {
   void plan_draw(PlannedLane& planned);
   void check(PlannedLane& planned);
   SampleRequest request_of(const JobRecord& job);
+  // Valid until the next request.
+  gsl::span<const TokenId> banned_for(const JobRecord& job);
   TokenMask mask_of(const JobRecord& job);
   gsl::span<uint32_t> next_mask();
   SampledToken sample_row(const SampleRequest& request);
@@ -39,6 +41,7 @@ class Drawing {
   DeviceDraws draws_;
   std::vector<std::vector<uint32_t>> masks_;  // of this step; their memory is used again
   size_t num_masks_ = 0;
+  TokenIds banned_;
 };
 
 }  // namespace quire

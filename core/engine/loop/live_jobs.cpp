@@ -198,17 +198,36 @@ void LiveJobs::rewind(JobRecord& job, int32_t num_new_tokens) {
   const auto num_kept = static_cast<size_t>(lane.num_prompt_tokens) + static_cast<size_t>(num_new_tokens);
   const auto kept = gsl::span<const TokenId>(lane.tokens).first(num_kept);
   TextOutput text = job.text.rewound(kept.subspan(static_cast<size_t>(lane.num_prompt_tokens)));
-  if (num_new_tokens < job.text.num_taken_tokens()) {
+  const bool takes_back_shown = text.num_taken_tokens() < job.text.num_taken_tokens();
+  if (takes_back_shown) {
     Event event = job.channel->make_event(EventKind::rewind);
     event.kept_tokens = text.num_taken_tokens();
     event.kept_bytes = text.num_taken_bytes();
     job.channel->stream->push(std::move(event), &told_);
   }
+  job.text = std::move(text);
+  job.exclusions.drop_from(num_new_tokens);
+  drop_tokens(job, num_new_tokens);
+}
+
+void LiveJobs::avoid(JobRecord& job, int32_t num_tokens) {
+  const int32_t place = job.num_new_tokens() - num_tokens;
+  job.exclusions.settle(job.num_new_tokens() - static_cast<int32_t>(job.text.num_held_tokens()));
+  if (!job.exclusions.add(place, job.lane.tokens[static_cast<size_t>(job.lane.num_prompt_tokens + place)])) {
+    throw Error(ErrorCode::capacity, "banned_texts: more than {} draws were taken back",
+                Exclusions::kMaxTakenBack);
+  }
+  job.text.take_back(num_tokens);
+  drop_tokens(job, place);
+}
+
+void LiveJobs::drop_tokens(JobRecord& job, int32_t num_new_tokens) {
+  Lane& lane = job.lane;
+  const size_t num_kept = static_cast<size_t>(lane.num_prompt_tokens) + static_cast<size_t>(num_new_tokens);
   const size_t num_dropped = lane.tokens.size() - num_kept;
   if (job.matcher != nullptr) job.matcher->rollback(static_cast<int32_t>(num_dropped));
   job.sampler.rewind(num_dropped);
   lane.tokens.resize(num_kept);
-  job.text = std::move(text);
   if (lane.sequence) grounds_.kv.truncate(*lane.sequence, static_cast<int32_t>(num_kept) - 1);
   job.channel->progress.new_tokens = num_new_tokens;
 }

@@ -78,6 +78,10 @@ class LiveJobs {
   }
   void measure_reuse(const JobRecord& job) noexcept;
 
+  // The newest tokens were never drawn, and the first of them is not drawn there again: a banned text began
+  // with it.
+  void avoid(JobRecord& job, int32_t num_tokens);
+
   // For tasks, between two steps.
   void rewind(JobRecord& job, int32_t num_new_tokens);
   void fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
@@ -95,6 +99,7 @@ class LiveJobs {
   void begin(JobRecord& job) noexcept;
   bool has_place_for_fork(const JobRecord& parent);
   void drop_pages(JobRecord& job) noexcept;
+  void drop_tokens(JobRecord& job, int32_t num_new_tokens);
 
   const JobGrounds grounds_;
   NameSpaces name_spaces_;

@@ -139,6 +139,10 @@ void Verify::verify_tokens(PlannedLane& planned, const Drawn& drawn) {
 bool Verify::take(const PlannedLane& planned, SampledToken sampled) {
   JobRecord& job = *planned.lane->job;
   if (sampled.fault == SampleFault::nothing_allowed) {
+    if (!job.exclusions.empty() && (job.matcher == nullptr || !job.matcher->may_end())) {
+      throw Error(ErrorCode::invalid_argument, "banned_texts: there is no other way on after new token {}",
+                  job.num_drawn_tokens());
+    }
     if (job.matcher == nullptr)
       throw Error(ErrorCode::numeric, "no token is allowed as new token {}", job.num_drawn_tokens());
     if (!job.matcher->may_end()) {

@@ -28,7 +28,7 @@ class TextOutputTest : public ::testing::Test {
       SampledToken sampled;
       sampled.token = token;
       sampled.log_prob = static_cast<float>(token);
-      stopped = output.push(sampled, true).has_value();
+      stopped = output.push(sampled, true).stop.has_value();
     }
     return stopped;
   }

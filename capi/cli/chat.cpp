@@ -1,0 +1,224 @@
+// quire chat: a conversation in the terminal, or with a pipe.
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <unistd.h>
+
+#include "capi/cli/commands.h"
+#include "capi/cli/conversation.h"
+#include "capi/cli/failure.h"
+#include "capi/cli/generate_options.h"
+#include "capi/cli/input.h"
+#include "capi/cli/job_batch.h"
+#include "capi/cli/message_reader.h"
+#include "capi/cli/terminal.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr int64_t kDefaultContext = 8192;
+constexpr int32_t kDefaultNewTokens = 2048;
+
+struct ChatOptions {
+  GenerateOptions generate;
+  std::string system;
+  std::string tools_file;
+  std::string schema_file;
+  std::string template_file;
+};
+
+constexpr const char* kHelp =
+    R"(/system TEXT  what the model is told before all else; nothing: no such message
+/tools FILE   a JSON list of tools that it may call; nothing: none
+/save FILE    writes the conversation as JSON
+/stats        tokens and speed of the last answer
+/reset        begins anew
+/help         this
+/quit         ends, as the end of the input does
+A line that ends in \ goes on in the next, and so does what stands between """ and """. Ctrl-C stops an answer.)";
+
+Cache open_cache(quire_model* model, const GenerateOptions& options) {
+  const int64_t most = call(quire_model_max_context, model);
+  const int64_t context = options.context.value_or(std::min(most, kDefaultContext));
+  const CacheOptions cache_options(call(quire_cache_options_create));
+  call(quire_cache_options_set_max_tokens, cache_options.get(), context);
+  call(quire_cache_options_set_max_seq_len, cache_options.get(), context);
+  call(quire_cache_options_set_max_batch_size, cache_options.get(), 1);
+  return Cache(call(quire_cache_create, model, cache_options.get()));
+}
+
+double per_second(int64_t count, int64_t nanoseconds) {
+  return nanoseconds > 0 ? static_cast<double>(count) * 1e9 / static_cast<double>(nanoseconds) : 0.0;
+}
+
+std::string stats_line(const JobOutcome& last, size_t num_turns) {
+  return std::to_string(num_turns) + " messages; prompt: " + std::to_string(last.prompt_tokens) +
+         " tokens, " + std::to_string(last.cached_tokens) + " of them cached, " +
+         format_number(per_second(last.prompt_tokens - last.cached_tokens, last.prefill_ns), 1) +
+         " tokens/s; answer: " + std::to_string(last.new_tokens) + " tokens, " +
+         format_number(per_second(last.new_tokens - 1, last.generate_ns), 1) + " tokens/s, " +
+         finish_reason_name(last.finish_reason);
+}
+
+class Chat {
+ public:
+  Chat(const ChatOptions& options, Interrupt& interrupt)
+      : options_(options),
+        interrupt_(interrupt),
+        is_typed_(isatty(STDIN_FILENO) == 1 && stdout_is_terminal()),
+        runtime_(open_runtime(options.generate.model)),
+        model_(load_model(runtime_.get(), options.generate.model, QUIRE_MODEL_SCOPE_FULL, interrupt)),
+        cache_(open_cache(model_.get(), options.generate)) {
+    conversation_.set_system(options.system);
+    if (!options.tools_file.empty()) read_tools(options.tools_file);
+    if (!options.template_file.empty()) {
+      const std::string source = read_input(options.template_file, interrupt_);
+      template_ = ChatTemplate(call(quire_chat_template_create, source.data(), source.size()));
+    }
+    if (options.schema_file.empty()) return;
+    const std::string schema = read_input(options.schema_file, interrupt_);
+    constraint_ = Constraint(call(quire_constraint_create, model_.get(),
+                                  int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema.data(), schema.size()));
+  }
+
+  int run() {
+    MessageReader reader(interrupt_, is_typed_);
+    std::string message;
+    while (!is_over_) {
+      if (!reader.next(message)) {
+        // At the prompt Ctrl-C drops what was typed; everything else that ends the input ends the program.
+        if (!is_typed_ || !interrupt_.forgive()) break;
+        print("\n");
+        continue;
+      }
+      if (!message.empty()) take(message);
+    }
+    if (is_typed_) print("\n");
+    return interrupt_.requested() ? interrupt_.exit_code() : exit_code_;
+  }
+
+ private:
+  // A line that cannot be obeyed ends nothing; a pipe's end tells of it.
+  void take(const std::string& message) {
+    try {
+      message[0] == '/' ? obey(message) : answer(message);
+    } catch (const LibraryError& error) {
+      complain(error.what());
+    } catch (const Failure& failure) {
+      if (failure.exit_code() == kExitReaderGone) throw;
+      complain(failure.what());
+    }
+  }
+
+  void complain(const std::string& what) {
+    note("quire: " + what);
+    exit_code_ = kExitFailed;
+  }
+
+  void obey(const std::string& line) {
+    const size_t blank = line.find(' ');
+    const std::string name = line.substr(0, blank);
+    const std::string rest = blank == std::string::npos ? std::string() : line.substr(blank + 1);
+    if (name == "/system") return conversation_.set_system(rest);
+    if (name == "/tools") return read_tools(rest);
+    if (name == "/save") return save(rest);
+    if (name == "/stats")
+      return print_line(last_ ? stats_line(*last_, conversation_.num_turns()) : "no answer yet");
+    if (name == "/reset") return conversation_.forget_turns();
+    if (name == "/help") return print_line(kHelp);
+    if (name != "/quit") throw Failure(kExitFailed, name + ": there is no such command; /help lists them");
+    is_over_ = true;
+  }
+
+  void read_tools(const std::string& path) {
+    conversation_.set_tools(path.empty() ? std::string() : read_input(path, interrupt_), path);
+  }
+
+  void save(const std::string& path) {
+    if (path.empty()) throw Failure(kExitFailed, "/save: name a file");
+    std::ofstream file(path, std::ios::trunc);
+    if (!(file << conversation_.text()).flush()) throw Failure(kExitFailed, "cannot write " + path);
+  }
+
+  Request request_of_conversation() const {
+    Request request(call(quire_job_request_create));
+    const std::string messages =
+        conversation_.messages().dump(-1, ' ', false, Json::error_handler_t::replace);
+    call(quire_job_request_add_messages, request.get(), messages.data(), messages.size());
+    const std::string tools = conversation_.tools().dump();
+    call(quire_job_request_set_tools, request.get(), tools.data(), tools.size());
+    call(quire_job_request_set_chat_template, request.get(), template_.get());
+    call(quire_job_request_set_constraint, request.get(), constraint_.get());
+    set_recommended_sampling(request.get(), model_.get());
+    apply_settings(request.get(), options_.generate);
+    return request;
+  }
+
+  void answer(const std::string& message) {
+    conversation_.ask(message);
+    try {
+      JobBatch batch(runtime_.get(), cache_.get());
+      const Request request = request_of_conversation();
+      batch.submit(request.get());
+      batch.run(interrupt_, [](size_t, const std::string& text) { print(text); });
+      print("\n");
+      last_ = batch.outcomes().front();
+    } catch (...) {
+      conversation_.take_back();
+      throw;
+    }
+    if (last_->finish_reason == QUIRE_FINISH_ERROR) {
+      conversation_.take_back();
+      throw Failure(kExitFailed, last_->error);
+    }
+    conversation_.answer(last_->text);
+    interrupt_.forgive();
+  }
+
+  const ChatOptions& options_;
+  Interrupt& interrupt_;
+  const bool is_typed_;
+  const Runtime runtime_;
+  const Model model_;
+  const Cache cache_;
+  ChatTemplate template_;
+  Constraint constraint_;
+  Conversation conversation_;
+  std::optional<JobOutcome> last_;
+  bool is_over_ = false;
+  int exit_code_ = kExitOk;
+};
+
+void add_chat_options(CLI::App& app, ChatOptions& options) {
+  options.generate.max_new_tokens = kDefaultNewTokens;
+  add_runtime_options(app, options.generate.model);
+  app.add_option("--system", options.system, "What the model is told before all else")->type_name("TEXT");
+  app.add_option("--tools", options.tools_file, "File with a JSON list of tools")->type_name("FILE");
+  app.add_option("--schema", options.schema_file, "File with a JSON Schema that each answer meets")
+      ->type_name("FILE");
+  app.add_option("--template", options.template_file, "File with a chat template, in place of the model's")
+      ->type_name("FILE");
+  app.add_option("--context", options.generate.context,
+                 "Tokens of a conversation at most (default: the model's, up to 8192)")
+      ->type_name("N");
+  add_settings(app, options.generate);
+}
+
+constexpr const char* kExamples = R"(Examples:
+  quire chat --model DIR
+  quire chat --model DIR --system "Answer in one sentence." --temperature 0.7
+  printf 'Hello\nWho are you?\n' | quire chat --model DIR
+)";
+
+}  // namespace
+
+Command add_chat(CLI::App& root) {
+  auto options = std::make_shared<ChatOptions>();
+  CLI::App* app = root.add_subcommand("chat", "Talk with a model in the terminal or with a pipe");
+  app->footer(std::string(kExamples) + "\nWhile it runs:\n" + kHelp + "\n");
+  add_chat_options(*app, *options);
+  return {app, [options](Interrupt& interrupt) { return Chat(*options, interrupt).run(); }};
+}
+
+}  // namespace quire::cli
