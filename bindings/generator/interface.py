@@ -91,6 +91,7 @@ quire_model_options_set_path quire_job_request_set_queue quire_event_error_code 
 NAMES = {
     "quire_queue_close": "shutdown",
     "quire_job_request_add_stop_text": "stop_text",
+    "quire_job_request_add_banned_text": "banned_text",
     "quire_job_request_add_logit_bias": "logit_bias",
     "quire_cache_required_bytes": "cache_bytes",
 }
@@ -132,13 +133,15 @@ FILLED_BY_HAND = {"quire_job_request_clear_prompt", "quire_job_request_add_promp
                   "quire_cache_options_set_namespace_quota", "quire_cache_options_set_namespace_weight",
                   "quire_job_request_set_prompt_text", "quire_job_request_set_prompt_tokens",
                   "quire_job_request_set_logit_biases", "quire_job_request_add_logit_bias",
-                  "quire_job_request_clear_logit_biases", "quire_job_request_clear_stop_texts"}
+                  "quire_job_request_clear_logit_biases", "quire_job_request_clear_stop_texts",
+                  "quire_job_request_clear_banned_texts"}
 # Fields of Go and C# that hold several: function: (name, type of Go, type of C#).
 COLLECTED = {
     "quire_cache_options_set_quota": ("Quotas", "map[QuotaKind]int", "IDictionary<Quota, int>"),
     "quire_runtime_options_set_memory_budget": ("MemoryBudgets", "map[string]int64", "IDictionary<string, long>"),
     "quire_job_request_add_logit_bias": ("LogitBias", "map[int32]float64", "IDictionary<int, double>"),
     "quire_job_request_add_stop_text": ("StopTexts", "[]string", "IList<string>"),
+    "quire_job_request_add_banned_text": ("BannedTexts", "[]string", "IList<string>"),
 }
 # Go has no null: a yes or no that is yes by default is asked for the other way round, a number whose 0 is not its
 # default is a pointer, or takes a negative number for 0.

@@ -233,6 +233,20 @@ type Request struct {
 	// of the result, however it falls on token boundaries.
 	StopTexts []string
 
+	// One more text that must not appear: 1 to 4096 bytes, 256 texts at most, not one of the stop texts. Where it is
+	// complete, the tokens from the one on in which it begins are taken back, with all that they had changed, and that
+	// one is not drawn there again. Text is held back as long as a banned one may begin in it, and let out in whole
+	// tokens, so that no event is taken back for it. A job ends with InvalidArgument where there is no other way on,
+	// and with Capacity where more than 65536 draws were taken back. In a fork whose parent was amid such a text, the
+	// first token of its own gives way.
+	BannedTexts []string
+
+	// true: token healing. The last token of the prompt is taken off, and the first new tokens are drawn among those
+	// that begin with its text, so that a prompt which ends inside of a word goes on as that word. Its text is not
+	// said again. Nothing is healed where the prompt has one token, or ends in a special one. Refused together with a
+	// constraint, whose text begins anew. Default: false.
+	HealPrompt bool
+
 	// true: the end-of-sequence tokens of the model do not end the job. false, the default: they do.
 	IgnoreEOS bool
 
@@ -456,6 +470,12 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 			return native.Quire_job_request_add_stop_text(target, one, e)
 		})
 	}
+	for _, one := range o.BannedTexts {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_add_banned_text(target, one, e)
+		})
+	}
+	s.flag(native.Quire_job_request_set_heal_prompt, o.HealPrompt, 1)
 	s.flag(native.Quire_job_request_set_ignore_eos, o.IgnoreEOS, 1)
 	if o.LoopGuardMaxPeriod != 0 || o.LoopGuardMinRepeats != 0 {
 		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {

@@ -38,6 +38,7 @@ EXEMPT = {
     "QUIRE_WAIT_TIMEOUT": ANSWER_OF_A_WAIT,
     "quire_cancel_is_triggered": "a context or token of the language tells",
     "quire_job_request_clear_logit_biases": FILLED_ANEW,
+    "quire_job_request_clear_banned_texts": FILLED_ANEW,
     "quire_job_request_clear_stop_texts": FILLED_ANEW,
     "quire_job_poll": TAKEN_IN_BATCHES,
     "quire_queue_poll": TAKEN_IN_BATCHES,
