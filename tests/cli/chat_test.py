@@ -17,12 +17,6 @@ SMOLLM2 = pathlib.Path(os.environ.get("QUIRE_SMOLLM2_DIR", "/nowhere"))
 SCHEMA = json.dumps({"type": "object", "required": ["name", "year"], "additionalProperties": False,
                      "properties": {"name": {"type": "string", "maxLength": 40},
                                     "year": {"type": "integer", "minimum": 1900, "maximum": 2100}}})
-TOOLS = json.dumps([{"type": "function", "function": {
-    "name": "weather", "description": "The weather in a city", "parameters": {
-        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}])
-CALL = json.dumps({"type": "object", "required": ["name", "arguments"], "additionalProperties": False, "properties": {
-    "name": {"const": "weather"}, "arguments": {"type": "object", "required": ["city"], "additionalProperties": False,
-                                                "properties": {"city": {"type": "string", "maxLength": 30}}}}})
 DOCS = command.ROOT / "docs/chat.md"
 
 
@@ -103,13 +97,8 @@ class Chat(command.CommandTest):
         said = []
         schema = self.folder / "schema.json"
         schema.write_text(SCHEMA)
-        call = self.folder / "call.json"
-        call.write_text(CALL)
-        tools = self.folder / "tools.json"
-        tools.write_text(TOOLS)
         for args, lines in (((), ("What is the capital of France?", "And of Norway?")),
-                            (("--schema", schema), ("Who was the first man on the moon? Answer in JSON.",)),
-                            (("--tools", tools, "--schema", call), ("What is the weather in Oslo?",))):
+                            (("--schema", schema), ("Who was the first man on the moon? Answer in JSON.",))):
             shown = "".join(f" {flag} {file.name}" for flag, file in zip(args[::2], args[1::2]))
             said.append(f"$ quire chat --model SmolLM2-135M-Instruct{shown}\n")
             for count in range(1, len(lines) + 1):
