@@ -140,12 +140,14 @@
   X(int64_t, job_preemptions, (quire_job* job, quire_error** error)) \
   X(int64_t, job_prompt_tokens, (quire_job* job, quire_error** error)) \
   X(int64_t, job_raw_logits, (quire_job* job, float* out_values, size_t out_capacity, quire_error** error)) \
+  X(int32_t, job_request_add_banned_text, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_add_logit_bias, (quire_job_request* request, int32_t token, double bias, quire_error** error)) \
   X(int32_t, job_request_add_messages, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_add_prompt_special, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_add_prompt_text, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_add_prompt_tokens, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, quire_error** error)) \
   X(int32_t, job_request_add_stop_text, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, job_request_clear_banned_texts, (quire_job_request* request, quire_error** error)) \
   X(int32_t, job_request_clear_logit_biases, (quire_job_request* request, quire_error** error)) \
   X(int32_t, job_request_clear_prompt, (quire_job_request* request, quire_error** error)) \
   X(int32_t, job_request_clear_stop_texts, (quire_job_request* request, quire_error** error)) \
@@ -166,6 +168,7 @@
   X(int32_t, job_request_set_event_policy, (quire_job_request* request, int32_t event_policy, quire_error** error)) \
   X(int32_t, job_request_set_first_token_deadline_ns, (quire_job_request* request, int64_t deadline_ns, quire_error** error)) \
   X(int32_t, job_request_set_frequency_penalty, (quire_job_request* request, double penalty, quire_error** error)) \
+  X(int32_t, job_request_set_heal_prompt, (quire_job_request* request, int32_t heal_prompt, quire_error** error)) \
   X(int32_t, job_request_set_ignore_eos, (quire_job_request* request, int32_t ignore_eos, quire_error** error)) \
   X(int32_t, job_request_set_kind, (quire_job_request* request, int32_t kind, quire_error** error)) \
   X(int32_t, job_request_set_log_probs, (quire_job_request* request, int32_t log_probs, quire_error** error)) \

@@ -139,30 +139,30 @@ typedef _goslice_ swig_type_109;
 typedef _goslice_ swig_type_110;
 typedef _gostring_ swig_type_111;
 typedef _gostring_ swig_type_112;
-typedef long long swig_type_113;
-typedef _goslice_ swig_type_114;
+typedef _gostring_ swig_type_113;
+typedef long long swig_type_114;
 typedef _goslice_ swig_type_115;
 typedef _goslice_ swig_type_116;
 typedef _goslice_ swig_type_117;
-typedef _gostring_ swig_type_118;
-typedef long long swig_type_119;
+typedef _goslice_ swig_type_118;
+typedef _gostring_ swig_type_119;
 typedef long long swig_type_120;
-typedef _gostring_ swig_type_121;
-typedef long long swig_type_122;
+typedef long long swig_type_121;
+typedef _gostring_ swig_type_122;
 typedef long long swig_type_123;
 typedef long long swig_type_124;
-typedef _goslice_ swig_type_125;
-typedef long long swig_type_126;
+typedef long long swig_type_125;
+typedef _goslice_ swig_type_126;
 typedef long long swig_type_127;
-typedef _goslice_ swig_type_128;
-typedef long long swig_type_129;
+typedef long long swig_type_128;
+typedef _goslice_ swig_type_129;
 typedef long long swig_type_130;
 typedef long long swig_type_131;
 typedef long long swig_type_132;
-typedef _goslice_ swig_type_133;
-typedef long long swig_type_134;
-typedef _goslice_ swig_type_135;
-typedef long long swig_type_136;
+typedef long long swig_type_133;
+typedef _goslice_ swig_type_134;
+typedef long long swig_type_135;
+typedef _goslice_ swig_type_136;
 typedef long long swig_type_137;
 typedef long long swig_type_138;
 typedef long long swig_type_139;
@@ -172,36 +172,36 @@ typedef long long swig_type_142;
 typedef long long swig_type_143;
 typedef long long swig_type_144;
 typedef long long swig_type_145;
-typedef _goslice_ swig_type_146;
-typedef long long swig_type_147;
-typedef _goslice_ swig_type_148;
-typedef long long swig_type_149;
-typedef _goslice_ swig_type_150;
-typedef long long swig_type_151;
+typedef long long swig_type_146;
+typedef _goslice_ swig_type_147;
+typedef long long swig_type_148;
+typedef _goslice_ swig_type_149;
+typedef long long swig_type_150;
+typedef _goslice_ swig_type_151;
 typedef long long swig_type_152;
-typedef _goslice_ swig_type_153;
-typedef long long swig_type_154;
+typedef long long swig_type_153;
+typedef _goslice_ swig_type_154;
 typedef long long swig_type_155;
-typedef _goslice_ swig_type_156;
-typedef long long swig_type_157;
+typedef long long swig_type_156;
+typedef _goslice_ swig_type_157;
 typedef long long swig_type_158;
-typedef _gostring_ swig_type_159;
-typedef long long swig_type_160;
-typedef _goslice_ swig_type_161;
-typedef long long swig_type_162;
+typedef long long swig_type_159;
+typedef _gostring_ swig_type_160;
+typedef long long swig_type_161;
+typedef _goslice_ swig_type_162;
 typedef long long swig_type_163;
 typedef long long swig_type_164;
 typedef long long swig_type_165;
-typedef _goslice_ swig_type_166;
-typedef long long swig_type_167;
-typedef _goslice_ swig_type_168;
-typedef long long swig_type_169;
-typedef _goslice_ swig_type_170;
-typedef long long swig_type_171;
+typedef long long swig_type_166;
+typedef _goslice_ swig_type_167;
+typedef long long swig_type_168;
+typedef _goslice_ swig_type_169;
+typedef long long swig_type_170;
+typedef _goslice_ swig_type_171;
 typedef long long swig_type_172;
 typedef long long swig_type_173;
-typedef _gostring_ swig_type_174;
-typedef long long swig_type_175;
+typedef long long swig_type_174;
+typedef _gostring_ swig_type_175;
 typedef long long swig_type_176;
 typedef long long swig_type_177;
 typedef long long swig_type_178;
@@ -210,8 +210,8 @@ typedef long long swig_type_180;
 typedef long long swig_type_181;
 typedef long long swig_type_182;
 typedef long long swig_type_183;
-typedef _gostring_ swig_type_184;
-typedef long long swig_type_185;
+typedef long long swig_type_184;
+typedef _gostring_ swig_type_185;
 typedef long long swig_type_186;
 typedef long long swig_type_187;
 typedef long long swig_type_188;
@@ -219,8 +219,8 @@ typedef long long swig_type_189;
 typedef long long swig_type_190;
 typedef long long swig_type_191;
 typedef long long swig_type_192;
-typedef _goslice_ swig_type_193;
-typedef long long swig_type_194;
+typedef long long swig_type_193;
+typedef _goslice_ swig_type_194;
 typedef long long swig_type_195;
 typedef long long swig_type_196;
 typedef long long swig_type_197;
@@ -229,39 +229,40 @@ typedef long long swig_type_199;
 typedef long long swig_type_200;
 typedef long long swig_type_201;
 typedef long long swig_type_202;
-typedef _gostring_ swig_type_203;
-typedef long long swig_type_204;
-typedef _goslice_ swig_type_205;
-typedef long long swig_type_206;
-typedef _goslice_ swig_type_207;
-typedef long long swig_type_208;
-typedef _gostring_ swig_type_209;
+typedef long long swig_type_203;
+typedef _gostring_ swig_type_204;
+typedef long long swig_type_205;
+typedef _goslice_ swig_type_206;
+typedef long long swig_type_207;
+typedef _goslice_ swig_type_208;
+typedef long long swig_type_209;
 typedef _gostring_ swig_type_210;
 typedef _gostring_ swig_type_211;
 typedef _gostring_ swig_type_212;
 typedef _gostring_ swig_type_213;
-typedef long long swig_type_214;
-typedef _gostring_ swig_type_215;
-typedef _goslice_ swig_type_216;
-typedef long long swig_type_217;
-typedef _gostring_ swig_type_218;
-typedef _goslice_ swig_type_219;
-typedef long long swig_type_220;
-typedef _gostring_ swig_type_221;
-typedef _goslice_ swig_type_222;
-typedef long long swig_type_223;
-typedef _goslice_ swig_type_224;
-typedef long long swig_type_225;
-typedef _goslice_ swig_type_226;
-typedef long long swig_type_227;
-typedef _goslice_ swig_type_228;
-typedef _gostring_ swig_type_229;
-typedef long long swig_type_230;
-typedef _goslice_ swig_type_231;
-typedef long long swig_type_232;
+typedef _gostring_ swig_type_214;
+typedef long long swig_type_215;
+typedef _gostring_ swig_type_216;
+typedef _goslice_ swig_type_217;
+typedef long long swig_type_218;
+typedef _gostring_ swig_type_219;
+typedef _goslice_ swig_type_220;
+typedef long long swig_type_221;
+typedef _gostring_ swig_type_222;
+typedef _goslice_ swig_type_223;
+typedef long long swig_type_224;
+typedef _goslice_ swig_type_225;
+typedef long long swig_type_226;
+typedef _goslice_ swig_type_227;
+typedef long long swig_type_228;
+typedef _goslice_ swig_type_229;
+typedef _gostring_ swig_type_230;
+typedef long long swig_type_231;
+typedef _goslice_ swig_type_232;
 typedef long long swig_type_233;
 typedef long long swig_type_234;
-typedef _goslice_ swig_type_235;
+typedef long long swig_type_235;
+typedef _goslice_ swig_type_236;
 extern void _wrap_Swig_free_native_3a35f4a3b4a4a625(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_3a35f4a3b4a4a625(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_3a35f4a3b4a4a625(void);
@@ -414,13 +415,16 @@ extern int _wrap_quire_job_request_set_min_new_tokens_native_3a35f4a3b4a4a625(ui
 extern int _wrap_quire_job_request_set_stop_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_110 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_clear_stop_texts_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_add_banned_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_banned_texts_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_heal_prompt_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_ignore_eos_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_loop_guard_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_set_constraint_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampling_of_model_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_random_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_repetition_penalty_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_frequency_penalty_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_presence_penalty_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -431,11 +435,11 @@ extern int _wrap_quire_job_request_set_dry_base_native_3a35f4a3b4a4a625(uintptr_
 extern int _wrap_quire_job_request_set_dry_allowed_length_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_max_length_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_dry_range_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_115 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_add_logit_bias_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_115 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_116 arg2, double arg3, swig_voidp arg4);
 extern int _wrap_quire_job_request_clear_logit_biases_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_116 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_temperature_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_smoothing_factor_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_min_temperature_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
@@ -452,33 +456,33 @@ extern int _wrap_quire_job_request_set_mirostat_tau_native_3a35f4a3b4a4a625(uint
 extern int _wrap_quire_job_request_set_mirostat_eta_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_probability_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_xtc_threshold_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_skew_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_119 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_raw_logits_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_119 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_121 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_progress_events_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_121 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_125 arg3, swig_voidp arg4);
-extern swig_type_126 _wrap_quire_job_drain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_127 arg2, uintptr_t arg3, swig_type_128 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_129 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_126 arg3, swig_voidp arg4);
+extern swig_type_127 _wrap_quire_job_drain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_128 arg2, uintptr_t arg3, swig_type_129 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_130 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_job_cancel_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
@@ -486,63 +490,63 @@ extern int _wrap_quire_job_resume_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_130 _wrap_quire_job_id_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_131 _wrap_quire_job_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_131 _wrap_quire_job_id_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_132 _wrap_quire_job_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_132 _wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_133 arg2, swig_voidp arg3);
+extern swig_type_133 _wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_134 _wrap_quire_job_explain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_135 arg2, swig_voidp arg3);
-extern swig_type_136 _wrap_quire_job_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_137 _wrap_quire_job_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_138 _wrap_quire_job_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_139 _wrap_quire_job_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_140 _wrap_quire_job_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_141 _wrap_quire_job_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_142 _wrap_quire_job_time_queued_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_143 _wrap_quire_job_time_prompt_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_144 _wrap_quire_job_time_generate_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_145 _wrap_quire_job_scores_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_146 arg2, swig_voidp arg3);
-extern swig_type_147 _wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_148 arg2, swig_voidp arg3);
-extern swig_type_149 _wrap_quire_job_embedding_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_150 arg2, swig_voidp arg3);
+extern swig_type_135 _wrap_quire_job_explain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
+extern swig_type_137 _wrap_quire_job_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_138 _wrap_quire_job_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_139 _wrap_quire_job_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_140 _wrap_quire_job_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_141 _wrap_quire_job_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_142 _wrap_quire_job_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_143 _wrap_quire_job_time_queued_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_144 _wrap_quire_job_time_prompt_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_145 _wrap_quire_job_time_generate_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_146 _wrap_quire_job_scores_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
+extern swig_type_148 _wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
+extern swig_type_150 _wrap_quire_job_embedding_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_151 _wrap_quire_queue_drain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_152 arg2, uintptr_t arg3, swig_type_153 arg4, swig_voidp arg5);
-extern swig_type_154 _wrap_quire_queue_ready_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_155 arg2, uintptr_t arg3, swig_type_156 arg4, swig_voidp arg5);
+extern swig_type_152 _wrap_quire_queue_drain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_153 arg2, uintptr_t arg3, swig_type_154 arg4, swig_voidp arg5);
+extern swig_type_155 _wrap_quire_queue_ready_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_156 arg2, uintptr_t arg3, swig_type_157 arg4, swig_voidp arg5);
 extern int _wrap_quire_queue_set_log_level_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_157 _wrap_quire_event_user_data_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_event_job_id_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_158 _wrap_quire_event_user_data_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_159 _wrap_quire_event_job_id_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_index_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_159 _wrap_quire_event_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_160 _wrap_quire_event_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_161 arg2, swig_voidp arg3);
-extern swig_type_162 _wrap_quire_event_first_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_163 _wrap_quire_event_kept_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_164 _wrap_quire_event_kept_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_166 arg2, swig_voidp arg3);
-extern swig_type_167 _wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_168 arg2, swig_voidp arg3);
-extern swig_type_169 _wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_170 arg2, swig_voidp arg3);
-extern swig_type_171 _wrap_quire_event_progress_done_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_172 _wrap_quire_event_progress_total_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_160 _wrap_quire_event_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_161 _wrap_quire_event_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_162 arg2, swig_voidp arg3);
+extern swig_type_163 _wrap_quire_event_first_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_164 _wrap_quire_event_kept_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_event_kept_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_167 arg2, swig_voidp arg3);
+extern swig_type_168 _wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_169 arg2, swig_voidp arg3);
+extern swig_type_170 _wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_171 arg2, swig_voidp arg3);
+extern swig_type_172 _wrap_quire_event_progress_done_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_173 _wrap_quire_event_progress_total_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_log_level_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_173 _wrap_quire_event_lost_lines_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_174 _wrap_quire_event_lost_lines_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_stop_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_174 _wrap_quire_event_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_175 _wrap_quire_event_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_176 _wrap_quire_event_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_event_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_event_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_179 _wrap_quire_event_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_180 _wrap_quire_event_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_181 _wrap_quire_event_time_queued_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_182 _wrap_quire_event_time_prompt_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_event_time_generate_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_175 _wrap_quire_event_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_176 _wrap_quire_event_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_177 _wrap_quire_event_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_178 _wrap_quire_event_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_179 _wrap_quire_event_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_180 _wrap_quire_event_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_181 _wrap_quire_event_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_182 _wrap_quire_event_time_queued_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_event_time_prompt_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_event_time_generate_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_event_error_message_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_event_error_message_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
@@ -550,58 +554,58 @@ extern int _wrap_quire_cancel_is_triggered_native_3a35f4a3b4a4a625(uintptr_t arg
 extern int _wrap_quire_cancel_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_plan_create_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_plan_total_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_186 _wrap_quire_plan_embedding_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_plan_layer_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_188 _wrap_quire_plan_head_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_189 _wrap_quire_plan_kv_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_190 _wrap_quire_plan_workspace_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_191 _wrap_quire_plan_staging_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_plan_total_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_187 _wrap_quire_plan_embedding_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_188 _wrap_quire_plan_layer_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_plan_head_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_plan_kv_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_191 _wrap_quire_plan_workspace_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_192 _wrap_quire_plan_staging_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_192 _wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_193 arg3, swig_voidp arg4);
+extern swig_type_193 _wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_194 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_194 _wrap_quire_plan_device_usable_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_195 _wrap_quire_plan_device_total_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_196 _wrap_quire_plan_device_embedding_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_197 _wrap_quire_plan_device_layer_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_198 _wrap_quire_plan_device_head_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_199 _wrap_quire_plan_device_kv_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_200 _wrap_quire_plan_device_workspace_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_201 _wrap_quire_plan_device_staging_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_195 _wrap_quire_plan_device_usable_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_196 _wrap_quire_plan_device_total_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_197 _wrap_quire_plan_device_embedding_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_198 _wrap_quire_plan_device_layer_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_199 _wrap_quire_plan_device_head_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_200 _wrap_quire_plan_device_kv_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_201 _wrap_quire_plan_device_workspace_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_202 _wrap_quire_plan_device_staging_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_202 _wrap_quire_plan_bytes_of_layer_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_203 arg3, swig_voidp arg4);
+extern swig_type_203 _wrap_quire_plan_bytes_of_layer_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_204 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_204 _wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_205 arg2, swig_voidp arg3);
+extern swig_type_205 _wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_206 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_206 _wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_207 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_208 arg2, swig_voidp arg3);
+extern swig_type_207 _wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_208 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_209 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(swig_type_209 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(swig_type_210 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_211 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_212 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_213 arg2, swig_voidp arg3);
-extern swig_type_214 _wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_215 arg2, swig_type_216 arg3, swig_voidp arg4);
-extern swig_type_217 _wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_218 arg2, swig_type_219 arg3, swig_voidp arg4);
-extern swig_type_220 _wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_221 arg3, swig_type_222 arg4, swig_voidp arg5);
-extern swig_type_223 _wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_224 arg2, swig_voidp arg3);
-extern swig_type_225 _wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_226 arg3, swig_voidp arg4);
-extern swig_type_227 _wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_228 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(swig_type_210 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(swig_type_211 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_212 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_213 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_214 arg2, swig_voidp arg3);
+extern swig_type_215 _wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_216 arg2, swig_type_217 arg3, swig_voidp arg4);
+extern swig_type_218 _wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_219 arg2, swig_type_220 arg3, swig_voidp arg4);
+extern swig_type_221 _wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_222 arg3, swig_type_223 arg4, swig_voidp arg5);
+extern swig_type_224 _wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_225 arg2, swig_voidp arg3);
+extern swig_type_226 _wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_227 arg3, swig_voidp arg4);
+extern swig_type_228 _wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_229 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_229 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_230 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_230 _wrap_quire_alias_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_231 arg2, swig_voidp arg3);
-extern swig_type_232 _wrap_quire_alias_num_swaps_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_233 _wrap_quire_alias_num_fallbacks_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_234 _wrap_quire_diagnose_native_3a35f4a3b4a4a625(int arg1, swig_type_235 arg2, swig_voidp arg3);
+extern swig_type_231 _wrap_quire_alias_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_232 arg2, swig_voidp arg3);
+extern swig_type_233 _wrap_quire_alias_num_swaps_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_234 _wrap_quire_alias_num_fallbacks_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_235 _wrap_quire_diagnose_native_3a35f4a3b4a4a625(int arg1, swig_type_236 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -2427,6 +2431,39 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_job_request_add_banned_text(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_job_request_clear_banned_texts(arg1 JobRequestHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_job_request_clear_banned_texts_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_job_request_set_heal_prompt(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_heal_prompt_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_job_request_set_ignore_eos(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -2466,7 +2503,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_113)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2500,7 +2537,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_113(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_114(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2610,7 +2647,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_114)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_115)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2635,7 +2672,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_115)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2657,7 +2694,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_117)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2830,7 +2867,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_117)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2854,7 +2891,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_119)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2927,7 +2964,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_119(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2937,7 +2974,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_121(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2989,7 +3026,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_121)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3012,7 +3049,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_122(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_123(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3022,7 +3059,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_123(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_124(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3032,7 +3069,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_124(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_125(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3092,7 +3129,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_125)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3108,7 +3145,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_127(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_128)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_128(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3123,7 +3160,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_129(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_130(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3247,7 +3284,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3269,7 +3306,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_135)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3363,7 +3400,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_146)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3376,7 +3413,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_148)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3389,7 +3426,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_150)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3416,7 +3453,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_152(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_153)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3432,7 +3469,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_155(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_156)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_156(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_157)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3546,7 +3583,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_162)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3586,7 +3623,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_166)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_167)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3599,7 +3636,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_168)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_169)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3612,7 +3649,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_170)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_171)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3935,7 +3972,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_193)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_194)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4075,7 +4112,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_203)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_204)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4120,7 +4157,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_205)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_206)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4142,7 +4179,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_207)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_208)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4155,7 +4192,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_208(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_209(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4173,7 +4210,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(*(*C.swig_type_209)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(*(*C.swig_type_210)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4187,7 +4224,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(*(*C.swig_type_210)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(*(*C.swig_type_211)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4203,7 +4240,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_211)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4218,7 +4255,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4232,7 +4269,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_214)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4247,7 +4284,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_215)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_217)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4265,7 +4302,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_218)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_219)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_219)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_220)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4285,7 +4322,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_221)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_223)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4301,7 +4338,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_224)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_225)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4316,7 +4353,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_226)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_227)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4331,7 +4368,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_228)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4354,7 +4391,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_230)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4422,7 +4459,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_231)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_232)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4454,7 +4491,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_3a35f4a3b4a4a625(C.int(_swig_i_0), *(*C.swig_type_235)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_3a35f4a3b4a4a625(C.int(_swig_i_0), *(*C.swig_type_236)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
