@@ -12,7 +12,7 @@ TENSOR = BASE | {"core/tensor", "kernels/interface"}
 STEP = TENSOR | {"core/step"}
 LAYERS = STEP | {"core/layers", "core/lora", "core/loader", "core/config"}
 MODELS = LAYERS | {"core/models", "core/memory", "core/tokenizer"}
-ENGINE = MODELS | {"core/chat", "core/kv", "core/sampling", "core/constrained", "core/speculative", "core/metrics"}
+ENGINE = MODELS | {"core/chat", "core/kv", "core/sampling", "core/constrained", "core/response", "core/speculative", "core/metrics"}
 
 # What the files of a folder may include, beside files of the folder itself.
 ALLOWED = {
@@ -31,6 +31,7 @@ ALLOWED = {
     "core/kv": STEP,
     "core/sampling": STEP,
     "core/constrained": BASE | {"core/tokenizer"},
+    "core/response": BASE,
     "core/speculative": STEP,
     "core/lora": STEP,
     "core/layers": LAYERS,

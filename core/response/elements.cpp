@@ -1,0 +1,111 @@
+#include "core/response/elements.h"
+
+#include <vector>
+
+#include "core/response/json_span.h"
+#include "core/response/value_types.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxDepth = 32;
+constexpr std::string_view kItem = "item";
+
+struct Element {
+  std::string_view name;
+  std::string_view text;
+};
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \n\t\r");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \n\t\r") - begin + 1);
+}
+
+// Where the element that begins at the front of `text` ends: of its name, others may stand in it. npos:
+// nowhere.
+size_t find_end(std::string_view text, const std::string& begin, const std::string& end) {
+  size_t depth = 0;
+  for (size_t pos = 0;;) {
+    const size_t next_end = text.find(end, pos);
+    if (next_end == std::string_view::npos) return next_end;
+    const size_t next_begin = text.substr(pos, next_end - pos).find(begin);
+    if (next_begin != std::string_view::npos) {
+      ++depth;
+      pos += next_begin + begin.size();
+    } else if (--depth == 0) {
+      return next_end;
+    } else {
+      pos = next_end + end.size();
+    }
+  }
+}
+
+// Empty: the text does not consist of elements alone.
+std::vector<Element> elements_of(std::string_view text, std::string_view open) {
+  std::vector<Element> elements;
+  for (text = trimmed(text); !text.empty(); text = trimmed(text)) {
+    const size_t name_end = text.find('>', open.size());
+    if (text.substr(0, open.size()) != open || name_end == std::string_view::npos) return {};
+    const std::string_view name = text.substr(open.size(), name_end - open.size());
+    const std::string begin = std::string(open) + std::string(name) + ">";
+    const std::string end = std::string(open) + "/" + std::string(name) + ">";
+    const size_t end_pos = find_end(text, begin, end);
+    if (end_pos == std::string_view::npos) return {};
+    elements.push_back({name, text.substr(begin.size(), end_pos - begin.size())});
+    text.remove_prefix(end_pos + end.size());
+  }
+  return elements;
+}
+
+// The schema of a list's items or of an object's member, through the alternatives of the schema itself.
+const JsonValue* part_schema(const JsonValue* schema, std::string_view name, bool is_list) {
+  if (schema == nullptr) return nullptr;
+  const JsonValue* parts = schema->find(is_list ? "items" : "properties");
+  if (parts != nullptr) return is_list ? parts : parts->find(name);
+  for (const char* key : {"anyOf", "oneOf"}) {
+    const JsonValue* options = schema->find(key);
+    if (options == nullptr || options->as_array() == nullptr) continue;
+    for (const JsonValue& option : *options->as_array()) {
+      const JsonValue* found = option.find(is_list ? "items" : "properties");
+      if (found != nullptr) return is_list ? found : found->find(name);
+    }
+  }
+  return nullptr;
+}
+
+std::string json_within(std::string_view text, std::string_view open, const JsonValue* schema, size_t depth) {
+  const ValueTypes types = types_of(schema);
+  const std::vector<Element> elements =
+      depth < kMaxDepth && types.has(ValueTypes::kArray | ValueTypes::kObject) ? elements_of(text, open)
+                                                                               : std::vector<Element>();
+  if (elements.empty()) {
+    const bool only_list = types.known && types.bits == ValueTypes::kArray && trimmed(text).empty();
+    const bool only_object = types.known && types.bits == ValueTypes::kObject && trimmed(text).empty();
+    if (only_list || only_object) return only_list ? "[]" : "{}";
+    PlainValue plain;
+    plain.types = types;
+    return json_of_plain(text, plain);
+  }
+  const bool is_list =
+      !types.has(ValueTypes::kObject) || (types.has(ValueTypes::kArray) && elements.front().name == kItem);
+  std::string json(1, is_list ? '[' : '{');
+  for (const Element& element : elements) {
+    if (json.size() > 1) json += ", ";
+    if (!is_list) {
+      json += '"';
+      append_json_text(json, element.name);
+      json += "\": ";
+    }
+    json += json_within(element.text, open, part_schema(schema, element.name, is_list), depth + 1);
+  }
+  return json += is_list ? ']' : '}';
+}
+
+}  // namespace
+
+std::string json_of_elements(std::string_view text, std::string_view open, const JsonValue* schema) {
+  return json_within(text, open, schema, 0);
+}
+
+}  // namespace quire

@@ -1,0 +1,51 @@
+// The longest of some marks that stands at the beginning of a text of which more may come.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace quire {
+
+enum class MoreToCome : bool { no, yes };
+
+template <typename Meaning>
+class MarkSet {
+ public:
+  struct Found {
+    bool wait = false;  // only what comes next decides
+    size_t size = 0;    // 0: no mark
+    Meaning meaning = {};
+  };
+
+  // Of two marks with the same words the first counts. The words must outlive the set.
+  void add(std::string_view words, Meaning meaning) {
+    if (!words.empty()) marks_.push_back({words, meaning});
+  }
+  template <typename List>
+  void add_all(const List& list, Meaning meaning) {
+    for (const std::string_view words : list) add(words, meaning);
+  }
+  size_t size() const { return marks_.size(); }
+  Found find(std::string_view text, MoreToCome more) const {
+    Found found;
+    for (const auto& [words, meaning] : marks_) {
+      if (words.size() > text.size()) {
+        found.wait |= more == MoreToCome::yes && words.substr(0, text.size()) == text;
+      } else if (words.size() > found.size && text.substr(0, words.size()) == words) {
+        found.size = words.size();
+        found.meaning = meaning;
+      }
+    }
+    return found;
+  }
+
+ private:
+  struct Mark {
+    std::string_view words;
+    Meaning meaning;
+  };
+  std::vector<Mark> marks_;
+};
+
+}  // namespace quire

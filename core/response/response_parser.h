@@ -1,0 +1,211 @@
+// One automaton that says what the bytes of an answer are, whatever the dialect.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/response/dialect.h"
+#include "core/response/events.h"
+#include "core/response/json_span.h"
+#include "core/response/loose_reader.h"
+#include "core/response/marks.h"
+#include "core/response/value_types.h"
+
+namespace quire {
+
+enum class ReasoningStart : uint8_t {
+  closed,  // where the model opens it
+  open,    // the prompt has opened it
+  off      // reasoning and its marks are text
+};
+
+// Tolerant: what is no call is text, and no byte is lost. The events are the same in whatever pieces the
+// bytes come, but for where texts are cut. Takes time and memory in proportion to the answer. Not
+// thread-safe.
+class ResponseParser {
+ public:
+  // The dialect is borrowed: one of the table.
+  ResponseParser(const Dialect& dialect, ToolSet tools, ReasoningStart start);
+
+  // Goes on where this prompt ends: inside of reasoning or of a message where the prompt has begun one.
+  // Before the first byte.
+  void follow(std::string_view prompt);
+  void feed(std::string_view bytes);
+  // There is no more. A call that was cut off has no end.
+  void finish();
+  // Those since the last call; pieces of text that follow each other are one event, and none ends inside of a
+  // character that may yet come.
+  std::vector<ResponseEvent> take();
+  // Whether what comes next would be reasoning.
+  bool in_reasoning() const { return mode_ == Mode::reasoning; }
+  // Whether what comes next would be text of the answer.
+  bool in_text() const { return mode_ == Mode::text && !between_messages_; }
+
+ private:
+  using Kind = ResponseEvent::Kind;
+  enum class Mode : uint8_t {
+    text,
+    reasoning,
+    header,   // of a message
+    nothing,  // a message that says nothing
+    section,  // where a call may begin
+    object,   // a call that is a JSON object
+    name,     // of a call between marks
+    id,
+    arguments,  // between marks
+    key,
+    hint,
+    value
+  };
+  enum class Meaning : uint8_t {
+    none,
+    reasoning_opens,
+    reasoning_closes,
+    section,
+    call,
+    noise,
+    header,
+    header_end,
+    body_end,
+    section_closes,
+    separator,
+    id,
+    body,
+    stop,
+    parameter,
+    key_end,
+    value_begin,
+    value_end,
+    verbatim,
+    verbatim_end
+  };
+  using Set = MarkSet<Meaning>;
+  enum class Part : uint8_t { key, colon, value, after_value };
+  enum class Role : uint8_t { other, name, arguments, id };
+
+  // One of these for each mode: whether anything has changed.
+  bool step();
+  void run();
+  bool step_text();
+  bool step_reasoning();
+  bool step_header();
+  bool step_nothing();
+  bool step_section();
+  bool step_object();
+  bool step_name();
+  bool step_id();
+  bool step_arguments();
+  bool step_json();
+  bool step_loose();
+  bool step_parameters();
+  bool step_key();
+  bool step_hint();
+  bool step_value();
+
+  void build_sets();
+  void add_calls(Set& set) const;
+  bool plain_byte(Kind kind);
+  void end_message(size_t num_bytes);
+  void end_header();
+  void begin_message_call(const std::string& name);
+  void begin_section(const Set::Found& found);
+  void build_section_marks();
+  bool begin_call_in(const CallForm& form);
+  void leave_section();
+  // What was read since the section began is no call after all.
+  void fail();
+
+  void begin_object();
+  void object_key(char byte);
+  void object_value(char byte);
+  void end_object_key();
+  void end_object_value();
+  void end_object();
+  void break_object();
+
+  void begin_name(const CallForm& form);
+  bool take_name_byte();
+  void end_name(const Set::Found& found);
+  void begin_arguments();
+  void end_tagged_call(size_t num_bytes);
+  void begin_value();
+  void build_value_marks();
+  void watch_json(char byte);
+  void add_to_value(std::string_view bytes);
+  void end_value();
+  std::string key_json() const;
+
+  void begin_call();
+  void end_call();
+  void consume(size_t num_bytes);
+  void emit(Kind kind, std::string text);
+  void emit_raw(Kind kind) { emit(kind, raw_); }
+  void finish_held();
+  void finish_name();
+  char front() const { return pending_[num_read_]; }
+  std::string_view pending() const { return std::string_view(pending_).substr(num_read_); }
+  Set::Found find(const Set& set) const { return set.find(pending(), more_); }
+  const ParameterSyntax& parameter() const { return form_->tagged.parameter; }
+
+  const Dialect* dialect_;
+  ToolSet tools_;
+  ReasoningStart start_;
+  Set text_marks_;
+  Set reasoning_marks_;
+  Set header_marks_;
+  Set start_marks_;
+  Set message_marks_;  // that end a message
+  Set section_marks_;  // of the forms of the section
+  Set name_marks_;     // of form_
+  Set call_marks_;
+  Set value_marks_;
+  std::string value_end_;       // as it stands, with the key
+  std::string value_end_line_;  // behind an end of line
+
+  Mode mode_ = Mode::text;
+  Mode outer_ = Mode::text;  // where a section began
+  MoreToCome more_ = MoreToCome::yes;
+  std::string pending_;  // bytes that no mode has read
+  size_t num_read_ = 0;
+  std::string raw_;  // bytes that are read and part of no event
+  std::vector<ResponseEvent> events_;
+  bool text_begun_ = false;  // white space belongs to the text
+  bool reasoning_begun_ = false;
+  bool between_messages_ = false;
+  bool header_fresh_ = false;   // nothing of it has been seen
+  bool shown_message_ = false;  // its marks are text too
+  std::string header_;
+  std::string announced_;  // the name of the call that a message has
+
+  // The section and the call in it.
+  std::vector<const CallForm*> candidates_;
+  const CallForm* form_ = nullptr;
+  bool call_in_section_ = false;
+  bool in_message_call_ = false;
+  uint32_t num_calls_ = 0;
+  bool call_begun_ = false;
+  std::string name_;
+  std::string id_;
+  JsonSpan span_;
+  Part part_ = Part::key;
+  Role role_ = Role::other;
+  size_t num_keys_ = 0;
+  std::string capture_;
+  std::optional<std::string> held_arguments_;  // that came before the name
+  bool streaming_ = false;                     // the value goes out as it comes
+  std::optional<LooseReader> reader_;
+  size_t num_arguments_ = 0;
+  std::string key_;
+  std::string hint_;
+  PlainValue plain_;
+  bool value_begun_ = false;
+  bool on_lines_ = false;
+  bool may_be_json_ = false;
+  bool in_json_string_ = false;
+  bool is_verbatim_ = false;
+};
+
+}  // namespace quire

@@ -1,0 +1,173 @@
+#include "core/response/value_types.h"
+
+#include "core/base/error.h"
+#include "core/response/json_span.h"
+#include "core/response/loose_reader.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kMaxToolBytes = size_t{4} << 20;
+constexpr size_t kMaxTools = 4096;
+constexpr size_t kMaxAlternativeDepth = 16;
+constexpr std::string_view kSpace = " \n\t\r";
+
+struct NamedType {
+  std::string_view name;
+  uint8_t bits;
+};
+constexpr NamedType kNamedTypes[] = {{"null", ValueTypes::kNull},     {"boolean", ValueTypes::kBool},
+                                     {"number", ValueTypes::kNumber}, {"integer", ValueTypes::kNumber},
+                                     {"string", ValueTypes::kString}, {"array", ValueTypes::kArray},
+                                     {"object", ValueTypes::kObject}};
+
+uint8_t bits_named(const JsonValue& name) {
+  const std::string* text = name.as_string();
+  if (text == nullptr) return 0;
+  for (const NamedType& type : kNamedTypes) {
+    if (type.name == *text) return type.bits;
+  }
+  return 0;
+}
+
+uint8_t bits_of_value(const JsonValue& value) {
+  if (value.is_null()) return ValueTypes::kNull;
+  if (value.as_bool() != nullptr) return ValueTypes::kBool;
+  if (value.as_string() != nullptr) return ValueTypes::kString;
+  if (value.as_array() != nullptr) return ValueTypes::kArray;
+  if (value.as_object() != nullptr) return ValueTypes::kObject;
+  return ValueTypes::kNumber;
+}
+
+template <typename BitsOf>
+uint8_t union_of(const JsonValue& values, BitsOf bits_of) {
+  const JsonValue::Array* list = values.as_array();
+  if (list == nullptr) return bits_of(values);
+  uint8_t bits = 0;
+  for (const JsonValue& value : *list) bits = static_cast<uint8_t>(bits | bits_of(value));
+  return bits;
+}
+
+void narrow(ValueTypes& types, uint8_t bits) {
+  if (bits == 0) return;
+  types.bits = static_cast<uint8_t>(types.known ? types.bits & bits : bits);
+  types.known = true;
+}
+
+ValueTypes types_within(const JsonValue& schema, size_t depth) {
+  ValueTypes types;
+  if (schema.as_object() == nullptr || depth == kMaxAlternativeDepth) return types;
+  if (const JsonValue* type = schema.find("type")) narrow(types, union_of(*type, bits_named));
+  if (const JsonValue* values = schema.find("enum")) narrow(types, union_of(*values, bits_of_value));
+  if (const JsonValue* value = schema.find("const")) narrow(types, bits_of_value(*value));
+  for (const char* key : {"anyOf", "oneOf"}) {
+    const JsonValue* parts = schema.find(key);
+    if (parts == nullptr) continue;
+    narrow(types,
+           union_of(*parts, [&](const JsonValue& part) { return types_within(part, depth + 1).bits; }));
+  }
+  const JsonValue* nullable = schema.find("nullable");
+  if (types.known && nullable != nullptr && nullable->as_bool() != nullptr && *nullable->as_bool()) {
+    types.bits |= ValueTypes::kNull;
+  }
+  return types;
+}
+
+std::string_view trimmed(std::string_view text) {
+  const size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+// The type of a value that is JSON as it stands; 0: it is none.
+uint8_t type_of_json(std::string_view text) {
+  if (text.empty() || std::string_view("{[\"-0123456789tfn").find(text.front()) == std::string_view::npos) {
+    return 0;
+  }
+  try {
+    return bits_of_value(parse_json(text, "argument"));
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+std::string json_of_python(std::string_view text) {
+  LooseReader reader(LooseReader::Begin::value, "");
+  while (!text.empty()) {
+    const size_t num_read = reader.advance(text, MoreToCome::no);
+    if (num_read == 0) return "";
+    text.remove_prefix(num_read);
+  }
+  reader.finish();
+  return reader.is_sound() && reader.over() ? reader.take_json() : "";
+}
+
+std::string quoted(std::string_view text) {
+  std::string json = "\"";
+  append_json_text(json, text);
+  return json += '"';
+}
+
+}  // namespace
+
+ValueTypes types_of(const JsonValue* schema) {
+  return schema == nullptr ? ValueTypes{} : types_within(*schema, 0);
+}
+
+ToolSet ToolSet::parse(std::string_view json) {
+  if (trimmed(json).empty()) return {};
+  JsonLimits limits;
+  limits.max_bytes = kMaxToolBytes;
+  const JsonValue list = parse_json(json, "tools", limits);
+  return of(JsonView(list, "tools"));
+}
+
+ToolSet ToolSet::of(const JsonView& list) {
+  ToolSet set;
+  const std::vector<JsonView> items = list.items();
+  if (items.size() > kMaxTools) throw Error(ErrorCode::capacity, "tools: more than {}", kMaxTools);
+  for (const JsonView& item : items) {
+    const JsonView function = item.has("function") ? item.at("function") : item;
+    Tool tool;
+    tool.name = function.at("name").as_string();
+    for (const char* key : {"parameters", "input_schema"}) {
+      if (const JsonValue* schema = function.raw().find(key)) tool.parameters = *schema;
+    }
+    if (tool.name.empty()) throw Error(ErrorCode::format, "{}: the name is empty", function.where());
+    if (set.find(tool.name) != nullptr) {
+      throw Error(ErrorCode::format, "{}: there are two tools named \"{}\"", item.where(), tool.name);
+    }
+    set.tools_.push_back(std::move(tool));
+  }
+  return set;
+}
+
+const ToolSet::Tool* ToolSet::find(std::string_view name) const {
+  for (const Tool& tool : tools_) {
+    if (tool.name == name) return &tool;
+  }
+  return nullptr;
+}
+
+const JsonValue* ToolSet::argument_schema(std::string_view name, std::string_view argument) const {
+  const Tool* tool = find(name);
+  if (tool == nullptr) return nullptr;
+  const JsonValue* properties = tool->parameters.find("properties");
+  return properties == nullptr ? nullptr : properties->find(argument);
+}
+
+std::string json_of_plain(std::string_view text, const PlainValue& value) {
+  const std::string_view inner = trimmed(text);
+  if (!value.is_json && value.types.only_text()) return quoted(text);
+  const uint8_t type = type_of_json(inner);
+  const bool fits = value.types.has(type) && type != ValueTypes::kString;
+  if (type != 0 && (value.is_json || fits)) return std::string(inner);
+  if (value.python || (value.types.known && !value.types.has(ValueTypes::kString))) {
+    const std::string json = json_of_python(inner);
+    const uint8_t python_type = type_of_json(json);
+    if (python_type != ValueTypes::kString && value.types.has(python_type)) return json;
+  }
+  return quoted(text);
+}
+
+}  // namespace quire

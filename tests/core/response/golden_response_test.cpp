@@ -1,0 +1,130 @@
+// Every case of other engines and of the templates themselves, whole, in pieces and cut off.
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "core/base/file_system.h"
+#include "tests/core/response/golden_cases.h"
+
+namespace quire {
+namespace {
+
+constexpr const char* kFiles[] = {"llama_cpp.json", "vllm.json", "reasoning_vllm.json", "roundtrip.json"};
+
+// Cases that are not read as the golden file has them, and why.
+const std::map<std::string, std::string>& exceptions() {
+  static const auto* const kExceptions = new std::map<std::string, std::string>{
+      {"llama_cpp.json MiniMax-M3 test-chat.cpp:5793",
+       "elements where the schema allows a string or an object: an object here, a string there"},
+      {"llama_cpp.json Qwen3.5-4B test-chat.cpp:2377",
+       "the prompt has opened reasoning and the model opens it again: a mark here (as vLLM has it), "
+       "reasoning there"},
+      {"llama_cpp.json deepseek-ai-DeepSeek-R1-Distill-Qwen-32B test-chat.cpp:6066",
+       "the generation prompt of the case closes the reasoning that its output goes on with"},
+      {"llama_cpp.json meta-llama-Llama-3.1-8B-Instruct test-chat.cpp:6302",
+       "a fence around JSON is taken away there because a response format was asked for"},
+      {"vllm.json deepseek_v3 common_tests empty_arguments",
+       "the expected name is not the one of the output"},
+      {"reasoning_vllm.json step3p5 test_reasoning[multi_turn_prompt_content]",
+       "the text is a prompt of several turns, not an answer"},
+      {"roundtrip.json MiniMax-M2 text_then_call",
+       "the template writes an answer without reasoning without the mark that its generation prompt has "
+       "opened"},
+      {"roundtrip.json MiniMax-M2 content_only", "likewise"},
+      {"roundtrip.json openai-gpt-oss-120b text_then_call",
+       "the template writes content beside a call as analysis, which is reasoning"}};
+  return *kExceptions;
+}
+
+std::vector<GoldenCase> all_cases(const std::string& folder) {
+  std::vector<GoldenCase> cases;
+  for (const char* file : kFiles) {
+    for (GoldenCase& golden : load_golden_cases(folder, file)) {
+      golden.name = std::string(file) + " " + golden.family + " " + golden.name;
+      if (exceptions().count(golden.name) == 0) cases.push_back(std::move(golden));
+    }
+  }
+  return cases;
+}
+
+std::string shared_folder() {
+  return std::string(QUIRE_SHARED_DIR) + "/golden/tool_calls";
+}
+std::string committed_folder() {
+  return std::string(QUIRE_TEST_DATA) + "/responses";
+}
+bool has_shared() {
+  return posix_file_system().is_directory(shared_folder());
+}
+
+void expect_as_golden(const std::vector<GoldenCase>& cases) {
+  for (const GoldenCase& golden : cases) {
+    EXPECT_EQ(golden_difference(golden), "")
+        << golden.name << " as " << golden.answer.dialect->name << "\n"
+        << golden.answer.text << "\nexpected " << golden.expect.dump() << "\n"
+        << describe(events_of(golden.answer));
+  }
+}
+
+// Every split in two, every cut, and byte by byte.
+void expect_same_in_pieces(const GoldenCase& golden) {
+  const Answer& answer = golden.answer;
+  const std::string whole = describe(events_of(answer));
+  for (size_t size = 1; size < answer.text.size(); ++size) {
+    ASSERT_EQ(describe(events_in_pieces(answer, {size})), whole) << golden.name << ", split at " << size;
+  }
+  ASSERT_EQ(describe(events_in_pieces(answer, std::vector<size_t>(answer.text.size(), 1))), whole)
+      << golden.name;
+}
+
+void expect_whole_when_cut(const GoldenCase& golden) {
+  Answer cut = golden.answer;
+  for (size_t size = 0; size < golden.answer.text.size(); ++size) {
+    cut.text = golden.answer.text.substr(0, size);
+    ASSERT_EQ(read_events(events_of(cut)).raw, cut.text) << golden.name << ", cut at " << size;
+  }
+}
+
+TEST(GoldenResponses, TheCommittedSelectionIsReadAsExpected) {
+  const auto cases = all_cases(committed_folder());
+  EXPECT_GE(cases.size(), 250U);
+  expect_as_golden(cases);
+}
+
+TEST(GoldenResponses, TheCommittedSelectionIsReadTheSameInAllPieces) {
+  for (const GoldenCase& golden : all_cases(committed_folder())) expect_same_in_pieces(golden);
+}
+
+TEST(GoldenResponses, NoByteOfTheCommittedSelectionIsLostWhereItIsCut) {
+  for (const GoldenCase& golden : all_cases(committed_folder())) expect_whole_when_cut(golden);
+}
+
+TEST(GoldenResponses, AllAreReadAsExpected) {
+  if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
+  const auto cases = all_cases(shared_folder());
+  EXPECT_GE(cases.size(), 970U);
+  expect_as_golden(cases);
+}
+
+TEST(GoldenResponses, AllAreReadTheSameInAllPieces) {
+  if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
+  for (const GoldenCase& golden : all_cases(shared_folder())) expect_same_in_pieces(golden);
+}
+
+TEST(GoldenResponses, NoByteOfThemIsLostWhereTheyAreCut) {
+  if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
+  for (const GoldenCase& golden : all_cases(shared_folder())) expect_whole_when_cut(golden);
+}
+
+TEST(GoldenResponses, TemplatesAreTakenForTheDialectsOfTheSelection) {
+  if (!has_shared()) GTEST_SKIP() << shared_folder() << " is not on this machine";
+  std::map<std::string, std::string> dialects;
+  for (const GoldenCase& golden : all_cases(shared_folder()))
+    dialects[golden.family] = golden.answer.dialect->name;
+  for (const GoldenCase& golden : all_cases(committed_folder())) {
+    EXPECT_EQ(dialects[golden.family], golden.answer.dialect->name) << golden.name;
+  }
+}
+
+}  // namespace
+}  // namespace quire
