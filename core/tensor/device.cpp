@@ -21,7 +21,6 @@ ErrorCode code_of(kernels::Status status) {
     case kernels::Status::invalid_argument:
       return ErrorCode::internal;
     case kernels::Status::device_lost:
-    case kernels::Status::timeout:
       return ErrorCode::device_lost;
   }
   return ErrorCode::internal;

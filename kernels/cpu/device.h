@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <ctime>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -67,8 +66,6 @@ struct Context {
   AttentionState split_total;
 
   AlignedBuffer batch_memory;  // the arrays of the bound batch
-  timespec step_start = {};
-  bool timed_out = false;  // sticky
 };
 
 // Keeps the words for describe_failure and hands the status on.

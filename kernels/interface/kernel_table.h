@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 9;
+inline constexpr uint32_t kBackendAbi = 10;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -54,7 +54,6 @@ struct ContextLimits {
   int32_t num_heads = 0;
   int32_t head_dim = 0;
   int32_t handed_columns = 0;  // of rows that write_rows brings or read_rows takes beside the logits; 0: none
-  uint64_t step_timeout_ns = 0;  // 0: none. A step that takes longer is Status::timeout
 };
 
 enum class StepAction : int32_t {

@@ -40,7 +40,6 @@ enum class [[nodiscard]] Status : int32_t{
     out_of_memory = 2,     // nothing was taken
     invalid_argument = 3,  // a shape or option outside what the operation documents: a defect of the caller
     device_lost = 4,       // sticky: every later call on the device fails the same way
-    timeout = 5,           // the device did not finish within the context's deadline; sticky
 };
 
 // Memory of one device, or what something will take of it.

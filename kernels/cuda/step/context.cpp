@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "kernels/cuda/gemm/matrix_library.h"
@@ -144,25 +142,8 @@ bool batch_is_sound(const ContextLimits& l, const BatchView& b) {
          b.page_table_stride <= l.max_pages_per_sequence;
 }
 
-// Waits with a deadline, cheaply first.
-Status wait_until(Context& c, cudaEvent_t event, uint64_t timeout_ns) {
-  const auto start = std::chrono::steady_clock::now();
-  for (;;) {
-    const cudaError_t state = cudaEventQuery(event);
-    if (state == cudaSuccess) return Status::ok;
-    if (state != cudaErrorNotReady) return c.device->check(state, "running a step");
-    const auto spent = std::chrono::steady_clock::now() - start;
-    if (spent > std::chrono::nanoseconds(timeout_ns)) {
-      c.timed_out = true;
-      return c.device->fail(Status::timeout, "the device did not finish a step within its deadline");
-    }
-    if (spent > std::chrono::milliseconds(2)) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-}
-
 Status wait_for(Context& c, cudaEvent_t event) {
-  return c.limits.step_timeout_ns > 0 ? wait_until(c, event, c.limits.step_timeout_ns)
-                                      : c.device->check(cudaEventSynchronize(event), "running a step");
+  return c.device->check(cudaEventSynchronize(event), "running a step");
 }
 
 void deliver(DrawSlot& slot) {
@@ -275,8 +256,7 @@ void release_context(Context* context) {
   if (context == nullptr) return;
   Device& device = *context->device;
   static_cast<void>(cudaSetDevice(device.ordinal));
-  if (context->stream != nullptr && !context->timed_out)
-    static_cast<void>(cudaStreamSynchronize(context->stream));
+  if (context->stream != nullptr) static_cast<void>(cudaStreamSynchronize(context->stream));
   context->recorded.take_all();
   for (void* memory : context->device_memory) device.release(memory);
   for (void* memory : context->pinned_memory) device.unpin(memory);
@@ -292,7 +272,6 @@ void release_context(Context* context) {
 
 Status synchronize(Context* context) {
   Context& c = *context;
-  if (c.timed_out) return Status::timeout;
   if (!c.device->enter()) return Status::device_lost;
   Status status = c.device->check(cudaEventRecord(c.done, c.stream), "waiting for a step");
   if (status == Status::ok) status = wait_for(c, c.done);
@@ -302,7 +281,6 @@ Status synchronize(Context* context) {
 
 Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   Context& c = *context;
-  if (c.timed_out) return Status::timeout;
   if (!c.device->enter()) return Status::device_lost;
   if (!batch_is_sound(c.limits, *host))
     return c.device->fail(Status::invalid_argument, "a batch beyond the limits of its context");
@@ -465,7 +443,6 @@ Status sample(Context* context, const SampleParams* params) {
 
 Status wait_for_draws(Context* context, const SampleOutcome* outcomes) {
   Context& c = *context;
-  if (c.timed_out) return Status::timeout;
   if (!c.device->enter()) return Status::device_lost;
   const auto slot = std::find_if(c.draws.begin(), c.draws.end(),
                                  [&](const DrawSlot& s) { return s.num_rows > 0 && s.outcomes == outcomes; });

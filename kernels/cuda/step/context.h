@@ -48,7 +48,6 @@ struct Context {
   ContextLimits limits;
   cudaStream_t stream = nullptr;
   cudaEvent_t done = nullptr;
-  bool timed_out = false;
 
   // Batches travel through a ring of pinned slots into one device buffer.
   static constexpr size_t kSlots = 4;

@@ -1,6 +1,4 @@
 // A step's frame: the batch, the deadline, the results.
-#include <chrono>
-#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -80,26 +78,6 @@ TEST(CpuContext, LackOfScratchIsAStatus) {
   kernels::Context* context = nullptr;
   EXPECT_EQ(device.table().create_context(device.handle(), &limits, &context), Status::out_of_memory);
   EXPECT_EQ(context, nullptr);
-}
-
-// A deadline of a nanosecond has passed by the end of any step; one of an hour has not.
-TEST(CpuContext, AStepBeyondItsDeadlineIsReportedAndStays) {
-  ContextLimits limits = CpuDevice::small_limits();
-  limits.step_timeout_ns = 1;
-  CpuDevice hasty("scalar", 1, limits);
-  StepAction action = StepAction::replayed;
-  const BatchView batch;
-  ASSERT_EQ(hasty.table().begin_step(hasty.context(), &batch, &action), Status::ok);
-  EXPECT_EQ(action, StepAction::run);
-  std::this_thread::sleep_for(std::chrono::microseconds(10));
-  EXPECT_EQ(hasty.table().end_step(hasty.context(), &action), Status::timeout);
-  EXPECT_EQ(hasty.table().begin_step(hasty.context(), &batch, &action), Status::timeout);
-
-  limits.step_timeout_ns = 3'600'000'000'000;
-  CpuDevice patient("scalar", 1, limits);
-  ASSERT_EQ(patient.table().begin_step(patient.context(), &batch, &action), Status::ok);
-  EXPECT_EQ(patient.table().end_step(patient.context(), &action), Status::ok);
-  EXPECT_EQ(action, StepAction::replayed);
 }
 
 TEST(CpuContext, ReadsRows) {

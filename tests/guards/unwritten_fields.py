@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Seams: every field that a backend is told through the kernel interface is written by the engine or by the C
+boundary, so that no backend obeys what nobody can ask for.
+
+A field counts as written where it is assigned by name, or where its struct is made from a list. Structs that
+backends fill are not looked at."""
+import re
+
+import guard
+
+INTERFACE = "kernels/interface/"
+WRITERS = ("core/", "capi/src/", "kernels/interface/")
+FILLED_BY_BACKENDS = {"Backend", "DeviceInfo", "KernelTable", "MemoryUse", "SampleOutcome"}
+# Why a field may do without a writer.
+EXEMPT = {
+    "DeviceOptions.memory_limit_bytes": "of tests that run out of memory on purpose",
+    "DeviceOptions.deterministic": "of the bench, which compares the backend's products with a library's",
+}
+STRUCT = re.compile(r"\bstruct (\w+)[^{};]*\{(.*?)\n\};", re.DOTALL)
+FIELD = re.compile(r"^[\w:<>,\s*]*[\s*](\w+)(\[[^\]]*\])?\s*(=.*|\{.*)?$", re.DOTALL)
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
+
+
+def fields(body):
+    for declaration in body.split(";"):
+        found = FIELD.match(declaration.strip())
+        if found and "(" not in declaration.split("=")[0]:
+            yield found.group(1)
+
+
+def is_written(field, code):
+    assigned = rf"(\.|->){field}(\[[^\]]*\]|\.\w+)*\s*[-+*|&/]?=(?!=)"
+    return re.search(assigned, code) is not None
+
+
+def is_made_from_list(struct, interface, code):
+    """`Struct{a, b}`, `Struct name = {a, b}`, a list handed to a member or to a vector of them."""
+    members = re.findall(rf"^  {struct} (\w+);", interface, re.MULTILINE)
+    made = [rf"\b{struct}(\s+\w+\s*=)?\s*\{{\s*[^\s}}]", rf"\bvector<(\w+::)*{struct}>"]
+    made += [rf"\.{member}\s*=\s*\{{\s*[^\s}}]" for member in members]
+    return any(re.search(pattern, code) for pattern in made)
+
+
+def check(tree):
+    headers = tree.select(".h", under=(INTERFACE,))
+    if not headers:
+        raise guard.GuardError("the kernel interface has no headers")
+    code = "\n".join(without_comments(tree.read(path)) for path in tree.select(".h", ".cpp", under=WRITERS)
+                     if not (path.startswith(INTERFACE) and path.endswith(".h")))
+    interface = {path: without_comments(tree.read(path)) for path in headers}
+    breaches = []
+    for path in headers:
+        for struct, body in STRUCT.findall(interface[path]):
+            if struct in FILLED_BY_BACKENDS or is_made_from_list(struct, "\n".join(interface.values()), code):
+                continue
+            breaches += [f"{path}: nothing writes {struct}.{field}" for field in fields(body)
+                         if not is_written(field, code) and f"{struct}.{field}" not in EXEMPT]
+    return breaches
+
+
+HEADER = "struct Limits {\n  int a = 0;\n  const int* b = nullptr;\n};\n"
+SELF_TESTS = [
+    ("all written", {"kernels/interface/a.h": HEADER, "core/a.cpp": "x.a = 1; y->b = p;\n"}, 0),
+    ("one not written", {"kernels/interface/a.h": HEADER, "core/a.cpp": "x.a = 1; if (x.b == p) f();\n"}, 1),
+    ("written by a test alone", {"kernels/interface/a.h": HEADER, "core/a.cpp": "x.b = p;\n",
+                                 "tests/a.cpp": "x.a = 1;\n"}, 1),
+    ("made from a list", {"kernels/interface/a.h": HEADER, "core/a.cpp": "Limits x = {1, p};\n"}, 0),
+    ("made from a list for a member", {"kernels/interface/a.h": HEADER + "struct All {\n  Limits limits;\n};\n",
+                                       "core/a.cpp": "all.limits = {1, p};\n"}, 0),
+    ("in a comment", {"kernels/interface/a.h": HEADER, "core/a.cpp": "x.a = 1;  // x.b = p\n"}, 1),
+]
+
+if __name__ == "__main__":
+    guard.main(check, SELF_TESTS)
