@@ -393,6 +393,28 @@ void free_chat(CWorld& w, const Calls& call) {
   call(quire_chat_template_free, w.chat);
 }
 
+// Aliases.
+
+void create_alias(CWorld& w, const Calls& call) {
+  const OwnedAlias made(call(quire_alias_create, w.runtime, "b", size_t{1}));
+}
+void set_alias(CWorld& w, const Calls& call) {
+  call(quire_alias_set_cache, w.alias, w.cache);
+  call(quire_alias_add_fallback, w.alias, w.cache);
+  call(quire_alias_clear_fallbacks, w.alias);
+}
+void submit_to_alias(CWorld& w, const Calls& call) {
+  run_job(w, OwnedJob(call(quire_alias_submit, w.alias, w.request)));
+}
+void tell_alias(CWorld& w, const Calls& call) {
+  call(quire_alias_reason, w.alias, nullptr, size_t{0});
+  call(quire_alias_num_swaps, w.alias);
+  call(quire_alias_num_fallbacks, w.alias);
+}
+void free_alias(CWorld& w, const Calls& call) {
+  call(quire_alias_free, w.alias);
+}
+
 // Cancel and error.
 
 void trigger(CWorld& w, const Calls& call) {
@@ -509,6 +531,11 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"set chat", 0, set_chat},
       {"render chat", 0, render_chat},
       {"free chat", kFrees, free_chat},
+      {"create alias", 0, create_alias},
+      {"set alias", 0, set_alias},
+      {"submit to alias", kMisses, submit_to_alias},
+      {"tell alias", 0, tell_alias},
+      {"free alias", kFrees, free_alias},
       {"tell error", 0, tell_error},
       {"free error", kFrees, free_error},
       {"diagnose", 0, diagnose},

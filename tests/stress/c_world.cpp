@@ -86,6 +86,7 @@ CWorld::CWorld(const Roots& roots, uint32_t the_effects)
   constraint = quire_constraint_create(model, QUIRE_CONSTRAINT_REGEX, "[a-z]*", 6, nullptr);
   matcher = quire_matcher_create(constraint, nullptr);
   chat = quire_chat_template_create("{{ messages }}", 14, nullptr);
+  alias = quire_alias_create(runtime, "a", 1, nullptr);
   runtime_options = make_runtime_options();
   model_options = make_model_options();
   cache_options = make_cache_options();
@@ -154,6 +155,7 @@ void CWorld::finish(const Roots& roots) {
   check_figures();
   const bool freed = (effects & kFrees) != 0;
   free_what_is_left(quire_job_free, job, freed);
+  free_what_is_left(quire_alias_free, alias, freed);
   free_what_is_left(quire_cache_free, cache, freed);
   EXPECT_TRUE(share_.expired()) << "somebody keeps the cache";
   free_what_is_left(quire_stats_free, stats, freed);
