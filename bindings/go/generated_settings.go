@@ -104,6 +104,12 @@ type CacheOptions struct {
 	// Jobs that run at the same time, 1 to 4096; others wait. Default: 64.
 	MaxBatchSize int
 
+	// Jobs whose windows the cache holds at the same time, up to 4096, in layers that see the last tokens alone: these
+	// give pages back behind their window, and a longer context costs them nothing. 0, the default, is max_batch_size,
+	// so that no job waits for a window. Fewer make the cache smaller, and jobs wait where that does not suffice.
+	// Models without windows, and caches so small that every page may lie in one, take no notice.
+	WindowSequences int
+
 	// Tokens of one step, 1 to 65536: a longer prompt is processed in chunks between the tokens of other jobs. Larger
 	// is faster for prompts and slower to answer others. Default: 512.
 	MaxChunkTokens int
@@ -160,6 +166,7 @@ func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
 	s.int64(native.Quire_cache_options_set_max_tokens, o.MaxTokens)
 	s.int(native.Quire_cache_options_set_page_tokens, o.PageTokens)
 	s.int(native.Quire_cache_options_set_max_batch_size, o.MaxBatchSize)
+	s.int(native.Quire_cache_options_set_window_sequences, o.WindowSequences)
 	s.int(native.Quire_cache_options_set_max_chunk_tokens, o.MaxChunkTokens)
 	s.int64(native.Quire_cache_options_set_max_seq_len, o.MaxSeqLen)
 	s.int(native.Quire_cache_options_set_max_queue, o.MaxQueue)

@@ -57,6 +57,7 @@
   X(int32_t, cache_options_set_quota, (quire_cache_options* options, int32_t quota, int32_t limit, quire_error** error)) \
   X(int32_t, cache_options_set_step_stretch, (quire_cache_options* options, double stretch, quire_error** error)) \
   X(int32_t, cache_options_set_step_timeout_ns, (quire_cache_options* options, int64_t step_timeout_ns, quire_error** error)) \
+  X(int32_t, cache_options_set_window_sequences, (quire_cache_options* options, int32_t window_sequences, quire_error** error)) \
   X(int64_t, cache_pin, (quire_cache* cache, quire_job_request* request, int64_t time_to_live_ns, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
   X(int64_t, cache_query, (quire_cache* cache, quire_job_request* request, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
   X(int64_t, cache_required_bytes, (quire_model* model, quire_cache_options* options, quire_error** error)) \

@@ -54,6 +54,7 @@ ModelCacheOptions engine_options(const CacheSettings& settings) {
   out.max_tokens = settings.max_tokens;
   out.page_tokens = settings.page_tokens;
   out.max_batch_size = settings.max_batch_size;
+  out.window_sequences = settings.window_sequences;
   out.max_chunk_tokens = settings.max_chunk_tokens;
   out.max_seq_len = settings.max_seq_len;
   const KvFormats formats = kv_formats(settings.kv_format);

@@ -181,6 +181,13 @@ int32_t quire_cache_options_set_max_batch_size(quire_cache_options* options, int
   });
 }
 
+int32_t quire_cache_options_set_window_sequences(quire_cache_options* options, int32_t window_sequences,
+                                                 quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.window_sequences = range_argument(window_sequences, 0, 4096, "window_sequences");
+  });
+}
+
 int32_t quire_cache_options_set_max_chunk_tokens(quire_cache_options* options, int32_t max_chunk_tokens,
                                                  quire_error** error) {
   return set_option(options, "options", error, [&](CacheSettings& settings) {

@@ -69,6 +69,7 @@ struct CacheSettings {
   int64_t max_tokens = 0;
   int32_t page_tokens = 256;
   int32_t max_batch_size = 64;
+  int32_t window_sequences = 0;
   int32_t max_chunk_tokens = 512;
   int64_t max_seq_len = 0;
   int32_t max_queue = 1024;

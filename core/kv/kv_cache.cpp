@@ -11,7 +11,7 @@ namespace quire {
 
 namespace {
 
-constexpr uint32_t kSlotBits = 24;
+constexpr uint32_t kPlaceBits = 24;
 constexpr size_t kMaxRoots = 4096;
 
 std::string domain_key(const PrefixDomain& domain) {
@@ -26,13 +26,19 @@ KvCache::KvCache(const KvCacheOptions& options)
   changes_.reserve(max_sequences);
   copies_.reserve(max_sequences * 2);
   undo_.reserve(max_sequences * 4);
+  Expects(options.windows.size() <= kMaxWindowGroups);
+  windows_.reserve(options.windows.size());
+  for (const WindowGroup& group : options.windows) windows_.emplace_back(group, options.pool.num_pages);
+  found_.reserve(max_pages_per_sequence_);
+  taken_slots_.reserve(max_sequences * 4 * windows_.size());
+  left_slots_.reserve(max_sequences * 4 * windows_.size());
 }
 
 KvCache::~KvCache() = default;
 
 KvCache::Sequence& KvCache::get(SequenceId id) {
-  Sequence& sequence = *sequences_[id.value & ((1U << kSlotBits) - 1)];
-  Expects(sequence.generation == id.value >> kSlotBits);
+  Sequence& sequence = *sequences_[id.value & ((1U << kPlaceBits) - 1)];
+  Expects(sequence.generation == id.value >> kPlaceBits);
   return sequence;
 }
 
@@ -64,23 +70,23 @@ void KvCache::drop_unused_domains() {
 
 SequenceId KvCache::create(const SequenceOptions& options) {
   const ContentId root = root_of(options.domain);
-  if (free_slots_.empty()) {
-    free_slots_.reserve(sequences_.size() + 1);
+  if (free_places_.empty()) {
+    free_places_.reserve(sequences_.size() + 1);
     auto fresh = std::make_unique<Sequence>();
     fresh->pages.reserve(max_pages_per_sequence_);
     sequences_.push_back(std::move(fresh));
-    free_slots_.push_back(static_cast<uint32_t>(sequences_.size() - 1));
+    free_places_.push_back(static_cast<uint32_t>(sequences_.size() - 1));
   }
-  const uint32_t slot = free_slots_.back();
-  free_slots_.pop_back();
-  Sequence& sequence = *sequences_[slot];
+  const uint32_t place = free_places_.back();
+  free_places_.pop_back();
+  Sequence& sequence = *sequences_[place];
   ++sequence.generation;
   sequence.reuse = options.reuse;
   sequence.publish = options.publish;
   sequence.root = sequence.tail = root;
   sequence.length = 0;
   ++num_sequences_;
-  return SequenceId{sequence.generation << kSlotBits | slot};
+  return SequenceId{sequence.generation << kPlaceBits | place};
 }
 
 SequenceId KvCache::fork(SequenceId parent_id) {
@@ -95,17 +101,20 @@ SequenceId KvCache::fork(SequenceId parent_id) {
   const int32_t num_pages = pages_for(parent.length, pool_.page_tokens());
   child.pages.assign(parent.pages.begin(), parent.pages.begin() + num_pages);
   for (const PageId page : child.pages) pool_.reference(page);
+  for (size_t g = 0; g < windows_.size(); ++g)
+    use_range(child, g, {std::min(parent.slots[g].begin, num_pages), num_pages});
   return child_id;
 }
 
 void KvCache::destroy(SequenceId id) noexcept {
   Sequence& sequence = get(id);
   Expects(!reserving_);
-  for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page) pool_.release(*page);
+  for (size_t g = 0; g < windows_.size(); ++g) use_range(sequence, g, {});
+  for (auto page = sequence.pages.rbegin(); page != sequence.pages.rend(); ++page) release_page(*page);
   sequence.pages.clear();
   sequence.length = 0;
   ++sequence.generation;
-  free_slots_.push_back(static_cast<uint32_t>(id.value & ((1U << kSlotBits) - 1)));
+  free_places_.push_back(static_cast<uint32_t>(id.value & ((1U << kPlaceBits) - 1)));
   --num_sequences_;
 }
 
@@ -113,9 +122,18 @@ void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
   Sequence& sequence = get(id);
   Expects(!reserving_);
   if (num_tokens >= sequence.length) return;
+  num_tokens = standing_length(num_tokens, [&](const SlotPool& window, int32_t page_idx) {
+    return window.has(sequence.pages[static_cast<size_t>(page_idx)]);
+  });
   const auto num_pages = static_cast<size_t>(pages_for(num_tokens, pool_.page_tokens()));
+  for (size_t g = 0; g < windows_.size(); ++g) {
+    const SlotRange used = sequence.slots[g];
+    use_range(sequence, g,
+              {std::min(used.begin, first_kept(g, num_tokens)),
+               std::min(used.end, static_cast<int32_t>(num_pages))});
+  }
   while (sequence.pages.size() > num_pages) {
-    pool_.release(sequence.pages.back());
+    release_page(sequence.pages.back());
     sequence.pages.pop_back();
   }
   sequence.length = num_tokens;
@@ -128,28 +146,67 @@ void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
   if (rest != 0 && pool_.writable(sequence.pages.back())) pool_.truncate(sequence.pages.back(), rest);
 }
 
-void KvCache::match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand& demand) const {
+// The whole pages behind `tail`, the last of num_own_pages, that a sequence of `tokens` more can take over:
+// as many as the windows behind them are still there for. Valid until the next call.
+gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_pages,
+                                            gsl::span<const TokenId> tokens) const {
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
-  size_t done = 0;
-  while (done + page_tokens < tokens.size()) {
+  found_.clear();
+  for (size_t done = 0; done + page_tokens <= tokens.size(); done += page_tokens) {
     const PageId page = pool_.find(tail, tokens.subspan(done, page_tokens));
     if (page.value < 0) break;
-    ++demand.found_pages;
-    if (pool_.ref_count(page) == 0) ++demand.found_unreferenced;
+    found_.push_back(page);
     tail = pool_.content(page);
-    done += page_tokens;
   }
-  const size_t rest = std::min(page_tokens, tokens.size() - done - 1);
-  demand.tail = tail;
-  demand.found_tokens = static_cast<int32_t>(done);
-  if (rest > 0) demand.found_tokens += pool_.find_longest(tail, tokens.subspan(done, rest)).num_tokens;
+  const int32_t num_pages = num_own_pages + static_cast<int32_t>(found_.size());
+  const int32_t standing =
+      standing_length(num_pages * pool_.page_tokens(), [&](const SlotPool& window, int32_t page_idx) {
+        return page_idx < num_own_pages || window.has(found_[static_cast<size_t>(page_idx - num_own_pages)]);
+      });
+  const int32_t num_standing = std::max(0, standing / pool_.page_tokens() - num_own_pages);
+  return gsl::span<const PageId>(found_).first(static_cast<size_t>(num_standing));
 }
 
-PageDemand KvCache::demand(SequenceId id, gsl::span<const TokenId> tokens) const {
+// The page whose first tokens can be copied behind `tail`, and how many of them: never all of `tokens`.
+PagePool::PartialMatch KvCache::find_piece(ContentId tail, gsl::span<const TokenId> tokens) const {
+  const size_t most = std::min(static_cast<size_t>(pool_.page_tokens()), tokens.size() - 1);
+  if (most == 0) return {};
+  return pool_.find_longest(tail, tokens.first(most), [this](PageId page) { return has_slots(page); });
+}
+
+// `tokens`: those behind demand.length.
+void KvCache::match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand& demand) const {
+  const int32_t num_own_pages = demand.length / pool_.page_tokens();
+  const auto found = find_pages(tail, num_own_pages, tokens.first(tokens.size() - 1));
+  demand.found_pages = static_cast<int32_t>(found.size());
+  for (const PageId page : found) demand.found_unreferenced += pool_.ref_count(page) == 0 ? 1 : 0;
+  demand.tail = found.empty() ? tail : pool_.content(found.back());
+  const size_t done = found.size() * static_cast<size_t>(pool_.page_tokens());
+  for (size_t g = 0; g < windows_.size() && !found.empty(); ++g) {
+    SlotDemand& slots = demand.slots[g];
+    const int32_t end = num_own_pages + demand.found_pages;
+    const int32_t first = std::max(slots.end - slots.num_used, first_kept(g, end * pool_.page_tokens()));
+    for (int32_t i = std::max(first, num_own_pages); i < end; ++i)
+      slots.found_unused += windows_[g].is_used(found[static_cast<size_t>(i - num_own_pages)]) ? 0 : 1;
+    slots.end = std::max(slots.end, end);
+    slots.num_used = slots.end - first;
+  }
+  demand.found_tokens = static_cast<int32_t>(done) + find_piece(demand.tail, tokens.subspan(done)).num_tokens;
+}
+
+PageDemand KvCache::standing(SequenceId id) const {
   const Sequence& sequence = get(id);
   PageDemand result;
   result.length = sequence.length;
   result.held_pages = static_cast<int32_t>(sequence.pages.size());
+  for (size_t g = 0; g < windows_.size(); ++g)
+    result.slots[g] = {sequence.slots[g].end - sequence.slots[g].begin, sequence.slots[g].end, 0};
+  return result;
+}
+
+PageDemand KvCache::demand(SequenceId id, gsl::span<const TokenId> tokens) const {
+  const Sequence& sequence = get(id);
+  PageDemand result = standing(id);
   result.copies_tail = must_copy_tail(sequence);
   result.tail = sequence.reuse ? sequence.tail : ContentId{};
   result.publishes = sequence.publish;
@@ -175,15 +232,10 @@ bool KvCache::must_copy_tail(const Sequence& sequence) const {
 
 std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens,
                                  int32_t max_pages) {
-  std::vector<PageId> pages;
-  ContentId tail = find_root(domain);
-  const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
-  for (size_t done = 0; tail.value != 0 && done + page_tokens <= tokens.size(); done += page_tokens) {
-    const PageId page = pool_.find(tail, tokens.subspan(done, page_tokens));
-    if (page.value < 0) break;
-    pages.push_back(page);
-    tail = pool_.content(page);
-  }
+  const ContentId root = find_root(domain);
+  if (root.value == 0) return {};
+  const auto found = find_pages(root, 0, tokens);
+  std::vector<PageId> pages(found.begin(), found.end());
   // A page that another pin keeps takes no room of the limit.
   std::vector<PageId> kept = pinned_;
   std::sort(kept.begin(), kept.end());
@@ -194,18 +246,48 @@ std::vector<PageId> KvCache::pin(const PrefixDomain& domain, gsl::span<const Tok
     throw Error(ErrorCode::quota, "the prefix has {} pages that no pin keeps, {} may still be pinned",
                 num_fresh, max_pages);
   }
+  pinned_.reserve(pinned_.size() + pages.size());
+  for (size_t g = 0; g < windows_.size(); ++g)
+    pinned_slots_[g].reserve(pinned_slots_[g].size() + window_of_pin(g, pages).size());
   pinned_.insert(pinned_.end(), pages.begin(), pages.end());
   for (const PageId page : pages) pool_.reference(page);
+  for (size_t g = 0; g < windows_.size(); ++g) {
+    for (const PageId page : window_of_pin(g, pages)) {
+      windows_[g].use(page);
+      pinned_slots_[g].push_back(page);
+    }
+  }
   return pages;
 }
 
+// The pages that whoever takes a prefix over sees in layers with a window.
+gsl::span<const PageId> KvCache::window_of_pin(size_t group, gsl::span<const PageId> pages) const {
+  const auto num_tokens = static_cast<int32_t>(pages.size()) * pool_.page_tokens();
+  return pages.subspan(static_cast<size_t>(first_kept(group, num_tokens)));
+}
+
+namespace {
+
+void drop_one(std::vector<PageId>& kept, PageId page) noexcept {
+  const auto entry = std::find(kept.begin(), kept.end(), page);
+  Expects(entry != kept.end());
+  *entry = kept.back();
+  kept.pop_back();
+}
+
+}  // namespace
+
 void KvCache::unpin(gsl::span<const PageId> pages) noexcept {
+  for (size_t g = 0; g < windows_.size(); ++g) {
+    const auto window = window_of_pin(g, pages);
+    for (size_t i = window.size(); i-- > 0;) {
+      drop_one(pinned_slots_[g], window[i]);
+      windows_[g].leave(window[i]);
+    }
+  }
   for (size_t i = pages.size(); i-- > 0;) {
-    const auto entry = std::find(pinned_.begin(), pinned_.end(), pages[i]);
-    Expects(entry != pinned_.end());
-    *entry = pinned_.back();
-    pinned_.pop_back();
-    pool_.release(pages[i]);
+    drop_one(pinned_, pages[i]);
+    release_page(pages[i]);
   }
 }
 
@@ -217,7 +299,9 @@ std::string KvCache::audit() const {
     for (const PageId page : sequence->pages) ++references[static_cast<size_t>(page.value)];
   }
   for (const PageId page : pinned_) ++references[static_cast<size_t>(page.value)];
-  return pool_.audit(references);
+  std::string problem = pool_.audit(references);
+  for (size_t g = 0; g < windows_.size() && problem.empty(); ++g) problem = audit_slots(g);
+  return problem;
 }
 
 }  // namespace quire

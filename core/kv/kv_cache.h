@@ -1,7 +1,14 @@
 // Sequences over pages: page tables, prefix reuse, copy-on-write, and the reservation of a step.
+//
+// A page has a slot in each group of layers with a window, as long as a sequence sees it there or nobody else
+// needs the slot. A sequence uses the slots of the pages that its window reaches, and of those that it writes
+// in a step: one stretch of its table for each group. What is taken over from others ends where the window
+// before it has all its slots.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -14,6 +21,7 @@
 #include "core/kv/content.h"
 #include "core/kv/page_demand.h"
 #include "core/kv/page_pool.h"
+#include "core/kv/slot_pool.h"
 #include "core/step/batch.h"
 #include "core/step/step_plan.h"
 
@@ -31,6 +39,7 @@ struct KvCacheOptions {
   PagePoolOptions pool;
   int32_t max_pages_per_sequence = 0;
   int32_t max_sequences = 0;  // that take part in one step
+  std::vector<WindowGroup> windows;
 };
 
 // One thread at a time. Failure leaves everything as it was.
@@ -46,7 +55,7 @@ class KvCache {
   SequenceId fork(SequenceId parent);
   // What is indexed stays in the cache; the rest is free.
   void destroy(SequenceId sequence) noexcept;
-  // Keeps the first num_tokens.
+  // Keeps the first num_tokens, or fewer: as many as the windows before the new end are still there for.
   void truncate(SequenceId sequence, int32_t num_tokens) noexcept;
 
   int32_t length(SequenceId sequence) const { return get(sequence).length; }
@@ -57,6 +66,8 @@ class KvCache {
   // Whether others may profit from what it computes.
   bool publishes(SequenceId sequence) const { return get(sequence).publish; }
 
+  // Where it stands, with nothing found.
+  PageDemand standing(SequenceId sequence) const;
   // Where `sequence`, which is to become `tokens`, stands, and what it would find if it were reserved now.
   // Never all of the tokens: one at least is left to compute.
   PageDemand demand(SequenceId sequence, gsl::span<const TokenId> tokens) const;
@@ -66,34 +77,44 @@ class KvCache {
   // Finds prefixes and takes pages for all lanes of a plan, and fills in what it found. Throws
   // ErrorCode::capacity where pages do not suffice. One reservation at a time; the plan outlives it.
   Reservation reserve(StepPlan& plan);
-  // Takes pages for a length before the step that needs them; within an open reservation they go with it
-  // where that comes to nothing. False where there are none; what was taken stays.
+  // Takes pages and slots for a length before the step that needs them; within an open reservation they go
+  // with it where that comes to nothing. False where there are none; what was taken stays.
   bool hold_pages(SequenceId sequence, int32_t num_tokens);
 
-  // Keeps the whole cached pages of a prefix, max_pages of those that no pin keeps at most; the pages, or an
-  // empty list where none is cached.
+  // Keeps the whole cached pages of a prefix, as far as it can be taken over, max_pages of those that no pin
+  // keeps at most; the pages, or an empty list where none is cached.
   std::vector<PageId> pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens, int32_t max_pages);
   void unpin(gsl::span<const PageId> pages) noexcept;
 
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
+  gsl::span<const SlotPool> windows() const { return windows_; }  // by group
   int32_t num_sequences() const { return num_sequences_; }
   uint64_t num_deduplicated() const { return num_deduplicated_; }
 
-  // Empty where every page is accounted for, else the first thing that is not.
+  // Empty where every page and slot is accounted for, else the first thing that is not.
   std::string audit() const;
 
  private:
   friend class Reservation;
 
+  // The pages of a table whose slots its sequence uses.
+  struct SlotRange {
+    int32_t begin = 0;
+    int32_t end = 0;
+    bool holds(int32_t page_idx) const { return page_idx >= begin && page_idx < end; }
+  };
+  using SlotRanges = std::array<SlotRange, kMaxWindowGroups>;
+
   struct Sequence {
-    uint64_t generation = 0;  // of this slot; odd while in use
+    uint64_t generation = 0;  // of this place; odd while in use
     bool reuse = true;
     bool publish = true;
     ContentId root;
     ContentId tail;  // of the last whole page; root where there is none; none where not published
     int32_t length = 0;
     std::vector<PageId> pages;
+    SlotRanges slots;  // all that its window reaches lies within
   };
   struct Undo {
     size_t sequence_idx;
@@ -105,7 +126,12 @@ class KvCache {
     int32_t old_length = 0;
     int32_t own_start = 0;  // after adopted pages: from here on it writes pages of its own
     ContentId old_tail;
+    SlotRanges old_slots;
     PlannedLane* lane = nullptr;
+  };
+  struct SlotUse {
+    size_t group;
+    PageId page;
   };
 
   Sequence& get(SequenceId id);
@@ -113,8 +139,30 @@ class KvCache {
   ContentId root_of(const PrefixDomain& domain);
   ContentId find_root(const PrefixDomain& domain) const;
   void drop_unused_domains();
+  gsl::span<const PageId> find_pages(ContentId tail, int32_t num_own_pages,
+                                     gsl::span<const TokenId> tokens) const;
+  PagePool::PartialMatch find_piece(ContentId tail, gsl::span<const TokenId> tokens) const;
   void match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand& demand) const;
   bool must_copy_tail(const Sequence& sequence) const;
+  bool has_slots(PageId page) const;
+  int32_t standing_length(int32_t num_tokens,
+                          const std::function<bool(const SlotPool&, int32_t)>& has_slot) const;
+  int32_t first_kept(size_t group, int32_t length) const {
+    return first_kept_page(length, windows_[group].window(), pool_.page_tokens());
+  }
+  void use_range(Sequence& sequence, size_t group, SlotRange range) noexcept;
+  void release_page(PageId page) noexcept;
+  gsl::span<const PageId> window_of_pin(size_t group, gsl::span<const PageId> pages) const;
+  std::string audit_slots(size_t group) const;
+
+  void take_slot(size_t group, PageId page);
+  void take_slots(Sequence& sequence, int32_t end);
+  bool hold_slots(Sequence& sequence, int32_t end, bool is_open);
+  void touch(PageId page) noexcept;
+  SlotCounts slots_of(PageId page) const;
+  void copy_slots(const SlotCounts& source, PageId target, int32_t num_tokens);
+  void adopt_slots(size_t change_idx, gsl::span<const PageId> found);
+  void leave_window(Sequence& sequence) noexcept;
 
   void place(size_t change_idx, size_t page_idx, PageId page);
   void adopt(size_t change_idx);
@@ -128,12 +176,15 @@ class KvCache {
   void end_step() noexcept;
 
   PagePool pool_;
+  std::vector<SlotPool> windows_;
   size_t max_pages_per_sequence_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
-  std::vector<uint32_t> free_slots_;
+  std::vector<uint32_t> free_places_;
   int32_t num_sequences_ = 0;
   std::unordered_map<std::string, ContentId> roots_;
   std::vector<PageId> pinned_;
+  std::array<std::vector<PageId>, kMaxWindowGroups> pinned_slots_;  // pages whose slots pins use
+  mutable std::vector<PageId> found_;                               // by find_pages
   uint64_t num_deduplicated_ = 0;
 
   // Of the open reservation; kept to be used again.
@@ -141,6 +192,8 @@ class KvCache {
   std::vector<Change> changes_;
   std::vector<Undo> undo_;
   std::vector<PageCopy> copies_;
+  std::vector<SlotUse> taken_slots_;
+  std::vector<SlotUse> left_slots_;  // with the commit
 };
 
 // The pages of one step. Gives everything back on destruction unless committed.

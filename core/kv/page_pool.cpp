@@ -116,7 +116,8 @@ PageId PagePool::find(ContentId parent, gsl::span<const TokenId> wanted) const {
   return PageId{-1};
 }
 
-PagePool::PartialMatch PagePool::find_longest(ContentId parent, gsl::span<const TokenId> wanted) const {
+PagePool::PartialMatch PagePool::find_longest(ContentId parent, gsl::span<const TokenId> wanted,
+                                              const std::function<bool(PageId)>& usable) const {
   PartialMatch best;
   int32_t seen = 0;
   for (int32_t slot = children_.first(hash_parent(parent)); slot >= 0; slot = children_.next(slot)) {
@@ -126,7 +127,8 @@ PagePool::PartialMatch PagePool::find_longest(ContentId parent, gsl::span<const 
     const auto held = tokens(page);
     const auto end = std::mismatch(held.begin(), held.end(), wanted.begin(), wanted.end()).first;
     const auto common = static_cast<int32_t>(end - held.begin());
-    if (common > best.num_tokens) best = {page, common};
+    if (common <= best.num_tokens || !usable(page)) continue;
+    best = {page, common};
     if (common == static_cast<int32_t>(wanted.size())) break;
   }
   return best;

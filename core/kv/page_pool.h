@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -66,8 +67,9 @@ class PagePool {
     PageId page{-1};
     int32_t num_tokens = 0;
   };
-  // The shown page after `parent` that starts with the most of `tokens`.
-  PartialMatch find_longest(ContentId parent, gsl::span<const TokenId> tokens) const;
+  // The shown page after `parent` that starts with the most of `tokens`, among those that are `usable`.
+  PartialMatch find_longest(ContentId parent, gsl::span<const TokenId> tokens,
+                            const std::function<bool(PageId)>& usable) const;
 
   // Empty where all is sound, else what is not. `references` are those that the callers know of, by page.
   std::string audit(gsl::span<const int32_t> references) const;

@@ -14,7 +14,7 @@ Reservation KvCache::reserve(StepPlan& plan) {
   Reservation reservation(*this);  // from here on, an exception rolls back
   for (PlannedLane& lane : plan.lanes) {
     Sequence& sequence = get(*lane.lane->sequence);
-    changes_.push_back({&sequence, sequence.length, sequence.length, sequence.tail, &lane});
+    changes_.push_back({&sequence, sequence.length, sequence.length, sequence.tail, sequence.slots, &lane});
     adopt(changes_.size() - 1);
   }
   for (size_t i = 0; i < changes_.size(); ++i) extend(i);
@@ -36,6 +36,21 @@ bool KvCache::hold_pages(SequenceId id, int32_t num_tokens) {
     }
   }
   if (open != changes_.end()) open->lane->pages = sequence.pages;
+  return hold_slots(sequence, static_cast<int32_t>(wanted), open != changes_.end());
+}
+
+bool KvCache::hold_slots(Sequence& sequence, int32_t end, bool is_open) {
+  for (size_t g = 0; g < windows_.size(); ++g) {
+    for (SlotRange& range = sequence.slots[g]; range.end < end; ++range.end) {
+      const PageId page = sequence.pages[static_cast<size_t>(range.end)];
+      if (!windows_[g].is_used(page) && windows_[g].num_unused() == 0) return false;
+      if (is_open) {
+        take_slot(g, page);
+      } else {
+        windows_[g].use(page);
+      }
+    }
+  }
   return true;
 }
 
@@ -49,7 +64,7 @@ void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
     }
     undo_.push_back({change_idx, page_idx, appends ? PageId{-1} : pages[page_idx]});
   } catch (...) {
-    pool_.release(page);
+    release_page(page);
     throw;
   }
   if (appends) {
@@ -59,21 +74,23 @@ void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
   }
 }
 
-// Moves a sequence that stands at the start of a page over all whole pages that others have computed.
+// Moves a sequence that stands at the start of a page over all whole pages that it can take over.
 void KvCache::adopt(size_t change_idx) {
   Sequence& sequence = *changes_[change_idx].sequence;
   const gsl::span<const TokenId> tokens = changes_[change_idx].lane->lane->tokens;
-  const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
   if (!sequence.reuse || sequence.tail.value == 0 || sequence.length % pool_.page_tokens() != 0) return;
-  while (static_cast<size_t>(sequence.length) + page_tokens < tokens.size()) {
-    const auto start = static_cast<size_t>(sequence.length);
-    const PageId page = pool_.find(sequence.tail, tokens.subspan(start, page_tokens));
-    if (page.value < 0) break;
-    pool_.reference(page);
-    place(change_idx, start / page_tokens, page);
-    sequence.tail = pool_.content(page);
-    sequence.length += pool_.page_tokens();
+  const auto length = static_cast<size_t>(sequence.length);
+  const auto first = length / static_cast<size_t>(pool_.page_tokens());
+  const auto found = find_pages(sequence.tail, static_cast<int32_t>(first),
+                                tokens.subspan(length, tokens.size() - length - 1));
+  if (found.empty()) return;
+  adopt_slots(change_idx, found);
+  for (size_t i = 0; i < found.size(); ++i) {
+    pool_.reference(found[i]);
+    place(change_idx, first + i, found[i]);
   }
+  sequence.tail = pool_.content(found.back());
+  sequence.length += static_cast<int32_t>(found.size()) * pool_.page_tokens();
 }
 
 void KvCache::extend(size_t change_idx) {
@@ -91,23 +108,24 @@ void KvCache::extend(size_t change_idx) {
   }
 
   const auto start = static_cast<size_t>(sequence.length);
-  const size_t rest = std::min(page_tokens, tokens.size() - start - 1);
   PagePool::PartialMatch partial;
-  if (sequence.reuse && sequence.tail.value != 0 && start % page_tokens == 0 && rest > 0) {
-    partial = pool_.find_longest(sequence.tail, tokens.subspan(start, rest));
-    if (partial.num_tokens > 0) pool_.touch(partial.page);
-  }
+  if (sequence.reuse && sequence.tail.value != 0 && start % page_tokens == 0)
+    partial = find_piece(sequence.tail, tokens.subspan(start));
   const int32_t found = partial.num_tokens;
+  if (found > 0) touch(partial.page);
+  const SlotCounts source_slots = slots_of(partial.page);
   const auto left = static_cast<int32_t>(tokens.size()) - sequence.length - found;
   const int32_t num_tokens = std::min(left, lane.max_tokens);
   const auto target =
       static_cast<size_t>(std::max(sequence.length + found + num_tokens, lane.reserve_tokens));
   while (sequence.pages.size() * page_tokens < target)
     place(change_idx, sequence.pages.size(), pool_.allocate());
+  take_slots(sequence, pages_for(sequence.length + found + num_tokens, pool_.page_tokens()));
   if (found > 0) {
     const PageId target_page = sequence.pages[start / page_tokens];
     // Where the last available page was the source itself, its content is in place already.
     if (target_page != partial.page) copies_.push_back({partial.page, target_page, found});
+    copy_slots(source_slots, target_page, found);
     sequence.length += found;
   }
   lane.start = sequence.length;
@@ -123,17 +141,26 @@ void KvCache::copy_tail(size_t change_idx) {
   const PageId shared = sequence.pages[page_idx];
   const PageId own = pool_.allocate();
   place(change_idx, page_idx, own);
-  copies_.push_back({shared, own, sequence.length % pool_.page_tokens()});
+  for (size_t g = 0; g < windows_.size(); ++g) {
+    left_slots_.push_back({g, shared});
+    take_slot(g, own);
+  }
+  const int32_t num_tokens = sequence.length % pool_.page_tokens();
+  copies_.push_back({shared, own, num_tokens});
+  copy_slots(slots_of(shared), own, num_tokens);
 }
 
 void KvCache::commit() noexcept {
+  for (const SlotUse& left : left_slots_) windows_[left.group].leave(left.page);
   for (const Undo& undo : undo_) {
-    if (undo.before.value >= 0) pool_.release(undo.before);
+    if (undo.before.value >= 0) release_page(undo.before);
   }
   for (const Change& change : changes_) {
     // A page of its own that was filled by a copy, but not accepted, is left unseen; the sequence is about to
     // be destroyed.
-    if (!change.lane->faulted) keep(change, change.lane->num_accepted);
+    if (change.lane->faulted) continue;
+    keep(change, change.lane->num_accepted);
+    leave_window(*change.sequence);
   }
   end_step();
 }
@@ -171,7 +198,8 @@ void KvCache::keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
   const PageId kept = pool_.publish(page);
   if (kept != page) {
     pool_.reference(kept);
-    pool_.release(page);
+    for (SlotPool& window : windows_) window.hand_over(page, kept);
+    release_page(page);
     sequence.pages[page_idx] = kept;
     ++num_deduplicated_;
   }
@@ -179,18 +207,22 @@ void KvCache::keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
 }
 
 void KvCache::roll_back() noexcept {
+  for (auto taken = taken_slots_.rbegin(); taken != taken_slots_.rend(); ++taken)
+    windows_[taken->group].leave(taken->page);
   for (auto undo = undo_.rbegin(); undo != undo_.rend(); ++undo) {
     std::vector<PageId>& pages = changes_[undo->sequence_idx].sequence->pages;
-    pool_.release(pages[undo->page_idx]);
+    const PageId page = pages[undo->page_idx];
     if (undo->before.value < 0) {
       pages.pop_back();
     } else {
       pages[undo->page_idx] = undo->before;
     }
+    release_page(page);
   }
   for (const Change& change : changes_) {
     change.sequence->length = change.old_length;
     change.sequence->tail = change.old_tail;
+    change.sequence->slots = change.old_slots;
   }
   end_step();
 }
@@ -199,6 +231,8 @@ void KvCache::end_step() noexcept {
   changes_.clear();
   undo_.clear();
   copies_.clear();
+  taken_slots_.clear();
+  left_slots_.clear();
   reserving_ = false;
 }
 

@@ -22,7 +22,7 @@ kernels::AttentionBlockParams AttentionLayer::block(const ForwardPass& pass, con
   params.q_norm = q_norm.as<float>();
   params.k_norm = k_norm.as<float>();
   params.sinks = sinks.as<float>();
-  params.batch = pass.batch;
+  params.batch = kernels::with_page_table(pass.batch, cache.table);
   params.kv_shape = cache.shape;
   params.kv = cache.pages;
   params.workspace = pass.workspace;
@@ -115,7 +115,7 @@ void AttentionLayer::select_keys(const ForwardPass& pass, const LayerCache& cach
   params.weights = space.at(Scratch::weights);
   params.cos = pass.ropes[static_cast<size_t>(rope_idx)].cos;
   params.sin = pass.ropes[static_cast<size_t>(rope_idx)].sin;
-  params.batch = pass.batch;
+  params.batch = kernels::with_page_table(pass.batch, cache.table);
   params.kv_shape = cache.shape;
   params.kv = cache.pages;
   params.selected = reinterpret_cast<uint32_t*>(space.at(Scratch::selected));

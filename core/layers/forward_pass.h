@@ -19,6 +19,7 @@ struct RopeTables {
 struct LayerCache {
   kernels::KvShape shape;
   kernels::KvLayer pages;
+  int32_t table = 0;  // the page table of a batch that tells them
 };
 
 // Borrowed for the duration of one forward pass; all arrays lie in device memory.

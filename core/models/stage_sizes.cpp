@@ -11,6 +11,7 @@ kernels::ContextLimits context_limits(const TransformerShape& shape,
   limits.max_tokens = options.max_tokens;
   limits.max_sequences = options.max_sequences;
   limits.max_pages_per_sequence = options.max_pages_per_sequence;
+  limits.num_page_tables = 1 + gsl::narrow_cast<int32_t>(options.kv.windows.size());
   limits.max_columns = shape.max_columns;
   limits.expert_columns = shape.expert_columns;
   limits.num_heads = shape.num_heads;

@@ -17,7 +17,7 @@ struct StagePlace {
 
 struct StageSizes {
   TransformerShape shape;  // with the layers of the stage
-  kernels::KvShape kv;
+  CachePages kv;
   StepLimits limits;
   kernels::ContextLimits context;
 };

@@ -44,6 +44,7 @@ ExecutorLimits limits_of(const Transformer& transformer, const TransformerShape&
   limits.max_pages_per_sequence = options.max_pages_per_sequence;
   limits.num_pages = options.kv.num_pages;
   limits.page_tokens = options.kv.page_tokens;
+  limits.windows = options.kv.windows;
   limits.vocab_size = shape.vocab_size;
   limits.hidden_size = shape.hidden_size;
   if (draws_on_device(transformer)) limits.max_draw_edits = options.max_draw_edits;
@@ -60,10 +61,11 @@ size_t product(int32_t rows, int32_t columns, std::string_view what) {
 void copy_pages(const StageSpace& stage, const Batch& batch) {
   for (const PageCopy& copy : batch.copies) {
     for (size_t layer = 0; layer < stage.memory.caches().size(); ++layer) {
-      if (!stage.memory.owns_pages(layer)) continue;
+      const LayerCache& cache = stage.memory.caches()[layer];
+      if (!stage.memory.owns_pages(layer) || cache.table != copy.table) continue;
       kernels::CopyPageParams params;
-      params.kv_shape = stage.memory.caches()[layer].shape;
-      params.kv = stage.memory.caches()[layer].pages;
+      params.kv_shape = cache.shape;
+      params.kv = cache.pages;
       params.source = copy.source.value;
       params.target = copy.target.value;
       params.num_tokens = copy.num_tokens;
@@ -85,6 +87,7 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_las
     host.max_kv_tokens = std::max(host.max_kv_tokens, batch.kv_lengths[index]);
   }
   host.page_table_stride = batch.page_table_stride;
+  host.num_page_tables = batch.num_page_tables;
   host.token_ids = batch.token_ids.data();
   host.drawn_rows = batch.drawn_rows.empty() ? nullptr : batch.drawn_rows.data();
   host.positions = batch.positions.data();
@@ -118,6 +121,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
 }
 
 Ticket TransformerExecutor::forward(const Batch& batch) {
+  Expects(batch.num_page_tables == 1 + static_cast<int32_t>(limits_.windows.size()));
   for (size_t i = 0; i < stages_.size(); ++i) run_stage(i, batch);
   if (batch.wants_hidden) norm_all_rows(batch.num_tokens());
   last_ = Ticket{last_.value + 1};

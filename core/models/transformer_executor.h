@@ -17,7 +17,7 @@ struct TransformerExecutorOptions {
   int32_t max_logit_rows = 64;
   int32_t max_draw_edits = 0;  // of all draws of a step
   int32_t max_pages_per_sequence = 0;
-  kernels::KvShape kv;  // num_pages, page_tokens, formats; heads come from the transformer
+  CachePages kv;
 };
 
 // Memory and stream of one stage: the pages of its layers, and activations.

@@ -57,8 +57,10 @@ WorkspaceBytes workspace_bytes(const TransformerShape& shape, const StepLimits& 
   return out;
 }
 
-kernels::KvShape shape_of(const LayerCacheSize& size, const kernels::KvShape& kv) {
+kernels::KvShape shape_of(const LayerCacheSize& size, const CachePages& kv) {
   kernels::KvShape shape = kv;
+  const int32_t table = page_table_of(kv, size);
+  if (table > 0) shape.num_pages = kv.windows[static_cast<size_t>(table - 1)].num_slots;
   shape.num_kv_heads = size.num_kv_heads;
   shape.head_dim = size.head_dim;
   shape.value_dim = size.value_dim;
@@ -76,7 +78,14 @@ std::array<uint64_t, 5> page_bytes(const kernels::KvShape& shape) {
 
 }  // namespace
 
-uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const kernels::KvShape& kv) {
+int32_t page_table_of(const CachePages& pages, const LayerCacheSize& size) {
+  if (size.window == 0) return 0;
+  const auto group = std::find_if(pages.windows.begin(), pages.windows.end(),
+                                  [&](const WindowGroup& entry) { return entry.window >= size.window; });
+  return group == pages.windows.end() ? 0 : 1 + static_cast<int32_t>(group - pages.windows.begin());
+}
+
+uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv) {
   if (size.source_layer >= 0) return 0;
   uint64_t total = 0;
   for (const uint64_t bytes : page_bytes(shape_of(size, kv))) {
@@ -86,7 +95,7 @@ uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, co
 }
 
 TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
-                                              const kernels::KvShape& kv, const StepLimits& limits) {
+                                              const CachePages& kv, const StepLimits& limits) {
   TransformerMemoryPlan plan;
   for (const LayerCacheSize& size : shape.caches)
     plan.kv_bytes = checked_add<uint64_t>(plan.kv_bytes, layer_kv_bytes(table, size, kv), "KV cache");
@@ -102,8 +111,9 @@ T* TransformerMemory::take(const std::shared_ptr<Device>& device, uint64_t bytes
 }
 
 LayerCache TransformerMemory::take_pages(const std::shared_ptr<Device>& device, const LayerCacheSize& size,
-                                         const kernels::KvShape& kv) {
+                                         const CachePages& kv) {
   LayerCache cache;
+  cache.table = page_table_of(kv, size);
   cache.shape = shape_of(size, kv);
   const std::array<uint64_t, 5> bytes = page_bytes(cache.shape);
   cache.pages.keys = take<void>(device, bytes[0], "the KV cache");
@@ -115,7 +125,7 @@ LayerCache TransformerMemory::take_pages(const std::shared_ptr<Device>& device, 
 }
 
 TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, const TransformerShape& shape,
-                                     const kernels::KvShape& kv, const StepLimits& limits) {
+                                     const CachePages& kv, const StepLimits& limits) {
   const WorkspaceBytes bytes = workspace_bytes(shape, limits, device->table().activation_dtype);
   workspace_.hidden = take<float>(device, bytes.hidden, "the residual stream");
   workspace_.normed = take<void>(device, bytes.normed, "normalised activations");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/layers/forward_pass.h"
+#include "core/step/window_group.h"
 #include "core/tensor/device.h"
 
 namespace quire {
@@ -18,6 +19,7 @@ struct LayerCacheSize {
   int32_t value_dim = 0;
   int32_t index_dim = 0;
   int32_t source_layer = -1;  // whose pages it reads; -1: it has its own
+  int32_t window = 0;         // what its layer and those that read it see back; 0: all
 
   bool operator==(const LayerCacheSize&) const = default;
 };
@@ -49,6 +51,15 @@ struct TransformerShape {
   WorkspaceColumns columns;
 };
 
+// Of `num_pages` and `page_tokens` and formats, the layers without a window; heads come from the layer. Those
+// with one have num_slots pages of the first group whose window is not smaller.
+struct CachePages : kernels::KvShape {
+  std::vector<WindowGroup> windows;  // by rising window
+};
+
+// The page table of a layer: 0, or 1 + its group.
+int32_t page_table_of(const CachePages& pages, const LayerCacheSize& size);
+
 struct StepLimits {
   int32_t max_tokens = 0;      // of one step
   int32_t max_logit_rows = 0;  // of one step
@@ -63,17 +74,16 @@ struct TransformerMemoryPlan {
 };
 
 TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const TransformerShape& shape,
-                                              const kernels::KvShape& kv, const StepLimits& limits);
+                                              const CachePages& kv, const StepLimits& limits);
 
 // Of the pages of one layer; 0 where it reads another's.
-uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const kernels::KvShape& kv);
+uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv);
 
 // Throws ErrorCode::out_of_memory with the bytes of the buffer that did not fit; nothing stays taken.
 class TransformerMemory {
  public:
-  // Of `kv` number and size of pages count, and formats.
   TransformerMemory(const std::shared_ptr<Device>& device, const TransformerShape& shape,
-                    const kernels::KvShape& kv, const StepLimits& limits);
+                    const CachePages& kv, const StepLimits& limits);
 
   const kernels::Workspace& workspace() const { return workspace_; }
   gsl::span<const LayerCache> caches() const { return caches_; }
@@ -85,7 +95,7 @@ class TransformerMemory {
   template <typename T>
   T* take(const std::shared_ptr<Device>& device, uint64_t bytes, std::string_view what);
   LayerCache take_pages(const std::shared_ptr<Device>& device, const LayerCacheSize& size,
-                        const kernels::KvShape& kv);
+                        const CachePages& kv);
 
   kernels::Workspace workspace_;
   std::vector<LayerCache> caches_;

@@ -77,9 +77,20 @@ class Needs {
 
   void add_cache(const AttentionPart& part) {
     const KvSpec& kv = model_.kvs[static_cast<size_t>(part.kv_idx)];
-    shape_.caches.push_back({kv.num_heads, kv.head_dim, kv.value_dim, kv.index_dim, part.kv_source});
+    const int32_t window = window_of(part);
+    shape_.caches.push_back({kv.num_heads, kv.head_dim, kv.value_dim, kv.index_dim, part.kv_source, window});
+    if (part.kv_source >= 0) {
+      int32_t& seen = shape_.caches[static_cast<size_t>(part.kv_source)].window;
+      seen = seen == 0 || window == 0 ? 0 : std::max(seen, window);
+    }
     raise(shape_.num_heads, part.heads.num_heads);
     raise(shape_.head_dim, std::max(part.heads.head_dim, value_dim(part.heads)));
+  }
+
+  // A chunk shows no more than a window of its length.
+  static int32_t window_of(const AttentionPart& part) {
+    if (part.sliding_window == 0 || part.chunk == 0) return std::max(part.sliding_window, part.chunk);
+    return std::min(part.sliding_window, part.chunk);
   }
 
   void add_attention(const AttentionPart& part) {

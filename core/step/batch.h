@@ -12,13 +12,15 @@
 
 namespace quire {
 
-// Copies the first num_tokens tokens' keys and values of one page to another, in every layer, before the
-// tokens of the step are processed. Used for partial-page reuse and for copy-on-write after a fork. Copies
-// take place in order: the target of one may have been the source of an earlier one.
+// Copies the first num_tokens tokens' keys and values of one page to another, in every layer that has the
+// pages of a table, before the tokens of the step are processed. Used for partial-page reuse and for
+// copy-on-write after a fork. Copies take place in order: the target of one may have been the source of an
+// earlier one.
 struct PageCopy {
   PageId source;
   PageId target;
   int32_t num_tokens = 0;
+  int32_t table = 0;  // of Batch::page_table
 };
 
 // What is drawn where the logits lie, so that they need not be copied.
@@ -45,8 +47,11 @@ struct Batch {
   std::vector<int32_t> sequence_of_token;  // [T]
   std::vector<int32_t> sequence_starts;    // [S + 1]
   std::vector<int32_t> kv_lengths;         // [S] tokens in the cache once this step is done
-  std::vector<int32_t> page_table;         // [S, page_table_stride]
+  // [num_page_tables, S, page_table_stride]. Table 0 tells the pages of layers that see all tokens, table g +
+  // 1 those of group g of ExecutorLimits::windows: of entries that no token of the step sees any page.
+  std::vector<int32_t> page_table;
   int32_t page_table_stride = 0;
+  int32_t num_page_tables = 1;
   std::vector<int32_t> logit_rows;  // [L] rows of T whose logits are wanted, ascending
   bool wants_hidden = false;        // the states of all T rows after the last norm are wanted too
 

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <gsl/gsl>
 
 #include "core/base/error.h"
 #include "core/step/batch.h"
 #include "core/step/step_breaks.h"
+#include "core/step/window_group.h"
 
 namespace quire {
 
@@ -25,6 +27,8 @@ struct ExecutorLimits {
   bool follows = false;        // a forward pass may be issued between draw and wait of the one before
   int32_t max_draw_edits = 0;  // of all draws of a step
   int32_t num_breaks = 0;      // places in a forward pass at which it may be held up or given up
+  // At most kMaxWindowGroups, by rising window. A batch has a page table for each of them.
+  std::vector<WindowGroup> windows = {};
 };
 
 // One forward pass and the draws from it.

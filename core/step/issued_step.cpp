@@ -16,10 +16,11 @@ Stretch tokens_of(const Batch& batch, size_t sequence) {
   return {begin, static_cast<size_t>(batch.sequence_starts[sequence + 1]) - begin};
 }
 
-gsl::span<const int32_t> pages_of(const Batch& batch, size_t sequence, int32_t page_tokens) {
+gsl::span<const int32_t> pages_of(const Batch& batch, size_t table, size_t sequence, int32_t page_tokens) {
   const auto stride = static_cast<size_t>(batch.page_table_stride);
   const auto used = static_cast<size_t>((batch.kv_lengths[sequence] + page_tokens - 1) / page_tokens);
-  return gsl::span<const int32_t>(batch.page_table).subspan(sequence * stride, used);
+  const size_t row = table * batch.kv_lengths.size() + sequence;
+  return gsl::span<const int32_t>(batch.page_table).subspan(row * stride, used);
 }
 
 // Rows of logits whose token comes before `token`.
@@ -46,7 +47,8 @@ void IssuedStep::settle(gsl::span<const kernels::SampleOutcome> drawn) {
 
 bool IssuedStep::covers(const Batch& batch) {
   rows_.clear();
-  if (!is_held() || !is_settled_ || !is_plain(batch) || batch.page_table_stride != batch_.page_table_stride)
+  if (!is_held() || !is_settled_ || !is_plain(batch) || batch.page_table_stride != batch_.page_table_stride ||
+      batch.num_page_tables != batch_.num_page_tables)
     return false;
   size_t held = 0;
   for (size_t sequence = 0; sequence < batch.kv_lengths.size(); ++sequence, ++held) {
@@ -68,9 +70,12 @@ bool IssuedStep::is_same(const Batch& batch, size_t sequence, size_t held) const
   if (!same(batch.token_ids, batch_.token_ids) || !same(batch.positions, batch_.positions)) return false;
   const int32_t num_rows = rows_before(batch, asked.begin + asked.size) - rows_before(batch, asked.begin);
   if (num_rows != rows_before(batch_, has.begin + has.size) - rows_before(batch_, has.begin)) return false;
-  const auto pages = pages_of(batch, sequence, page_tokens_),
-             pages_held = pages_of(batch_, held, page_tokens_);
-  return std::equal(pages.begin(), pages.end(), pages_held.begin(), pages_held.end());
+  for (size_t table = 0; table < static_cast<size_t>(batch.num_page_tables); ++table) {
+    const auto pages = pages_of(batch, table, sequence, page_tokens_),
+               pages_held = pages_of(batch_, table, held, page_tokens_);
+    if (!std::equal(pages.begin(), pages.end(), pages_held.begin(), pages_held.end())) return false;
+  }
+  return true;
 }
 
 }  // namespace quire

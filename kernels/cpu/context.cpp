@@ -57,7 +57,8 @@ AttentionSizes attention_sizes(const ContextLimits& limits, int32_t num_threads)
 size_t batch_ints(const ContextLimits& limits) {
   const auto tokens = static_cast<size_t>(limits.max_tokens);
   const auto sequences = static_cast<size_t>(limits.max_sequences);
-  const size_t pages = product({sequences, static_cast<size_t>(limits.max_pages_per_sequence)});
+  const size_t pages = product({static_cast<size_t>(limits.num_page_tables), sequences,
+                                static_cast<size_t>(limits.max_pages_per_sequence)});
   return 3 * tokens + 2 * sequences + 1 + pages + static_cast<size_t>(limits.max_logit_rows);
 }
 
@@ -104,15 +105,16 @@ void deal_out_attention_scratch(Context& context, const AttentionSizes& sizes) {
 
 bool are_sound(const ContextLimits& limits) {
   return limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_logit_rows >= 0 &&
-         limits.max_pages_per_sequence >= 0 && limits.max_columns > 0 && limits.expert_columns >= 0 &&
-         limits.head_dim >= 0 && limits.head_dim <= kMaxHeadDim;
+         limits.max_pages_per_sequence >= 0 && limits.num_page_tables > 0 && limits.max_columns > 0 &&
+         limits.expert_columns >= 0 && limits.head_dim >= 0 && limits.head_dim <= kMaxHeadDim;
 }
 
 bool fits(const BatchView& batch, const ContextLimits& limits) {
   const auto within = [](int32_t value, int32_t limit) { return value >= 0 && value <= limit; };
   return within(batch.num_tokens, limits.max_tokens) && within(batch.num_sequences, limits.max_sequences) &&
          within(batch.num_logit_rows, limits.max_logit_rows) &&
-         within(batch.page_table_stride, limits.max_pages_per_sequence);
+         within(batch.page_table_stride, limits.max_pages_per_sequence) &&
+         within(batch.num_page_tables, limits.num_page_tables);
 }
 
 }  // namespace
@@ -180,7 +182,8 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   place(device->sequence_of_token, tokens);
   place(device->sequence_starts, sequences + 1);
   place(device->kv_lengths, sequences);
-  place(device->page_table, sequences * static_cast<size_t>(host->page_table_stride));
+  place(device->page_table, static_cast<size_t>(host->num_page_tables) * sequences *
+                                static_cast<size_t>(host->page_table_stride));
   place(device->logit_rows, static_cast<size_t>(host->num_logit_rows));
   return Status::ok;
 }

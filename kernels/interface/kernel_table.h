@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 10;
+inline constexpr uint32_t kBackendAbi = 11;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -48,6 +48,7 @@ struct ContextLimits {
   int32_t max_logit_rows = 0;
   int32_t max_sample_edits = 0;  // of one call to sample
   int32_t max_pages_per_sequence = 0;
+  int32_t num_page_tables = 1;
   int32_t max_columns = 0;     // the largest K or N of any matrix but the head
   int32_t expert_columns = 0;  // the largest K + N of a matrix of an expert; 0: there are none
   int32_t vocab_size = 0;

@@ -22,15 +22,24 @@ struct BatchView {
   int32_t max_query_tokens = 0;                // of any sequence in this step
   int32_t max_kv_tokens = 0;                   // of any sequence, after this step
   int32_t page_table_stride = 0;               // entries per sequence
+  int32_t num_page_tables = 1;                 // one for all layers that have the same pages
   const int32_t* token_ids = nullptr;          // [T]
   const int32_t* drawn_rows = nullptr;         // [T] host memory, of bind_batch alone; nullptr: see there
   const int32_t* positions = nullptr;          // [T]
   const int32_t* sequence_of_token = nullptr;  // [T] index into the S sequences
   const int32_t* sequence_starts = nullptr;    // [S + 1]
   const int32_t* kv_lengths = nullptr;         // [S] tokens in the cache after this step's are appended
-  const int32_t* page_table = nullptr;         // [S, page_table_stride] page of each page_tokens tokens
-  const int32_t* logit_rows = nullptr;         // [L] rows of T, ascending
+  // [num_page_tables, S, page_table_stride] page of each page_tokens tokens. Operations read the first table,
+  // and of a layer with a window no key of a page that none of their tokens sees: its entry is any page.
+  const int32_t* page_table = nullptr;
+  const int32_t* logit_rows = nullptr;  // [L] rows of T, ascending
 };
+
+// The batch as operations of layers take it whose pages are those of `table`.
+constexpr BatchView with_page_table(BatchView batch, int32_t table) {
+  batch.page_table += size_t(table) * size_t(batch.num_sequences) * size_t(batch.page_table_stride);
+  return batch;
+}
 
 // How keys and values are stored. Formats q8 and q4 are those of docs/formats.md, "KV cache".
 enum class KvFormat : uint8_t { f16, fp8, q8, q4 };

@@ -78,6 +78,8 @@ TEST(CacheOptions, HaveRanges) {
   EXPECT_EQ(quire_cache_options_set_page_tokens(options, 0, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_page_tokens(options, 4097, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_batch_size(options, 0, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_window_sequences(options, 4097, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_window_sequences(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_chunk_tokens(options, 65537, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_seq_len(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_tokens(options, -1, nullptr), 0);

@@ -172,6 +172,7 @@ void Simulation::check_pages() {
   if (engine_->executor->num_bad_reads() > 0) violation("I9: a sequence was read from a wrong place");
   const std::string problem = kv.audit();
   if (!problem.empty()) violation("I4: " + problem);
+  poison_empty_slots();
   for (int32_t slot = 0; slot < limits_.num_pages; ++slot) {
     const PageId page{slot};
     if (kv.pool().is_free(page)) {
@@ -180,10 +181,30 @@ void Simulation::check_pages() {
     }
     const auto tokens = kv.pool().tokens(page);
     if (!engine_->executor->holds(page, tokens)) violation("I9: a page does not hold what is on record");
+    check_slots(page, tokens);
     if (!kv.pool().is_cached(page)) continue;
     const TokenId poison = oracle_->special().poison;
     if (std::find(tokens.begin(), tokens.end(), poison) != tokens.end())
       violation("I5: a poisoned page is shared");
+  }
+}
+
+// A page that has a slot has in it what it has itself.
+void Simulation::check_slots(PageId page, gsl::span<const TokenId> tokens) {
+  const auto windows = loop().kv().windows();
+  for (size_t g = 0; g < windows.size(); ++g) {
+    if (windows[g].has(page) && !engine_->executor->slot_holds(g, windows[g].slot(page), tokens))
+      violation("I9: a slot does not hold what its page does");
+  }
+}
+
+// What nobody sees any more may be anything.
+void Simulation::poison_empty_slots() {
+  const auto windows = loop().kv().windows();
+  for (size_t g = 0; g < windows.size(); ++g) {
+    for (int32_t slot = 0; slot < windows[g].num_slots(); ++slot) {
+      if (windows[g].page_of(slot) < 0) engine_->executor->poison_slot(g, slot);
+    }
   }
 }
 
@@ -203,6 +224,10 @@ void Simulation::check_counts() {
   if (stats.submitted_jobs != known) violation("jobs do not add up");
   const bool idle = num_live == 0 && pins_.empty() && pages.pinned == 0;
   if (idle && loop().kv().pool().num_referenced() != 0) violation("I4: pages are held when no job lives");
+  for (const SlotPool& window : loop().kv().windows()) {
+    if (idle && window.num_unused() != window.num_slots()) violation("I4: slots are held when no job lives");
+    stats_.full_windows += window.num_unused() == 0 ? 1 : 0;
+  }
 }
 
 // A namespace holds no more pages than its quota, a shared page counted for each of its holders.
@@ -296,6 +321,7 @@ void Simulation::check_owner(const Batch& batch, int32_t sequence, const Simulat
 void Simulation::before_step(const Batch& batch) {
   const AllocationFaultsOff off;
   for (const PageCopy& copy : batch.copies) {
+    if (copy.table != 0) continue;
     space_of_page_[static_cast<size_t>(copy.target.value)] =
         space_of_page_[static_cast<size_t>(copy.source.value)];
   }

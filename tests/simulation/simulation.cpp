@@ -24,6 +24,7 @@ void SimulationStats::add(const SimulationStats& more) {
   forks += more.forks;
   rewinds += more.rewinds;
   full_quotas += more.full_quotas;
+  full_windows += more.full_windows;
   deduplicated += more.deduplicated;
   cached_tokens += more.cached_tokens;
   followed += more.followed;
@@ -37,6 +38,19 @@ Simulation::Simulation(uint64_t seed, Mixture mixture) : seed_(seed), random_(se
   make_engine();
 }
 
+// From as few slots as one sequence needs to as many as there are pages.
+void Simulation::choose_windows() {
+  int32_t window = 0;
+  for (uint32_t n = below(3); n > 0; --n) {
+    window += 1 + int_below(20);
+    const int32_t least =
+        std::min(slots_of_window(window, limits_.page_tokens), limits_.max_pages_per_sequence);
+    if (least > limits_.num_pages) return;
+    const auto more = static_cast<uint32_t>(limits_.num_pages - least + 1);
+    limits_.windows.push_back({window, least + int_below(chance(2) ? more : std::min(more, 6U))});
+  }
+}
+
 void Simulation::choose_world() {
   limits_.makes_draws = chance(2);
   limits_.follows = limits_.makes_draws && chance(2);
@@ -45,6 +59,7 @@ void Simulation::choose_world() {
   limits_.max_pages_per_sequence = (kMaxSeqLen + limits_.page_tokens - 1) / limits_.page_tokens;
   limits_.num_pages = limits_.max_pages_per_sequence / 2 + int_below(100) + 2;
   limits_.max_sequences = 1 + int_below(is_roomy_ ? 40 : 10);
+  choose_windows();
   limits_.max_tokens = limits_.max_sequences + int_below(40);
   limits_.max_logit_rows = limits_.max_sequences + int_below(10);
   limits_.vocab_size = kVocab;

@@ -33,7 +33,8 @@ struct SimulationStats {
   uint64_t closes = 0;
   uint64_t forks = 0;
   uint64_t rewinds = 0;
-  uint64_t full_quotas = 0;  // events behind which a namespace held all the pages it may
+  uint64_t full_quotas = 0;   // events behind which a namespace held all the pages it may
+  uint64_t full_windows = 0;  // events behind which all slots of a group were in use
   uint64_t deduplicated = 0;
   uint64_t cached_tokens = 0;
   uint64_t followed = 0;  // steps that had been issued ahead
@@ -91,6 +92,7 @@ class Simulation {
 
   // simulation.cpp: the world and its course.
   void choose_world();
+  void choose_windows();
   void choose_habits(Mixture mixture);
   void make_engine();
   void end_engine();
@@ -147,6 +149,8 @@ class Simulation {
   void check_transcript(const SimulatedJob& model);
   void check_output(const SimulatedJob& model);
   void check_pages();
+  void check_slots(PageId page, gsl::span<const TokenId> tokens);
+  void poison_empty_slots();
   void check_counts();
   void check_quotas();
   void check_running(SimulatedJob& model);

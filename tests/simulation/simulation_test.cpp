@@ -38,7 +38,8 @@ void print(const SimulationStats& total) {
             << " lost devices, " << total.closes << " closes, " << total.forks << " forks, " << total.rewinds
             << " rewinds, " << total.full_quotas << " full quotas, " << total.deduplicated
             << " pages deduplicated, " << total.cached_tokens << " tokens from the cache, " << total.followed
-            << " steps issued ahead, " << total.in_vain << " in vain\n";
+            << " steps issued ahead, " << total.in_vain << " in vain, " << total.full_windows
+            << " full windows\n";
 }
 
 // A simulation that never meets the hard cases proves nothing.
@@ -52,6 +53,7 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.forks, 100U);
   EXPECT_GT(total.rewinds, 100U);
   EXPECT_GT(total.full_quotas, 100U);
+  EXPECT_GT(total.full_windows, 1000U);
   EXPECT_GT(total.deduplicated, 10U);
   EXPECT_GT(total.cached_tokens, 1000U);
   EXPECT_GT(total.followed, 1000U);

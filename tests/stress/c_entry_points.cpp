@@ -185,6 +185,7 @@ void set_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_set_max_tokens, w.cache_options, 512);
   call(quire_cache_options_set_page_tokens, w.cache_options, 8);
   call(quire_cache_options_set_max_batch_size, w.cache_options, 3);
+  call(quire_cache_options_set_window_sequences, w.cache_options, 2);
   call(quire_cache_options_set_max_chunk_tokens, w.cache_options, 8);
   call(quire_cache_options_set_max_seq_len, w.cache_options, 64);
   call(quire_cache_options_set_max_queue, w.cache_options, 7);

@@ -68,8 +68,18 @@ inline CacheOptions audited_cache() {
   return options;
 }
 
+inline ExecutorLimits small_device() {
+  ExecutorLimits limits;
+  limits.max_tokens = limits.max_logit_rows = 64;
+  limits.max_sequences = 8;
+  limits.max_pages_per_sequence = limits.num_pages = 64;
+  limits.page_tokens = 4;
+  limits.vocab_size = 64;
+  return limits;
+}
+
 struct FakeEngineOptions {
-  ExecutorLimits limits{64, 8, 64, 64, 64, 4, 64};  // tokens, sequences, rows, table, pages, page, vocabulary
+  ExecutorLimits limits = small_device();
   CacheOptions cache = audited_cache();
   int32_t max_seq_len = 200;
   TokenIds end_tokens;

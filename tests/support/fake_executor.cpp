@@ -16,8 +16,9 @@ void require(bool condition, const char* what) {
   if (!condition) throw std::logic_error(what);
 }
 
-size_t page_entry(const Batch& batch, int32_t sequence, int32_t page_idx) {
-  return static_cast<size_t>(sequence) * static_cast<size_t>(batch.page_table_stride) +
+size_t page_entry(const Batch& batch, int32_t sequence, int32_t page_idx, int32_t table = 0) {
+  return static_cast<size_t>(table * batch.num_sequences() + sequence) *
+             static_cast<size_t>(batch.page_table_stride) +
          static_cast<size_t>(page_idx);
 }
 
@@ -52,15 +53,23 @@ FakeExecutor::FakeExecutor(const ExecutorLimits& limits)
     : limits_(limits),
       slots_(static_cast<size_t>(limits.num_pages) * static_cast<size_t>(limits.page_tokens)),
       logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)),
-      amiss_(static_cast<size_t>(limits.max_logit_rows)) {}
+      amiss_(static_cast<size_t>(limits.max_logit_rows)) {
+  for (const WindowGroup& group : limits.windows) {
+    window_slots_.emplace_back(static_cast<size_t>(group.num_slots) *
+                               static_cast<size_t>(limits.page_tokens));
+  }
+}
 
-FakeExecutor::Slot& FakeExecutor::slot(const Batch& batch, int32_t sequence, int32_t position) {
+FakeExecutor::Slot& FakeExecutor::slot(const Batch& batch, int32_t sequence, int32_t position,
+                                       int32_t table) {
+  Slots& slots = slots_of(table);
   const int32_t page_idx = position / limits_.page_tokens;
   require(page_idx < batch.page_table_stride, "a position beyond the page table");
-  const int32_t page = batch.page_table[page_entry(batch, sequence, page_idx)];
-  require(page >= 0 && page < limits_.num_pages, "a page that does not exist");
-  return slots_[static_cast<size_t>(page) * static_cast<size_t>(limits_.page_tokens) +
-                static_cast<size_t>(position % limits_.page_tokens)];
+  const int32_t page = batch.page_table[page_entry(batch, sequence, page_idx, table)];
+  require(page >= 0 && static_cast<size_t>(page * limits_.page_tokens) < slots.size(),
+          "a page that does not exist");
+  return slots[static_cast<size_t>(page) * static_cast<size_t>(limits_.page_tokens) +
+               static_cast<size_t>(position % limits_.page_tokens)];
 }
 
 void FakeExecutor::check(const Batch& batch) const {
@@ -76,7 +85,8 @@ void FakeExecutor::check(const Batch& batch) const {
   require(batch.sequence_starts.front() == 0 && batch.sequence_starts.back() == num_tokens,
           "sequence_starts");
   require(std::is_sorted(batch.logit_rows.begin(), batch.logit_rows.end()), "logit_rows");
-  std::set<int32_t> written;
+  check_tables(batch);
+  std::set<std::pair<int32_t, int32_t>> written;
   for (int32_t s = 0; s < num_sequences; ++s) {
     const int32_t begin = batch.sequence_starts[static_cast<size_t>(s)];
     const int32_t end = batch.sequence_starts[static_cast<size_t>(s) + 1];
@@ -89,10 +99,20 @@ void FakeExecutor::check(const Batch& batch) const {
       const int32_t page_idx = position / limits_.page_tokens;
       if (page_idx == last_page) continue;
       last_page = page_idx;
-      require(written.insert(batch.page_table[page_entry(batch, s, page_idx)]).second,
-              "two sequences write on one page");
+      for (int32_t table = 0; table < batch.num_page_tables; ++table) {
+        require(written.insert({table, batch.page_table[page_entry(batch, s, page_idx, table)]}).second,
+                "two sequences write on one page");
+      }
     }
   }
+}
+
+void FakeExecutor::check_tables(const Batch& batch) const {
+  require(batch.num_page_tables == 1 + static_cast<int32_t>(limits_.windows.size()), "page tables");
+  require(batch.page_table.size() == page_entry(batch, 0, 0, batch.num_page_tables), "page tables");
+  require(
+      std::all_of(batch.page_table.begin(), batch.page_table.end(), [](int32_t page) { return page >= 0; }),
+      "an entry that is no page");
 }
 
 // A pass that comes before the draws of the last one were waited for.
@@ -125,8 +145,34 @@ Ticket FakeExecutor::forward(const Batch& batch) {
 void FakeExecutor::write(const Batch& batch) {
   for (int32_t t = 0; t < batch.num_tokens(); ++t) {
     const auto i = static_cast<size_t>(t);
-    slot(batch, batch.sequence_of_token[i], batch.positions[i]) = {batch.token_ids[i], batch.positions[i]};
+    for (int32_t table = 0; table < batch.num_page_tables; ++table) {
+      slot(batch, batch.sequence_of_token[i], batch.positions[i], table) = {batch.token_ids[i],
+                                                                            batch.positions[i]};
+    }
   }
+}
+
+// Whether the windows show a token what the sequence has there.
+bool FakeExecutor::sees_windows(const Batch& batch, size_t token) {
+  const int32_t sequence = batch.sequence_of_token[token];
+  for (size_t g = 0; g < limits_.windows.size(); ++g) {
+    const int32_t first = std::max(0, batch.positions[token] - limits_.windows[g].window + 1);
+    for (int32_t position = first; position <= batch.positions[token]; ++position) {
+      const Slot& seen = slot(batch, sequence, position, static_cast<int32_t>(g) + 1);
+      const Slot& held = slot(batch, sequence, position);
+      if (seen.position != position || seen.token != held.token) return false;
+    }
+  }
+  return true;
+}
+
+void FakeExecutor::read_windows(const Batch& batch) {
+  std::vector<Slot*> blind;
+  for (size_t i = 0; i < batch.token_ids.size(); ++i) {
+    if (!sees_windows(batch, i))
+      blind.push_back(&slot(batch, batch.sequence_of_token[i], batch.positions[i]));
+  }
+  for (Slot* token : blind) *token = {token->token ^ 0x20000000, -1};
 }
 
 void FakeExecutor::compute(const Batch& batch) {
@@ -140,13 +186,15 @@ void FakeExecutor::compute(const Batch& batch) {
   for (const PageCopy& copy : batch.copies) {
     require(copy.source != copy.target && copy.num_tokens >= 1 && copy.num_tokens <= limits_.page_tokens,
             "a copy");
+    Slots& slots = slots_of(copy.table);
     const auto source =
-        slots_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.source.value) * page_tokens);
+        slots.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.source.value) * page_tokens);
     const auto target =
-        slots_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.target.value) * page_tokens);
+        slots.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.target.value) * page_tokens);
     std::copy_n(source, copy.num_tokens, target);
   }
   write(batch);
+  if (!shallow) read_windows(batch);
   num_rows_ = batch.num_logit_rows();
   const auto vocab_size = static_cast<size_t>(limits_.vocab_size);
   for (int32_t row = 0; row < num_rows_; ++row) {
@@ -238,10 +286,10 @@ Drawn FakeExecutor::wait(Ticket ticket) {
   return {gsl::span<const float>(logits_).first(size), limits_.vocab_size, outcomes_};
 }
 
-bool FakeExecutor::holds(PageId page, gsl::span<const TokenId> tokens) const {
-  const auto base = static_cast<size_t>(page.value) * static_cast<size_t>(limits_.page_tokens);
+bool FakeExecutor::holds(const Slots& slots, int32_t page, gsl::span<const TokenId> tokens) const {
+  const auto base = static_cast<size_t>(page) * static_cast<size_t>(limits_.page_tokens);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (slots_[base + i].token != tokens[i]) return false;
+    if (slots[base + i].token != tokens[i]) return false;
   }
   return true;
 }
@@ -256,10 +304,10 @@ bool FakeExecutor::holds_sequence(gsl::span<const PageId> pages, gsl::span<const
   return true;
 }
 
-void FakeExecutor::poison(PageId page) {
+void FakeExecutor::poison(Slots& slots, int32_t page) {
   const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
-  std::fill_n(slots_.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(page.value) * page_tokens),
-              page_tokens, Slot{});
+  std::fill_n(slots.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(page) * page_tokens), page_tokens,
+              Slot{});
 }
 
 }  // namespace quire::testing

@@ -1,6 +1,8 @@
 // A device with a tiny exact model: it stores each token and its position in its own page memory, and the
 // logits of a row are a hash of the sequence as read back through the page table. A wrong page, a stale one,
-// a wrong copy or a wrong position shows as a wrong token.
+// a wrong copy or a wrong position shows as a wrong token. Of groups with a window it reads, for every token
+// that it computes, what the window shows through their own tables: a token that does not find it there is
+// stored as another one.
 #pragma once
 
 #include <cstdint>
@@ -49,12 +51,16 @@ class FakeExecutor final : public Executor {
   // Rows are not a hash of the whole sequence but of its last token: for benchmarks.
   bool shallow = false;
 
-  // Whether a page begins with these tokens.
-  bool holds(PageId page, gsl::span<const TokenId> tokens) const;
+  // Whether a page begins with these tokens; of a group with a window, whether a slot does.
+  bool holds(PageId page, gsl::span<const TokenId> tokens) const { return holds(slots_, page.value, tokens); }
+  bool slot_holds(size_t group, int32_t slot, gsl::span<const TokenId> tokens) const {
+    return holds(window_slots_[group], slot, tokens);
+  }
   // Whether the pages hold exactly these tokens, each in its place.
   bool holds_sequence(gsl::span<const PageId> pages, gsl::span<const TokenId> tokens) const;
   // What a page held is gone.
-  void poison(PageId page);
+  void poison(PageId page) { poison(slots_, page.value); }
+  void poison_slot(size_t group, int32_t slot) { poison(window_slots_[group], slot); }
 
   // Reads that found another position than the one they asked for; in a step that was issued ahead those of
   // rows that are drawn from alone, for others may be of sequences that have ended since.
@@ -76,8 +82,18 @@ class FakeExecutor final : public Executor {
     int32_t position = -1;
   };
 
+  using Slots = std::vector<Slot>;
+
+  bool holds(const Slots& slots, int32_t page, gsl::span<const TokenId> tokens) const;
+  void poison(Slots& slots, int32_t page);
   void check(const Batch& batch) const;
-  Slot& slot(const Batch& batch, int32_t sequence, int32_t position);
+  void check_tables(const Batch& batch) const;
+  Slots& slots_of(int32_t table) {
+    return table == 0 ? slots_ : window_slots_[static_cast<size_t>(table - 1)];
+  }
+  Slot& slot(const Batch& batch, int32_t sequence, int32_t position, int32_t table = 0);
+  bool sees_windows(const Batch& batch, size_t token);
+  void read_windows(const Batch& batch);
   void read_back(const Batch& batch, size_t token);
   void compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out);
   void compute_hidden(const Batch& batch);
@@ -86,7 +102,8 @@ class FakeExecutor final : public Executor {
 
   ExecutorLimits limits_;
   StepBreaks* breaks_ = nullptr;
-  std::vector<Slot> slots_;  // [num_pages, page_tokens]
+  Slots slots_;                      // [num_pages, page_tokens]
+  std::vector<Slots> window_slots_;  // [num_slots, page_tokens] of each group
   std::vector<float> logits_;
   std::vector<int64_t> amiss_;  // of each row: reads that found another position
   int64_t num_reads_amiss_ = 0;

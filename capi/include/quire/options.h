@@ -190,6 +190,16 @@ QUIRE_API int32_t quire_cache_options_set_max_batch_size(quire_cache_options* op
                                                          quire_error** error);
 
 /**
+ * Jobs whose windows the cache holds at the same time, up to 4096, in layers that see the last tokens alone:
+ * these give pages back behind their window, and a longer context costs them nothing. 0, the default, is
+ * max_batch_size, so that no job waits for a window. Fewer make the cache smaller, and jobs wait where that
+ * does not suffice. Models without windows, and caches so small that every page may lie in one, take no
+ * notice.
+ */
+QUIRE_API int32_t quire_cache_options_set_window_sequences(quire_cache_options* options,
+                                                           int32_t window_sequences, quire_error** error);
+
+/**
  * Tokens of one step, 1 to 65536: a longer prompt is processed in chunks between the tokens of other jobs.
  * Larger is faster for prompts and slower to answer others. Default: 512.
  */

@@ -198,6 +198,14 @@ void check_fit(int64_t num_tokens, const std::string& name_space, const RequestL
     throw Error(ErrorCode::too_large, "the job may need {} pages of {} tokens, the cache has {}", needed,
                 limits.executor.page_tokens, limits.executor.num_pages);
   }
+  for (const WindowGroup& group : limits.executor.windows) {
+    const int32_t slots = slots_of_whole_job(longest, group.window, limits.executor.page_tokens);
+    if (slots <= group.num_slots) continue;
+    throw Error(
+        ErrorCode::too_large,
+        "the job may need {} pages of {} tokens in layers with a window of {} tokens, the cache has {}",
+        slots, limits.executor.page_tokens, group.window, group.num_slots);
+  }
   const NamespaceQuota quota = limits.options.quotas != nullptr
                                    ? limits.options.quotas->of(name_space)
                                    : NamespaceQuotas(limits.options).of(name_space);
@@ -235,6 +243,11 @@ void check_options(const CacheOptions& options, const CacheParts& parts) {
   require_range("max_sequences", limits.max_sequences, 1, 1 << 20);
   require_range("max_logit_rows", limits.max_logit_rows, 1, kMost);
   require_range("max_pages_per_sequence", limits.max_pages_per_sequence, 1, kMost);
+  require_count("windows", limits.windows.size(), kMaxWindowGroups);
+  for (const WindowGroup& group : limits.windows) {
+    require_range("window of a group", group.window, 1, kMost);
+    require_range("num_slots of a group", group.num_slots, 1, limits.num_pages);
+  }
   require_range("num_tokens", parts.num_tokens, 1, limits.vocab_size);
   require_range("max_seq_len of the model", parts.max_seq_len, 2, kMost);
   require_tokens("end_tokens", parts.end_tokens, parts.num_tokens);

@@ -1,10 +1,12 @@
 #include "core/engine/loop/batch_builder.h"
 
+#include <algorithm>
+
 namespace quire {
 
 namespace {
 
-void clear(Batch& batch, int32_t page_table_stride) {
+void clear(Batch& batch) {
   batch.copies.clear();
   batch.token_ids.clear();
   batch.drawn_rows.clear();
@@ -12,8 +14,6 @@ void clear(Batch& batch, int32_t page_table_stride) {
   batch.sequence_of_token.clear();
   batch.sequence_starts.assign(1, 0);
   batch.kv_lengths.clear();
-  batch.page_table.clear();
-  batch.page_table_stride = page_table_stride;
   batch.logit_rows.clear();
   batch.wants_hidden = false;
 }
@@ -39,17 +39,38 @@ void append(PlannedLane& lane, Batch& batch) {
   append_tokens(lane, batch);
   batch.sequence_starts.push_back(batch.num_tokens());
   batch.kv_lengths.push_back(lane.end());
-  const size_t row = batch.page_table.size();
-  batch.page_table.resize(row + static_cast<size_t>(batch.page_table_stride), 0);
-  for (size_t i = 0; i < lane.pages.size(); ++i) batch.page_table[row + i] = lane.pages[i].value;
+}
+
+// Of the pages themselves, then of each group with a window: from the first page that the first token of a
+// lane sees to the last that is written. What no token sees is 0, so that equal steps have equal tables.
+void append_page_tables(const StepPlan& plan, const PageTableShape& shape, Batch& batch) {
+  const auto stride = static_cast<size_t>(shape.stride);
+  batch.page_table_stride = shape.stride;
+  batch.num_page_tables = 1 + static_cast<int32_t>(shape.windows.size());
+  batch.page_table.assign(static_cast<size_t>(batch.num_page_tables) * plan.lanes.size() * stride, 0);
+  auto row = batch.page_table.begin();
+  for (const PlannedLane& lane : plan.lanes) {
+    std::transform(lane.pages.begin(), lane.pages.end(), row, [](PageId page) { return page.value; });
+    row += shape.stride;
+  }
+  for (const SlotPool& window : shape.windows) {
+    for (const PlannedLane& lane : plan.lanes) {
+      const int32_t end = pages_for(lane.end(), shape.page_tokens);
+      for (int32_t i = first_seen_page(lane.start, window.window(), shape.page_tokens); i < end; ++i)
+        row[i] = window.slot(lane.pages[static_cast<size_t>(i)]);
+      row += shape.stride;
+    }
+  }
 }
 
 }  // namespace
 
-void build_batch(StepPlan& plan, gsl::span<const PageCopy> copies, int32_t page_table_stride, Batch& batch) {
-  clear(batch, page_table_stride);
+void build_batch(StepPlan& plan, gsl::span<const PageCopy> copies, const PageTableShape& shape,
+                 Batch& batch) {
+  clear(batch);
   batch.copies.assign(copies.begin(), copies.end());
   for (PlannedLane& lane : plan.lanes) append(lane, batch);
+  append_page_tables(plan, shape, batch);
   if (!batch.drawn_rows.empty()) batch.drawn_rows.resize(batch.token_ids.size(), -1);
 }
 

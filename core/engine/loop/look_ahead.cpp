@@ -54,7 +54,7 @@ void LookAhead::follow(const StepPlan& plan, const Batch& batch) {
     lanes_.clear();
     for (const PlannedLane& planned : next_.lanes)
       lanes_.push_back({planned.lane->job->id, *planned.lane->sequence});
-    build_batch(next_, {}, batch.page_table_stride, issued_.batch());
+    build_batch(next_, {}, table_shape(executor_.limits(), kv_), issued_.batch());
     issued_.issued(executor_.forward(issued_.batch()));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::device_lost) throw;

@@ -26,7 +26,8 @@ class StepPlanner {
         output_(output),
         tokens_left_(input.limits.max_step_tokens),
         rows_left_(input.limits.max_logit_rows),
-        pages_left_(input.available_pages) {
+        pages_left_(input.available_pages),
+        slots_left_(input.unused_slots) {
     for (const NamespaceView& space : input.name_spaces) {
       quota_left_.push_back(space.max_pages > 0 ? space.max_pages - space.held_pages : kNoQuota);
     }
@@ -98,10 +99,12 @@ class StepPlanner {
     num_tokens = fitting_tokens(job, num_tokens);
     if (num_tokens == 0) {
       if (gained(job, 1) > quota_left(job.name_space)) return make_room_in_namespace(index);
+      if (needed(job, 1) <= pages_left_ && has_slots(job.demand, 1, input_.unused_slots)) return true;
       preempt_for(index);
       return false;
     }
     take(num_tokens, std::min(rows, num_tokens), needed(job, num_tokens));
+    take_slots(job.demand, num_tokens);
     quota_left(job.name_space) -= gained(job, num_tokens);
     output_.grants.push_back({index, false, num_tokens, rows, job.priority});
     lead(job.tokens, job.demand, num_tokens);
@@ -116,23 +119,39 @@ class StepPlanner {
   }
   int32_t& quota_left(int32_t name_space) { return quota_left_[static_cast<size_t>(name_space)]; }
   bool fits(const RunningView& job, int32_t num_tokens) {
-    return needed(job, num_tokens) <= pages_left_ && gained(job, num_tokens) <= quota_left(job.name_space);
+    return needed(job, num_tokens) <= pages_left_ && gained(job, num_tokens) <= quota_left(job.name_space) &&
+           has_slots(job.demand, num_tokens, slots_left_);
+  }
+  bool has_slots(const PageDemand& demand, int32_t num_tokens, const SlotCounts& unused) const {
+    const int32_t page_tokens = input_.limits.page_tokens;
+    for (size_t g = 0; g < num_groups(); ++g) {
+      if (slots_needed(demand, g, num_tokens, page_tokens) > unused[g]) return false;
+    }
+    return true;
+  }
+  size_t num_groups() const {
+    const SlotCounts& windows = input_.limits.windows;
+    return static_cast<size_t>(std::find(windows.begin(), windows.end(), 0) - windows.begin());
   }
 
-  // The longest piece of it, at most num_tokens, for which pages are left.
-  int32_t fitting_tokens(const RunningView& job, int32_t num_tokens) {
-    if (fits(job, num_tokens)) return num_tokens;
+  // The longest piece, at most num_tokens, that fits.
+  template <typename Fits>
+  static int32_t longest_piece(int32_t num_tokens, Fits fits) {
+    if (fits(num_tokens)) return num_tokens;
     int32_t low = 0;
     int32_t high = num_tokens - 1;
     while (low < high) {
       const int32_t middle = low + (high - low + 1) / 2;
-      if (fits(job, middle)) {
+      if (fits(middle)) {
         low = middle;
       } else {
         high = middle - 1;
       }
     }
     return low;
+  }
+  int32_t fitting_tokens(const RunningView& job, int32_t num_tokens) {
+    return longest_piece(num_tokens, [&](int32_t piece) { return fits(job, piece); });
   }
 
   bool is_granted(int32_t index) const {
@@ -175,6 +194,11 @@ class StepPlanner {
     tokens_left_ -= num_tokens;
     rows_left_ -= num_rows;
     pages_left_ -= num_pages;
+  }
+
+  void take_slots(const PageDemand& demand, int32_t num_tokens) {
+    for (size_t g = 0; g < num_groups(); ++g)
+      slots_left_[g] -= slots_needed(demand, g, num_tokens, input_.limits.page_tokens);
   }
 
   void lead(gsl::span<const TokenId> tokens, const PageDemand& demand, int32_t num_tokens) {
@@ -226,6 +250,25 @@ class StepPlanner {
     return promised;
   }
 
+  // Slots that a sequence takes from here on to go on to the end of num_tokens more.
+  SlotCounts slots_of_rest(const PageDemand& demand, int32_t num_tokens) const {
+    SlotCounts slots{};
+    for (size_t g = 0; g < num_groups(); ++g)
+      slots[g] = slots_to_go_on(demand, g, num_tokens, input_.limits.windows[g], input_.limits.page_tokens);
+    return slots;
+  }
+
+  // What is left where running jobs go on.
+  SlotCounts spare_slots() const {
+    SlotCounts spare = input_.unused_slots;
+    for (const RunningView& job : input_.running)
+      subtract(spare, slots_of_rest(job.demand, remaining(job) + 1));
+    return spare;
+  }
+  static void subtract(SlotCounts& from, const SlotCounts& slots) {
+    for (size_t g = 0; g < from.size(); ++g) from[g] -= slots[g];
+  }
+
   // The same of what namespaces may hold: from here on it is what is left for new jobs.
   void keep_promises() {
     for (size_t i = 0; i < quota_left_.size(); ++i) {
@@ -239,6 +282,7 @@ class StepPlanner {
   void admit() {
     if (input_.waiting.empty() || tokens_left_ <= 0 || rows_left_ <= 0) return;
     int32_t spare_pages = input_.available_pages - promised_pages();
+    SlotCounts slots_to_spare = spare_slots();
     auto num_running = static_cast<int32_t>(input_.running.size());
     started_jobs_.assign(input_.name_spaces.size(), 0);
     keep_promises();
@@ -252,7 +296,7 @@ class StepPlanner {
       }
       if (num_running >= input_.limits.max_running_jobs) {
         block(index, BlockedJob::Cause::slots, 0);
-        if (!preempt_resting()) preempt_below(index, 1, /*for_slot=*/true);
+        if (!preempt_resting()) preempt_below(index, {.places = 1});
         return;
       }
       const PageDemand demand = input_.demand_of(index);
@@ -267,12 +311,19 @@ class StepPlanner {
         hold_back(index, BlockedJob::Cause::shared_prefix, needed);
         continue;
       }
-      if (needed > spare_pages) {
-        if (preempt_resting() || preempt_below(index, needed - spare_pages, /*for_slot=*/false)) return;
-        if (block(index, BlockedJob::Cause::pages, needed)) return;
+      const SlotCounts slots = slots_of_rest(demand, tokens_to_compute(index, demand));
+      const Lack lack = lack_of(needed - spare_pages, slots, slots_to_spare);
+      if (lack.is_any()) {
+        if (preempt_resting() || preempt_below(index, lack)) return;
+        if (block_for_pages(index, needed, slots, lack)) return;
+        continue;
+      }
+      if (!has_slots(demand, 1, slots_left_)) {  // with the next step
+        hold_back(index, BlockedJob::Cause::pages, needed);
         continue;
       }
       spare_pages -= needed;
+      subtract(slots_to_spare, slots);
       quota_left(waiting(index).name_space) -= table;
       ++num_running;
       start(index, demand);
@@ -302,16 +353,18 @@ class StepPlanner {
     return index;
   }
 
+  int32_t tokens_to_compute(int32_t index, const PageDemand& demand) const {
+    return static_cast<int32_t>(waiting(index).tokens.size()) - demand.start();
+  }
+
   int32_t pages_to_hold(int32_t index, const PageDemand& demand) const {
-    const WaitingView& job = waiting(index);
-    const int32_t num_tokens = static_cast<int32_t>(job.tokens.size()) - demand.start();
-    return pages_needed(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+    return pages_needed(demand, tokens_to_compute(index, demand), waiting(index).reserve_tokens,
+                        input_.limits.page_tokens);
   }
 
   int32_t pages_of_table(int32_t index, const PageDemand& demand) const {
-    const WaitingView& job = waiting(index);
-    const int32_t num_tokens = static_cast<int32_t>(job.tokens.size()) - demand.start();
-    return pages_gained(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+    return pages_gained(demand, tokens_to_compute(index, demand), waiting(index).reserve_tokens,
+                        input_.limits.page_tokens);
   }
 
   bool over_quota_of_jobs(int32_t index) const {
@@ -331,21 +384,40 @@ class StepPlanner {
     return false;
   }
 
+  // What a waiting job wants of running ones.
+  struct Lack {
+    int32_t places = 0;
+    int32_t pages = 0;
+    SlotCounts slots{};
+
+    bool is_any() const {
+      return places > 0 || pages > 0 ||
+             std::any_of(slots.begin(), slots.end(), [](int32_t count) { return count > 0; });
+    }
+  };
+
+  static Lack lack_of(int32_t num_pages, SlotCounts slots, const SlotCounts& spare) {
+    subtract(slots, spare);
+    return {0, num_pages, slots};
+  }
+
   // Preempts the lowest running job whose priority is below the waiting one's own, where all of those
   // together can make the room.
-  bool preempt_below(int32_t index, int32_t missing, bool for_slot) {
-    int32_t releasable = 0;
+  bool preempt_below(int32_t index, Lack lack) {
     int32_t lowest = -1;
     for (const int32_t candidate : order_) {
-      if (running(candidate).priority >= waiting(index).priority) continue;
-      releasable += for_slot ? 1 : running(candidate).demand.held_pages;
+      const RunningView& job = running(candidate);
+      if (job.priority >= waiting(index).priority) continue;
+      lack.places -= 1;
+      lack.pages -= job.demand.held_pages;
+      for (size_t g = 0; g < num_groups(); ++g) lack.slots[g] -= job.demand.slots[g].num_used;
       lowest = candidate;
     }
-    return lowest >= 0 && releasable >= missing && preempt(lowest);
+    return lowest >= 0 && !lack.is_any() && preempt(lowest);
   }
 
   void hold_back(int32_t index, BlockedJob::Cause cause, int32_t needed, bool gates = false) {
-    output_.held_back.push_back({index, cause, needed, gates});
+    output_.held_back.push_back({index, cause, needed, -1, gates});
   }
 
   // True where the job that does not fit lets nobody pass.
@@ -357,13 +429,30 @@ class StepPlanner {
     return gates;
   }
 
+  // Told of the first group of whose slots there are too few, where pages suffice.
+  bool block_for_pages(int32_t index, int32_t needed, const SlotCounts& slots, const Lack& lack) {
+    const bool gates = block(index, BlockedJob::Cause::pages, needed);
+    for (size_t g = 0; g < num_groups() && lack.pages <= 0; ++g) {
+      if (lack.slots[g] <= 0) continue;
+      const bool is_first = output_.blocked->waiting_idx == index;
+      output_.held_back.back().group = static_cast<int32_t>(g);
+      output_.held_back.back().needed_pages = slots[g];
+      if (is_first) output_.blocked = output_.held_back.back();
+      break;
+    }
+    return gates;
+  }
+
   void start(int32_t index, const PageDemand& demand) {
     const WaitingView& job = waiting(index);
-    int32_t num_tokens = std::min(static_cast<int32_t>(job.tokens.size()) - demand.start(), tokens_left_);
+    int32_t num_tokens = std::min(tokens_to_compute(index, demand), tokens_left_);
     if (job.wants_all_rows) num_tokens = std::min(num_tokens, rows_left_);
+    num_tokens =
+        longest_piece(num_tokens, [&](int32_t piece) { return has_slots(demand, piece, slots_left_); });
     const int32_t rows = job.wants_all_rows ? num_tokens : 1;
     const int32_t needed = pages_needed(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
     take(num_tokens, rows, needed);
+    take_slots(demand, num_tokens);
     output_.grants.push_back({index, true, num_tokens, rows, aged_priority(job)});
     ++started_jobs_[static_cast<size_t>(job.name_space)];
     for (Passed& passed : passed_) {
@@ -378,6 +467,7 @@ class StepPlanner {
   int32_t tokens_left_;
   int32_t rows_left_;
   int32_t pages_left_;
+  SlotCounts slots_left_;
   std::vector<int32_t> order_;  // of running jobs, the highest rank first
   std::vector<Leader> leaders_;
   std::vector<std::pair<WaitingRank, int32_t>> ranked_;  // waiting jobs that were not looked at, a heap
@@ -408,6 +498,10 @@ void plan_step(const PolicyInput& input, PolicyOutput& output) {
 int32_t pages_of_whole_job(int32_t num_tokens, int32_t page_tokens) {
   PageDemand fresh;
   return pages_needed(fresh, num_tokens, 0, page_tokens);
+}
+
+int32_t slots_of_whole_job(int32_t num_tokens, int32_t window, int32_t page_tokens) {
+  return std::min(pages_for(num_tokens, page_tokens), slots_of_window(window, page_tokens));
 }
 
 }  // namespace quire

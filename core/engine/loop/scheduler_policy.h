@@ -20,6 +20,7 @@ struct PolicyLimits {
   int32_t max_step_tokens = 0;
   int32_t max_logit_rows = 0;
   int32_t page_tokens = 0;
+  SlotCounts windows{};  // of the groups of layers with one; 0 behind the last
   int32_t max_overtakes = 0;
   Duration ageing_interval{0};  // 0: none
 };
@@ -73,6 +74,7 @@ struct PolicyInput {
   gsl::span<const NamespaceView> name_spaces;
   // What a waiting job would find; asked only of the few that may be admitted.
   std::function<PageDemand(int32_t)> demand_of;
+  SlotCounts unused_slots{};
 };
 
 struct Grant {
@@ -95,6 +97,7 @@ struct BlockedJob {
   int32_t waiting_idx = -1;
   Cause cause = Cause::pages;
   int32_t needed_pages = 0;
+  int32_t group = -1;  // whose slots they are; -1: pages
   bool gates = false;  // it was overtaken often enough: nobody passes it any more
 };
 
@@ -118,6 +121,10 @@ struct PolicyOutput {
 // - Where pages run out the lowest job that ranks below the one in need is preempted; the lowest of all
 //   preempts itself, even where it holds no page. A waiting job preempts a running one only if its priority,
 //   without age, is higher, or if the running one rests: it is paused, or its reader is slow.
+// - Slots of layers with a window count like pages; but a window gives them back, and a step takes more than
+// a
+//   job holds after it. So what a step lacks because others of it took slots waits for the next step, and a
+//   job begins where there are enough for it to go on to its end in the smallest pieces.
 // - A job that its namespace has no page left for gets one by the same rule among the jobs of that
 //   namespace: a lower one is preempted, or it waits for lower ones that take part in this step, or, as the
 //   lowest, preempts itself. A namespace never holds more pages than it may.
@@ -125,7 +132,8 @@ struct PolicyOutput {
 // - A waiting job that does not fit may be overtaken max_overtakes times.
 void plan_step(const PolicyInput& input, PolicyOutput& output);
 
-// Pages that a job may need at most, for the check at submit.
+// Pages, and slots of a group with a window, that a job may need at most, for the check at submit.
 int32_t pages_of_whole_job(int32_t num_tokens, int32_t page_tokens);
+int32_t slots_of_whole_job(int32_t num_tokens, int32_t window, int32_t page_tokens);
 
 }  // namespace quire

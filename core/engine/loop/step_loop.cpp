@@ -18,6 +18,7 @@ KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& opti
   kv.pool = {limits.num_pages, limits.page_tokens, options.prefix_hash_bits};
   kv.max_pages_per_sequence = limits.max_pages_per_sequence;
   kv.max_sequences = limits.max_sequences;
+  kv.windows = limits.windows;
   return kv;
 }
 
@@ -32,6 +33,7 @@ PolicyLimits policy_limits(const ExecutorLimits& limits, const CacheOptions& opt
   }
   policy.max_logit_rows = limits.max_logit_rows;
   policy.page_tokens = limits.page_tokens;
+  for (size_t g = 0; g < limits.windows.size(); ++g) policy.windows[g] = limits.windows[g].window;
   policy.max_overtakes = options.max_overtakes;
   policy.ageing_interval = options.ageing_interval;
   return policy;
@@ -90,7 +92,7 @@ StepOutcome StepLoop::run_once() {
 
 void StepLoop::step() {
   Reservation reservation = kv_.reserve(plan_);  // given back on the way out unless committed
-  build_batch(plan_, reservation.copies(), grounds_.executor.max_pages_per_sequence, batch_);
+  build_batch(plan_, reservation.copies(), table_shape(grounds_.executor, kv_), batch_);
   batch_.wants_hidden = wants_hidden(plan_);
   const Ticket ticket = ahead_.forward(plan_, batch_);
   drawing_.draw(plan_, ticket);

@@ -51,7 +51,8 @@ void StepPlanning::decide() {
     plan_step(
         {sized_limits(), kv_.pool().num_available(), running_views_, waiting_views_,
          jobs_.name_spaces().views(),
-         [this](int32_t index) { return demand_of_waiting(*jobs_.waiting()[static_cast<size_t>(index)]); }},
+         [this](int32_t index) { return demand_of_waiting(*jobs_.waiting()[static_cast<size_t>(index)]); },
+         unused_slots()},
         policy_);
     if (policy_.preempt.has_value()) {
       jobs_.preempt(*jobs_.running()[static_cast<size_t>(*policy_.preempt)]);
@@ -121,6 +122,12 @@ WaitingView StepPlanning::view_waiting(const JobRecord& job) const {
   return view;
 }
 
+SlotCounts StepPlanning::unused_slots() const {
+  SlotCounts unused{};
+  for (size_t g = 0; g < kv_.windows().size(); ++g) unused[g] = kv_.windows()[g].num_unused();
+  return unused;
+}
+
 PageDemand StepPlanning::demand_of_waiting(const JobRecord& job) const {
   PageDemand demand;
   if (job.request.reuse_prefix)
@@ -182,7 +189,13 @@ bool StepPlanning::plan_after(const StepPlan& plan, StepPlan& next) {
   const bool nobody_begins =
       jobs_.waiting().empty() || (places_are_taken_ && changes_seen_ == jobs_.num_changes());
   if (!nobody_begins || !view_jobs_after(plan)) return false;
-  plan_step({sized_limits(), kv_.pool().num_available(), running_views_, {}, jobs_.name_spaces().views(), {}},
+  plan_step({sized_limits(),
+             kv_.pool().num_available(),
+             running_views_,
+             {},
+             jobs_.name_spaces().views(),
+             {},
+             unused_slots()},
             policy_);
   for (const Grant& grant : policy_.grants) {
     const RunningView& view = running_views_[static_cast<size_t>(grant.index)];
@@ -224,8 +237,8 @@ RunningView StepPlanning::view_after(const PlannedLane& planned) const {
   const bool draws = planned.lane->ends_at(planned.end());
   view.runnable = job.runnable() && (!draws || goes_on(job, planned));
   view.num_pending = draws ? 1 : 0;
+  view.demand = kv_.standing(*planned.lane->sequence);
   view.demand.length = planned.end();
-  view.demand.held_pages = static_cast<int32_t>(planned.pages.size());
   return view;
 }
 
@@ -269,7 +282,8 @@ WaitReason StepPlanning::reason_of(const BlockedJob& held, JobId next_release) c
   switch (held.cause) {
     case BlockedJob::Cause::pages:
       reason.cause = WaitCause::pages;
-      reason.available_pages = kv_.pool().num_available();
+      reason.available_pages = held.group < 0 ? kv_.pool().num_available()
+                                              : kv_.windows()[static_cast<size_t>(held.group)].num_unused();
       reason.next_release = next_release;
       break;
     case BlockedJob::Cause::slots:

@@ -37,6 +37,7 @@ class StepPlanning {
   RunningView view_after(const PlannedLane& planned) const;
   WaitingView view_waiting(const JobRecord& job) const;
   PageDemand demand_of_waiting(const JobRecord& job) const;
+  SlotCounts unused_slots() const;
   void note_waits();
   JobId find_next_release() const;
   WaitReason reason_of(const BlockedJob& held, JobId next_release) const;

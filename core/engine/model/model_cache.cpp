@@ -5,7 +5,9 @@
 #include "core/base/checked_math.h"
 #include "core/engine/model/tokenizer_codec.h"
 #include "core/models/stage_sizes.h"
+#include "core/models/transformer_builder.h"
 #include "core/models/transformer_executor.h"
+#include "core/models/window_groups.h"
 
 namespace quire {
 namespace {
@@ -42,6 +44,7 @@ CacheSizes settle_sizes(const ModelConfig& config, const ModelCacheOptions& opti
   sizes.max_sequences =
       static_cast<int32_t>(require_range(options.max_batch_size, 1, 4096, "max_batch_size"));
   require_range(options.max_chunk_tokens, 1, 65536, "max_chunk_tokens");
+  require_range(options.window_sequences, 0, 4096, "window_sequences");
   require_range(options.max_tokens, 0, int64_t{1} << 31, "max_tokens");
   require_range(options.max_seq_len, 0, model_limit, "max_seq_len");
 
@@ -58,7 +61,8 @@ CacheSizes settle_sizes(const ModelConfig& config, const ModelCacheOptions& opti
   return sizes;
 }
 
-TransformerExecutorOptions executor_options(const CacheSizes& sizes, const ModelCacheOptions& options) {
+TransformerExecutorOptions executor_options(const TransformerShape& shape, const CacheSizes& sizes,
+                                            const ModelCacheOptions& options) {
   TransformerExecutorOptions out;
   out.max_tokens = sizes.max_step_tokens;
   out.max_sequences = sizes.max_sequences;
@@ -71,6 +75,7 @@ TransformerExecutorOptions executor_options(const CacheSizes& sizes, const Model
   out.kv.value_format = options.value_format;
   out.kv.page_tokens = sizes.page_tokens;
   out.kv.num_pages = sizes.num_pages;
+  out.kv.windows = window_groups(shape, out, options.window_sequences);
   return out;
 }
 
@@ -94,7 +99,7 @@ void require_kv_format(const Device& device, kernels::KvFormat format) {
 }  // namespace
 
 TransformerExecutorOptions executor_options(const ModelConfig& config, const ModelCacheOptions& options) {
-  return executor_options(settle_sizes(config, options), options);
+  return executor_options(transformer_shape(config), settle_sizes(config, options), options);
 }
 
 namespace {
@@ -137,7 +142,7 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
     require_kv_format(*stage.device, options.key_format);
     require_kv_format(*stage.device, options.value_format);
   }
-  const TransformerExecutorOptions executor = executor_options(sizes, options);
+  const TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
   CacheParts parts;
   auto kept = std::make_shared<Kept>(Kept{model, lease_stages(*runtime, *model, executor)});
   parts.executor = std::make_unique<TransformerExecutor>(model->transformer(), model->shape(), executor);

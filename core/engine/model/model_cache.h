@@ -16,6 +16,9 @@ struct ModelCacheOptions {
   int32_t max_batch_size = 64;     // jobs that run at the same time, 1 to 4096
   int32_t max_chunk_tokens = 512;  // of one step, 1 to 65536
   int64_t max_seq_len = 0;         // of one job; the model's, or max_tokens where that is less
+  // Sequences that hold whole windows at the same time in layers that have one: max_batch_size, so that they
+  // never wait for windows. With fewer the cache is smaller, and jobs wait where it does not suffice.
+  int32_t window_sequences = 0;
   kernels::KvFormat key_format = kernels::KvFormat::f16;
   kernels::KvFormat value_format = kernels::KvFormat::f16;
   CacheOptions engine;  // max_running_jobs, max_chunk_tokens and max_seq_len are taken from above

@@ -39,7 +39,12 @@ struct PageReader {
   int32_t num_kv_heads;
   int32_t kv_head;
   int32_t head_dim;
-  int32_t length;  // keys of the sequence
+  // Keys of the sequence that any row of the block sees, first .. length - 1; others are not looked up, for
+  // pages behind a window may be another's by now.
+  int32_t first;
+  int32_t length;
+
+  __device__ __forceinline__ bool has(int position) const { return position >= first && position < length; }
 
   __device__ __forceinline__ size_t row(int position) const {
     const int page = position / page_tokens;
@@ -151,7 +156,7 @@ __device__ __noinline__ void load_odd_chunk(const PageReader from, int chunk, ui
     const int row = i / (HD / 8), piece = i % (HD / 8);
     const int position = chunk * kChunkTokens + row;
     uint16_t v[8] = {};
-    if (position < from.length) {
+    if (from.has(position)) {
       const size_t at = from.row(position) * from.head_dim;
       for (int e = 0; e < 8; ++e) {
         const int d = piece * 8 + e;
@@ -186,7 +191,7 @@ __device__ __forceinline__ void load_f16_chunk(const PageReader& from, int chunk
   for (int i = threadIdx.x; i < kChunkTokens * kPieces; i += kThreads) {
     const int row = i / kPieces, piece = i % kPieces;
     const int position = chunk * kChunkTokens + row;
-    const bool live = position < from.length && piece * 8 < from.head_dim;
+    const bool live = from.has(position) && piece * 8 < from.head_dim;
     const uint8_t* source = from.data;
     if (live) source += (from.row(position) * from.head_dim + piece * 8) * 2;
     copy_async_16(tile + tile_offset<HD>(row, piece), source, live ? 16 : 0);
@@ -207,7 +212,7 @@ __device__ __noinline__ void load_fp8_chunk(const PageReader from, int chunk, ui
     for (int b = 0; b < kBatch; ++b) {
       const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
       codes[b] = make_uint4(0, 0, 0, 0);
-      if (chunk * kChunkTokens + row < from.length && unit * 16 < from.head_dim)
+      if (from.has(chunk * kChunkTokens + row) && unit * 16 < from.head_dim)
         codes[b] = __ldg(
             reinterpret_cast<const uint4*>(from.data + rows.row(from, row) * from.head_dim + unit * 16));
     }
@@ -274,7 +279,7 @@ __device__ __noinline__ void load_coded_chunk(const PageReader from, int chunk, 
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
       const int i = first + b * kThreads, row = i / kUnits, unit = i % kUnits;
-      if (chunk * kChunkTokens + row < from.length && unit * 32 < from.head_dim)
+      if (from.has(chunk * kChunkTokens + row) && unit * 32 < from.head_dim)
         units[b].load(from, rows.row(from, row) * (from.head_dim / 32) + unit);
     }
 #pragma unroll
@@ -408,9 +413,12 @@ struct ScoreRule {
   __device__ __forceinline__ bool shows_all(int chunk, int position) const {
     return window <= 0 && (chunk + 1) * kChunkTokens - 1 <= position;
   }
-  // First chunk that a row at `position` sees anything of.
+  // First key that a row at `position` sees, and its chunk.
+  __device__ __forceinline__ int first_key(int position) const {
+    return window > 0 ? max(0, position - window + 1) : 0;
+  }
   __device__ __forceinline__ int first_chunk(int position) const {
-    return window > 0 ? max(0, position - window + 1) / kChunkTokens : 0;
+    return first_key(position) / kChunkTokens;
   }
 };
 

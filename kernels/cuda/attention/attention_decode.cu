@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(kThreads)
   const int rows = min(kTileRows, q.num_rows - first_row);
   if (rows <= 0 || q.num_rows > row_tiles * kTileRows) return;
   const ScoreRule rule{p.scale, p.softcap, p.sliding_window};
-  const int first_chunk = rule.first_chunk(p.batch.positions[q.token(first_row)]);
+  const int first_position = p.batch.positions[q.token(first_row)];
+  const int first_chunk = rule.first_chunk(first_position);
   const int last_chunk = p.batch.positions[q.token(first_row + rows - 1)] / kChunkTokens;
   const int num_chunks = last_chunk - first_chunk + 1;
   const int chunk = first_chunk + blockIdx.x;
@@ -67,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   uint8_t* query_tile = shared + 2 * kTileBytes;
   const uint32_t keys = shared_address(shared), values = keys + kTileBytes, queries = values + kTileBytes;
   const int32_t* pages = p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride;
-  const int length = p.batch.kv_lengths[sequence];
+  const int first_key = rule.first_key(first_position), length = p.batch.kv_lengths[sequence];
   const PageReader key_reader{static_cast<const uint8_t*>(p.kv.keys),
                               static_cast<const __half*>(p.kv.key_scales),
                               pages,
@@ -76,6 +77,7 @@ __global__ void __launch_bounds__(kThreads)
                               p.heads.num_kv_heads,
                               kv_head,
                               dim,
+                              first_key,
                               length};
   const PageReader value_reader{static_cast<const uint8_t*>(p.kv.values),
                                 static_cast<const __half*>(p.kv.value_scales),
@@ -85,6 +87,7 @@ __global__ void __launch_bounds__(kThreads)
                                 p.heads.num_kv_heads,
                                 kv_head,
                                 dim,
+                                first_key,
                                 length};
   const bool turn = is_quantized(p.kv_shape.key_format);
   if (turn) {

@@ -43,8 +43,8 @@ __global__ void __launch_bounds__(kThreads)
   uint8_t* query_tile = shared + 2 * kTileBytes;
   const uint32_t keys = shared_address(shared), values = keys + kTileBytes;
   const uint32_t queries = values + kTileBytes + warp * (kTileRows * HD * 2);
-  const PageReader key_reader = page_reader<true>(p, block.sequence, kv_head);
-  const PageReader value_reader = page_reader<false>(p, block.sequence, kv_head);
+  const PageReader key_reader = page_reader<true>(p, block, kv_head);
+  const PageReader value_reader = page_reader<false>(p, block, kv_head);
   load_queries<HD, kThreads, kRows>(q, first_row, p.kv_shape.key_format, query_tile,
                                     reinterpret_cast<float*>(shared));
   __syncthreads();

@@ -61,7 +61,9 @@ __device__ __forceinline__ bool find_rows(const RowsArguments& a, int tile, int 
 }
 
 template <bool kKeys>
-__device__ __forceinline__ PageReader page_reader(const AttentionParams& p, int sequence, int kv_head) {
+__device__ __forceinline__ PageReader page_reader(const AttentionParams& p, const RowBlock& block,
+                                                  int kv_head) {
+  const int sequence = block.sequence;
   return {static_cast<const uint8_t*>(kKeys ? p.kv.keys : p.kv.values),
           static_cast<const __half*>(kKeys ? p.kv.key_scales : p.kv.value_scales),
           p.batch.page_table + static_cast<size_t>(sequence) * p.batch.page_table_stride,
@@ -70,6 +72,7 @@ __device__ __forceinline__ PageReader page_reader(const AttentionParams& p, int 
           p.heads.num_kv_heads,
           kv_head,
           p.heads.head_dim,
+          ScoreRule{p.scale, p.softcap, p.sliding_window}.first_key(block.first_position),
           p.batch.kv_lengths[sequence]};
 }
 

@@ -76,11 +76,11 @@ __device__ __forceinline__ void load_f16_half(const PageReader& from, int chunk,
   constexpr int kRowsAtOnce = kThreads / 8;
   const ChunkRows rows(from, chunk);
   const int piece = threadIdx.x % 8, first = threadIdx.x / 8;
-  const int live = from.length - chunk * kChunkTokens;
+  const int unseen = from.first - chunk * kChunkTokens, live = from.length - chunk * kChunkTokens;
 #pragma unroll
   for (int i = 0; i < kChunkTokens / kRowsAtOnce; ++i) {
     const int row = first + i * kRowsAtOnce;
-    const bool there = row < live;
+    const bool there = row >= unseen && row < live;
     const size_t at = there ? rows.row(from, row) * from.head_dim + half * 64 + piece * 8 : 0;
     copy_async_16(tile + half_offset(row, piece), from.data + at * 2, there ? 16 : 0);
   }
@@ -125,8 +125,8 @@ __device__ void attend_rows(const RowsArguments& a, uint8_t* memory) {
   const int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
   const uint64_t queries = descriptor(shared_address(query_tile) + warpgroup * (64 * 128));
 
-  const PageReader key_reader = page_reader<true>(p, block.sequence, kv_head);
-  const PageReader value_reader = page_reader<false>(p, block.sequence, kv_head);
+  const PageReader key_reader = page_reader<true>(p, block, kv_head);
+  const PageReader value_reader = page_reader<false>(p, block, kv_head);
   load_queries<HD, kThreads, kRows, half_offset>(block.queries, block.first_row, p.kv_shape.key_format,
                                                  query_tile, reinterpret_cast<float*>(memory));
   __syncthreads();

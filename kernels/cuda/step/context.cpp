@@ -82,8 +82,9 @@ size_t mask_words(int32_t vocab_size) {
 void take_buffers(Builder& build, Context& c, const ContextLimits& l) {
   const auto tokens = static_cast<size_t>(l.max_tokens), sequences = static_cast<size_t>(l.max_sequences);
   const auto rows = static_cast<size_t>(l.max_logit_rows), vocabulary = static_cast<size_t>(l.vocab_size);
+  const size_t tables = static_cast<size_t>(l.num_page_tables) * sequences;
   c.batch_ints =
-      3 * tokens + 2 * sequences + 1 + rows + sequences * static_cast<size_t>(l.max_pages_per_sequence) + 64;
+      3 * tokens + 2 * sequences + 1 + rows + tables * static_cast<size_t>(l.max_pages_per_sequence) + 64;
   build.take(c.batch, c.batch_ints, "taking memory for batches");
   build.take(c.drawn, rows, "taking memory for drawn tokens");
   for (int32_t*& slot : c.batch_slots) build.pin(slot, c.batch_ints, "taking pinned memory for batches");
@@ -139,7 +140,8 @@ bool batch_is_sound(const ContextLimits& l, const BatchView& b) {
   return b.num_tokens > 0 && b.num_tokens <= l.max_tokens && b.num_sequences > 0 &&
          b.num_sequences <= l.max_sequences && b.num_logit_rows >= 0 &&
          b.num_logit_rows <= l.max_logit_rows && b.page_table_stride >= 0 &&
-         b.page_table_stride <= l.max_pages_per_sequence;
+         b.page_table_stride <= l.max_pages_per_sequence && b.num_page_tables > 0 &&
+         b.num_page_tables <= l.num_page_tables;
 }
 
 Status wait_for(Context& c, cudaEvent_t event) {
@@ -208,7 +210,8 @@ int32_t chunk_bucket(int32_t tokens) {
 namespace {
 
 Status check_limits(Device& device, const ContextLimits& limits) {
-  if (limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_pages_per_sequence > 0)
+  if (limits.max_tokens > 0 && limits.max_sequences > 0 && limits.max_pages_per_sequence > 0 &&
+      limits.num_page_tables > 0)
     return Status::ok;
   return device.fail(Status::invalid_argument, "a context without tokens, sequences or pages");
 }
@@ -311,7 +314,7 @@ Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   // The stride is the context's, so that a recorded step finds its tables at the same place.
   device->page_table = c.batch + used;
   device->page_table_stride = c.limits.max_pages_per_sequence;
-  for (int32_t s = 0; s < host->num_sequences; ++s) {
+  for (int32_t s = 0; s < host->num_page_tables * host->num_sequences; ++s) {
     put(host->page_table + static_cast<size_t>(s) * static_cast<size_t>(host->page_table_stride),
         host->page_table_stride);
     used += static_cast<size_t>(device->page_table_stride - host->page_table_stride);

@@ -31,6 +31,7 @@ public static class OptionsTest
         add("max_tokens", new CacheOptions { MaxTokens = -1 });
         add("page_tokens", new CacheOptions { PageTokens = 5000 });
         add("max_batch_size", new CacheOptions { MaxBatchSize = 0 });
+        add("window_sequences", new CacheOptions { WindowSequences = -1 });
         add("max_chunk_tokens", new CacheOptions { MaxChunkTokens = 70000 });
         add("max_seq_len", new CacheOptions { MaxSeqLen = -1 });
         add("max_queue", new CacheOptions { MaxQueue = 0 });

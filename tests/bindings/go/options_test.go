@@ -45,6 +45,7 @@ func TestCacheOptionsAreRefusedByName(t *testing.T) {
 		"max_tokens":       {MaxTokens: -1},
 		"page_tokens":      {PageTokens: 5000},
 		"max_batch_size":   {MaxBatchSize: 5000},
+		"window_sequences": {WindowSequences: -1},
 		"max_chunk_tokens": {MaxChunkTokens: hugeInt},
 		"max_seq_len":      {MaxSeqLen: -1},
 		"max_queue":        {MaxQueue: math.MinInt64},

@@ -55,6 +55,7 @@ public final class OptionsTest {
     Map<String, CacheOptions> refused = Map.ofEntries(
         Map.entry("max_tokens", options().maxTokens(-1)), Map.entry("page_tokens", options().pageTokens(5000)),
         Map.entry("max_batch_size", options().maxBatchSize(5000)),
+        Map.entry("window_sequences", options().windowSequences(-1)),
         Map.entry("max_chunk_tokens", options().maxChunkTokens(70000)),
         Map.entry("max_seq_len", options().maxSeqLen(-1)), Map.entry("max_queue", options().maxQueue(0)),
         Map.entry("limit", options().quota(Quota.PAGES, -1)),

@@ -18,7 +18,7 @@ TokenIds counting(TokenId first, int32_t count) {
 class KvCacheTest : public ::testing::Test {
  protected:
   static KvCacheOptions options(int32_t page_tokens = 4, int32_t num_pages = 16) {
-    return {{num_pages, page_tokens, 64}, 16, 8};
+    return {{num_pages, page_tokens, 64}, 16, 8, {}};
   }
 
   // A step of one lane.

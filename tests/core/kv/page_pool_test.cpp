@@ -29,6 +29,7 @@ class PagePoolTest : public ::testing::TestWithParam<int32_t> {
  protected:
   PagePool pool_{{8, 4, GetParam()}};
   ContentId root_ = pool_.new_content();
+  const std::function<bool(PageId)> any_ = [](PageId) { return true; };
 };
 
 TEST_P(PagePoolTest, APageIsFreeCachedOrReferenced) {
@@ -61,10 +62,10 @@ TEST_P(PagePoolTest, TheLongestCommonPieceOfAPageIsFound) {
   const PageId page = pool_.allocate();
   pool_.record(page, 0, TokenIds{5, 6, 7});
   pool_.show(page, root_);
-  const auto match = pool_.find_longest(root_, TokenIds{5, 6, 9, 9});
+  const auto match = pool_.find_longest(root_, TokenIds{5, 6, 9, 9}, any_);
   EXPECT_EQ(match.page, page);
   EXPECT_EQ(match.num_tokens, 2);
-  EXPECT_EQ(pool_.find_longest(root_, TokenIds{9}).num_tokens, 0);
+  EXPECT_EQ(pool_.find_longest(root_, TokenIds{9}, any_).num_tokens, 0);
 }
 
 TEST_P(PagePoolTest, TheOneUnusedLongestIsEvictedTailFirst) {

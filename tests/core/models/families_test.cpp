@@ -1,5 +1,7 @@
 // A tiny model of every family against transformers' own fp32 outputs: whole, in chunks, beside others, and
 // on small pages. The models lie in the shared folder, a few of them in the project.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
@@ -54,6 +56,29 @@ TEST_P(FamilyTest, ChunksAndPagesAndCompanyChangeNothing) {
   const auto middle = together.begin() + static_cast<ptrdiff_t>(alone.size());
   EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin()));
   EXPECT_TRUE(std::equal(whole.begin(), whole.end(), middle));
+}
+
+// Layers with a window have a few pages of four tokens, which come again and again, beside somebody who does
+// not care for numbers.
+TEST_P(FamilyTest, PagesGivenBackBehindAWindowChangeNothing) {
+  const auto model = load_model(directory_);
+  const TokenIds ids = read_ids(golden(), "input_ids");
+  const std::vector<float> whole = TransformerRunner(model, {}).logits(ids, 512);
+  RunnerOptions options;
+  options.page_tokens = 4;
+  options.num_pages = 8 * 128;
+  const TransformerShape shape = model->shape();
+  int32_t window = 0;
+  for (const LayerCacheSize& size : shape.caches) window = std::max(window, size.window);
+  if (window == 0) GTEST_SKIP() << "no layer has a window";
+  constexpr int32_t kChunk = 7;
+  options.window_pages = (window + kChunk - 2) / options.page_tokens + 2;
+  TransformerRunner runner(model, options);
+  ASSERT_GT(runner.num_windows(), 0U);
+  EXPECT_EQ(runner.logits(ids, kChunk, 3), whole);
+  if (window < 64) {
+    EXPECT_LT(options.window_pages * options.page_tokens, static_cast<int32_t>(ids.size()));
+  }
 }
 
 TEST_P(FamilyTest, GreedyContinuationAgreesUpToTheFirstNearTie) {

@@ -24,12 +24,12 @@ TransformerShape small_shape() {
   shape.columns.attention = 4 * 16;
   shape.columns.gate_up = 2 * 96;
   shape.columns.activated = 96;
-  shape.caches.assign(3, {2, 16, 16, 0, -1});
+  shape.caches.assign(3, {2, 16, 16, 0, -1, 0});
   return shape;
 }
 
-kernels::KvShape small_pages(kernels::KvFormat format) {
-  kernels::KvShape kv;
+CachePages small_pages(kernels::KvFormat format) {
+  CachePages kv;
   kv.key_format = format;
   kv.value_format = format;
   kv.page_tokens = 4;
@@ -63,12 +63,23 @@ TEST(TransformerMemoryPlan, CountsActivationsByTheirType) {
 
 TEST(TransformerMemoryPlan, CountsEachLayerByItsOwnKindOfPages) {
   TransformerShape shape = small_shape();
-  shape.caches[1] = {1, 32, 16, 8, -1};  // one head, wider keys, keys of a selection
-  shape.caches[2] = {2, 16, 16, 0, 0};   // another layer's pages
+  shape.caches[1] = {1, 32, 16, 8, -1, 0};  // one head, wider keys, keys of a selection
+  shape.caches[2] = {2, 16, 16, 0, 0, 0};   // another layer's pages
   const uint64_t tokens = 10 * 4;
   const TransformerMemoryPlan plan = plan_transformer_memory(table_of(kernels::DType::f32), shape,
                                                              small_pages(kernels::KvFormat::f16), {8, 8});
   EXPECT_EQ(plan.kv_bytes, tokens * 2 * (2 * 16 + 2 * 16) + tokens * 2 * (32 + 16 + 8));
+}
+
+TEST(TransformerMemoryPlan, CountsSlotsOfLayersWithAWindow) {
+  TransformerShape shape = small_shape();
+  shape.caches[0].window = 5;
+  shape.caches[1].window = 8;
+  CachePages pages = small_pages(kernels::KvFormat::f16);
+  pages.windows = {{6, 3}};  // the larger window has no group
+  const TransformerMemoryPlan plan =
+      plan_transformer_memory(table_of(kernels::DType::f32), shape, pages, {8, 8});
+  EXPECT_EQ(plan.kv_bytes, (3U + 10 + 10) * 4 * 2 * 2 * 16 * 2);
 }
 
 TEST(TransformerMemoryPlan, CountsWholePagesOfEachPiece) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -11,7 +12,19 @@
 namespace quire::testing {
 namespace {
 
-TransformerExecutorOptions executor_options(const RunnerOptions& options) {
+// A group for each window of the layers.
+std::vector<WindowGroup> windows_of(const TransformerShape& shape, const RunnerOptions& options) {
+  std::set<int32_t> windows;
+  for (const LayerCacheSize& size : shape.caches) {
+    if (size.window > 0) windows.insert(size.window);
+  }
+  std::vector<WindowGroup> groups;
+  for (const int32_t window : windows)
+    groups.push_back({window, options.max_sequences * options.window_pages});
+  return groups;
+}
+
+TransformerExecutorOptions executor_options(const TransformerShape& shape, const RunnerOptions& options) {
   TransformerExecutorOptions out;
   out.max_tokens = options.max_tokens;
   out.max_sequences = options.max_sequences;
@@ -19,6 +32,7 @@ TransformerExecutorOptions executor_options(const RunnerOptions& options) {
   out.max_pages_per_sequence = options.num_pages / options.max_sequences;
   out.kv.page_tokens = options.page_tokens;
   out.kv.num_pages = options.num_pages;
+  if (options.window_pages > 0) out.kv.windows = windows_of(shape, options);
   return out;
 }
 
@@ -79,7 +93,7 @@ std::string refusal_of(const std::string& path) {
 TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options)
     : model_(std::move(model)),
       options_(options),
-      executor_(model_->transformer(), model_->shape(), executor_options(options)) {}
+      executor_(model_->transformer(), model_->shape(), executor_options(model_->shape(), options)) {}
 
 std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
   Batch batch;
@@ -96,15 +110,32 @@ std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
     }
     batch.sequence_starts.push_back(batch.num_tokens());
     batch.kv_lengths.push_back(feed.start + static_cast<int32_t>(feed.tokens.size()));
-    // Pages in descending order, so that a kernel that forgets the table reads the wrong ones.
-    for (int32_t p = 0; p < batch.page_table_stride; ++p) {
-      batch.page_table.push_back((feed.slot + 1) * batch.page_table_stride - 1 - p);
-    }
   }
+  append_pages(feeds, batch);
   const Ticket ticket = executor_.forward(batch);
   executor_.draw(ticket, {});
   const Drawn drawn = executor_.wait(ticket);
   return {drawn.values.begin(), drawn.values.end()};
+}
+
+// Pages in descending order, so that a kernel that forgets the table reads the wrong ones; of layers with a
+// window one after the other, again and again, and of what no token sees those of somebody else.
+void TransformerRunner::append_pages(const std::vector<Feed>& feeds, Batch& batch) const {
+  const auto& windows = executor_.limits().windows;
+  batch.num_page_tables = 1 + static_cast<int32_t>(windows.size());
+  for (const Feed& feed : feeds) {
+    for (int32_t p = 0; p < batch.page_table_stride; ++p)
+      batch.page_table.push_back((feed.slot + 1) * batch.page_table_stride - 1 - p);
+  }
+  const int32_t turn = options_.window_pages;
+  for (const WindowGroup& group : windows) {
+    for (const Feed& feed : feeds) {
+      const int32_t first = first_seen_page(feed.start, group.window, options_.page_tokens);
+      const int32_t other = (feed.slot + 1) % options_.max_sequences * turn;
+      for (int32_t p = 0; p < batch.page_table_stride; ++p)
+        batch.page_table.push_back(p < first ? other : (feed.slot + 1) * turn - 1 - p % turn);
+    }
+  }
 }
 
 std::vector<float> TransformerRunner::hidden(int32_t num_tokens) {

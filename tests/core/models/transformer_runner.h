@@ -32,6 +32,9 @@ struct RunnerOptions {
   int32_t num_pages = 16;
   int32_t max_sequences = 8;
   bool wants_hidden = false;
+  // Pages that a sequence has in layers with a window, used in turns: as many as the window and a step reach.
+  // 0: such layers keep theirs like all others.
+  int32_t window_pages = 0;
 };
 
 // One sequence's share of a step.
@@ -51,9 +54,13 @@ class TransformerRunner {
   std::vector<float> hidden(int32_t num_tokens);
   // All ids of one sequence from position 0, in chunks.
   std::vector<float> logits(const TokenIds& ids, int32_t chunk_tokens, int32_t slot = 0);
+  // Groups of layers that give pages back.
+  size_t num_windows() const { return executor_.limits().windows.size(); }
   int32_t vocab_size() const { return model_->shape().vocab_size; }
 
  private:
+  void append_pages(const std::vector<Feed>& feeds, Batch& batch) const;
+
   std::shared_ptr<const Model> model_;
   RunnerOptions options_;
   TransformerExecutor executor_;

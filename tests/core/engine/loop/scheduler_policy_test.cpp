@@ -13,7 +13,7 @@ class SchedulerPolicyTest : public ::testing::Test {
  protected:
   SchedulerPolicyTest() {
     for (TokenId i = 0; i < 1000; ++i) tokens_.push_back(i);
-    input_.limits = {8, 32, 32, 4, 2, Duration{0}};
+    input_.limits = {8, 32, 32, 4, {}, 2, Duration{0}};
     input_.available_pages = 100;
     spaces_.resize(2);
     input_.demand_of = [this](int32_t index) { return demands_[static_cast<size_t>(index)]; };
@@ -346,7 +346,7 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
     demands_.clear();
     const int32_t max_jobs = 1 + below(8);
     const int32_t max_tokens = 8 + below(40);
-    input_.limits = {max_jobs, max_tokens, 8 + below(40), kPageTokens, below(4), Duration{0}};
+    input_.limits = {max_jobs, max_tokens, 8 + below(40), kPageTokens, {}, below(4), Duration{0}};
     input_.available_pages = below(30);
     spaces_.assign(2, {});
     uint64_t order = 0;
