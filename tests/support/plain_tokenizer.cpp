@@ -243,14 +243,14 @@ Strings join_bytes(const Strings& tokens) {
 }
 
 std::string strip(const Json& step, const std::string& token) {
-  Strings characters = characters_of(token);
+  const Strings characters = characters_of(token);
+  const auto content = step["content"].get<std::string>();
   size_t begin = 0;
-  while (begin < characters.size() && begin < step["start"].get<size_t>() &&
-         characters[begin] == step["content"])
+  while (begin < characters.size() && begin < step["start"].get<size_t>() && characters[begin] == content)
     ++begin;
   size_t end = characters.size();
   while (end > begin && characters.size() - end < step["stop"].get<size_t>() &&
-         characters[end - 1] == step["content"])
+         characters[end - 1] == content)
     --end;
   std::string text;
   for (size_t i = begin; i < end; ++i) text += characters[i];

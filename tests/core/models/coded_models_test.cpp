@@ -370,8 +370,10 @@ TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
     const auto apart = [&](const TokenIds& of, int32_t chunk) {
       return distance(coded.logits(of, chunk), wide.logits(of, chunk), coded.vocab_size(), is_mixture);
     };
-    EXPECT_LE(apart(ids, 512), tolerance(1e-3, 3e-3)) << "a prompt";
-    EXPECT_LE(apart(few, 1), tolerance(1e-3, 3e-3)) << "single tokens";
+    // In 16 bits several tokens may go to another expert.
+    const double most = tolerance(1e-3, is_mixture ? 3e-2 : 3e-3);
+    EXPECT_LE(apart(ids, 512), most) << "a prompt";
+    EXPECT_LE(apart(few, 1), most) << "single tokens";
     int described = 0;
     for (const TensorDescription& tensor : model->tensors())
       described += tensor.format == scheme.format ? 1 : 0;
