@@ -64,6 +64,7 @@ QUIRE_HANDLE(quire_constraint, ConstraintHandle)
 QUIRE_HANDLE(quire_matcher, MatcherHandle)
 QUIRE_HANDLE(quire_chat_template, ChatTemplateHandle)
 QUIRE_HANDLE(quire_alias, AliasHandle)
+QUIRE_HANDLE(quire_response_parser, ResponseParserHandle)
 
 %include <quire/base.h>
 %include <quire/error.h>
@@ -82,4 +83,5 @@ QUIRE_HANDLE(quire_alias, AliasHandle)
 %include <quire/constraint.h>
 %include <quire/chat.h>
 %include <quire/alias.h>
+%include <quire/response.h>
 %include <quire/diagnose.h>

@@ -30,6 +30,8 @@ ENUMS = [
     Enum("QUIRE_TOKEN_", "TokenKind", "A token with a meaning of its own.", "Token"),
     Enum("QUIRE_DIAGNOSE_", "DiagnoseFormat", "A form of the report of a machine.", "Diagnose"),
     Enum("QUIRE_CONSTRAINT_", "ConstraintKind", "What the source of a constraint is.", "Constraint"),
+    Enum("QUIRE_RESPONSE_", "ResponseKind", "What a part of an answer is.", "Response"),
+    Enum("QUIRE_REASONING_", "ReasoningStart", "Where the reasoning of an answer begins.", "Reasoning"),
 ]
 NO_ENUM = ("QUIRE_WAIT_", "QUIRE_ABI_", "QUIRE_VERSION_")
 

@@ -579,3 +579,14 @@ func (o *ChatTemplate) Hash() (string, error) {
 	})
 	return string(result), err
 }
+
+// T: The name of the dialect that the source of a chat template tells; where that says nothing, and `model` is not
+// NULL, that the special tokens of its vocabulary tell. "plain" has no calls. Of several templates the one for
+// tools counts.
+func (o *ChatTemplate) T(model *Model) (string, error) {
+	defer runtime.KeepAlive(model)
+	result, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_response_detect(value, model.handle.get(), out, e)
+	})
+	return string(result), err
+}

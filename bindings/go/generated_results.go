@@ -363,6 +363,43 @@ const (
 	ConstraintLark = ConstraintKind(native.QUIRE_CONSTRAINT_LARK)
 )
 
+// ResponseKind: what a part of an answer is.
+type ResponseKind int32
+
+// The values of ResponseKind.
+const (
+	ResponseText = ResponseKind(native.QUIRE_RESPONSE_TEXT)
+
+	// A piece of the model's reasoning.
+	ResponseReasoning = ResponseKind(native.QUIRE_RESPONSE_REASONING)
+
+	// A call begins: its index, its name, and its id where the dialect writes one before the arguments.
+	ResponseCallBegin = ResponseKind(native.QUIRE_RESPONSE_CALL_BEGIN)
+
+	// A piece of the arguments of a call; joined, they are one JSON object once the call has ended.
+	ResponseArguments = ResponseKind(native.QUIRE_RESPONSE_ARGUMENTS)
+
+	// The call is whole. A call that was cut off, or that the model broke off, has no end.
+	ResponseCallEnd = ResponseKind(native.QUIRE_RESPONSE_CALL_END)
+
+	// Marks of the dialect, and the white space beside them: raw bytes without text.
+	ResponseMarkup = ResponseKind(native.QUIRE_RESPONSE_MARKUP)
+)
+
+// ReasoningStart: where the reasoning of an answer begins.
+type ReasoningStart int32
+
+// The values of ReasoningStart.
+const (
+	ReasoningClosed = ReasoningStart(native.QUIRE_REASONING_CLOSED)
+
+	// At once: the prompt has opened it.
+	ReasoningOpen = ReasoningStart(native.QUIRE_REASONING_OPEN)
+
+	// Nowhere: reasoning and its marks are text.
+	ReasoningOff = ReasoningStart(native.QUIRE_REASONING_OFF)
+)
+
 // JobInfo: where a job stands, what it took so far, and how it ended.
 type JobInfo struct {
 	// One of JobState.

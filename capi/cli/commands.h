@@ -11,6 +11,7 @@ Command add_score(CLI::App& root);
 Command add_tokenize(CLI::App& root);
 Command add_detokenize(CLI::App& root);
 Command add_constrain(CLI::App& root);
+Command add_parse(CLI::App& root);
 Command add_render(CLI::App& root);
 Command add_inspect(CLI::App& root);
 Command add_plan(CLI::App& root);

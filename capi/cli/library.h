@@ -78,6 +78,7 @@ using Stats = Handle<quire_stats, quire_stats_free>;
 using Plan = Handle<quire_plan, quire_plan_free>;
 using Cancel = Handle<quire_cancel, quire_cancel_free>;
 using Constraint = Handle<quire_constraint, quire_constraint_free>;
+using ResponseParser = Handle<quire_response_parser, quire_response_parser_free>;
 using Matcher = Handle<quire_matcher, quire_matcher_free>;
 using ChatTemplate = Handle<quire_chat_template, quire_chat_template_free>;
 

@@ -77,9 +77,9 @@ int parse_and_run(int argc, char** argv) {
   app.footer(kFooter);
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("quire ") + quire_version_string());
-  const Command commands[] = {add_generate(app),   add_chat(app),      add_score(app),  add_tokenize(app),
-                              add_detokenize(app), add_constrain(app), add_render(app), add_inspect(app),
-                              add_plan(app),       add_diagnose(app),  add_bench(app)};
+  const Command commands[] = {add_generate(app),   add_chat(app),      add_score(app),    add_tokenize(app),
+                              add_detokenize(app), add_constrain(app), add_parse(app),    add_render(app),
+                              add_inspect(app),    add_plan(app),      add_diagnose(app), add_bench(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -314,6 +314,23 @@
   X(int32_t, queue_poll, (quire_queue* queue, int64_t timeout_ns, quire_cancel* cancel, quire_event** out_event, quire_error** error)) \
   X(int64_t, queue_ready, (quire_queue* queue, int64_t timeout_ns, quire_cancel* cancel, int64_t* out_ids, size_t max_ids, quire_error** error)) \
   X(int32_t, queue_set_log_level, (quire_queue* queue, int32_t level, quire_error** error)) \
+  X(quire_constraint*, response_constraint_create, (quire_model* model, const char* text, size_t text_len, quire_error** error)) \
+  X(int64_t, response_detect, (quire_chat_template* chat, quire_model* model, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int64_t, response_dialects, (char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int64_t, response_parser_call_index, (quire_response_parser* parser, quire_error** error)) \
+  X(quire_response_parser*, response_parser_create, (const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, response_parser_feed, (quire_response_parser* parser, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, response_parser_finish, (quire_response_parser* parser, quire_error** error)) \
+  X(int32_t, response_parser_free, (quire_response_parser* handle, quire_error** error)) \
+  X(int64_t, response_parser_id, (quire_response_parser* parser, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int32_t, response_parser_kind, (quire_response_parser* parser, quire_error** error)) \
+  X(int64_t, response_parser_name, (quire_response_parser* parser, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int32_t, response_parser_next, (quire_response_parser* parser, quire_error** error)) \
+  X(int64_t, response_parser_raw, (quire_response_parser* parser, char* out_text, size_t out_capacity, quire_error** error)) \
+  X(int32_t, response_parser_set_prompt, (quire_response_parser* parser, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, response_parser_set_reasoning, (quire_response_parser* parser, int32_t reasoning, quire_error** error)) \
+  X(int32_t, response_parser_set_tools, (quire_response_parser* parser, const char* text, size_t text_len, quire_error** error)) \
+  X(int64_t, response_parser_text, (quire_response_parser* parser, char* out_text, size_t out_capacity, quire_error** error)) \
   X(quire_runtime*, runtime_create, (quire_runtime_options* options, quire_error** error)) \
   X(int64_t, runtime_device_description, (quire_runtime* runtime, int32_t device_idx, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, runtime_device_free_bytes, (quire_runtime* runtime, int32_t device_idx, quire_error** error)) \

@@ -72,7 +72,8 @@ const char* handle_type_name(HandleType type) noexcept {
                                                                       "quire_constraint",
                                                                       "quire_matcher",
                                                                       "quire_chat_template",
-                                                                      "quire_alias"};
+                                                                      "quire_alias",
+                                                                      "quire_response_parser"};
   return kNames[static_cast<size_t>(type)];
 }
 

@@ -37,8 +37,9 @@ enum class HandleType : uint8_t {
   matcher,
   chat_template,
   alias,
+  response_parser,
 };
-inline constexpr size_t kNumHandleTypes = 19;
+inline constexpr size_t kNumHandleTypes = 20;
 
 // The name of the C type, such as "quire_job".
 const char* handle_type_name(HandleType type) noexcept;

@@ -56,6 +56,7 @@ using OwnedConstraint = Owned<quire_constraint, quire_constraint_free>;
 using OwnedMatcher = Owned<quire_matcher, quire_matcher_free>;
 using OwnedAlias = Owned<quire_alias, quire_alias_free>;
 using OwnedChatTemplate = Owned<quire_chat_template, quire_chat_template_free>;
+using OwnedResponseParser = Owned<quire_response_parser, quire_response_parser_free>;
 
 // What one call wrote as its error. `call(..., report)` hands it to the call.
 class Report {

@@ -13,6 +13,7 @@ NULLABLE = {
     ("quire_cache_required_bytes", "options"), ("quire_model_options_set_planned_cache", "cache"),
     ("quire_plan_create", "cache"), ("quire_alias_set_cache", "cache"), ("quire_job_request_set_queue", "queue"),
     ("quire_job_request_set_constraint", "constraint"), ("quire_job_request_set_chat_template", "chat"),
+    ("quire_response_detect", "model"),
 }
 # Of a wait it may be NULL whatever the function.
 OPTIONAL_PARAMETER = "cancel"

@@ -39,6 +39,7 @@ struct Valid {
   quire_plan* plan = nullptr;
   quire_chat_template* chat_template = nullptr;
   quire_alias* alias = nullptr;
+  quire_response_parser* response_parser = nullptr;
   int32_t tokens[1] = {5};
   quire_event** events = nullptr;  // room for one
 };
@@ -97,6 +98,7 @@ class MisuseTest : public ::testing::Test {
              queue.get(),           event.get(),         cancel.get()};
     valid.chat_template = chat.get();
     valid.alias = alias.get();
+    valid.response_parser = parser.get();
     valid.constraint = constraint.get();
     valid.matcher = matcher.get();
     EXPECT_NE(valid.event, nullptr);
@@ -128,7 +130,9 @@ class MisuseTest : public ::testing::Test {
             {"quire_constraint", valid.constraint},
             {"quire_matcher", valid.matcher},
             {"quire_chat_template", valid.chat_template},
-            {"quire_alias", valid.alias}};
+            {"quire_alias", valid.alias},
+
+            {"quire_response_parser", valid.response_parser}};
   }
   void* live(const std::string& type) const {
     for (const auto& [name, handle] : live_handles()) {
@@ -153,6 +157,7 @@ class MisuseTest : public ::testing::Test {
   quire_event* events[1] = {};
   OwnedChatTemplate chat{quire_chat_template_create("a", 1, nullptr)};
   OwnedAlias alias{quire_alias_create(world.runtime.get(), "a", 1, nullptr)};
+  OwnedResponseParser parser{quire_response_parser_create("plain", 5, nullptr)};
   Valid valid;
 };
 
@@ -261,6 +266,9 @@ void* stale_handle(const std::string& type, const World& world, quire_event* spa
     quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
     return free_twice(quire_plan_create(world.runtime.get(), options.get(), nullptr, nullptr),
                       quire_plan_free);
+  }
+  if (type == "quire_response_parser") {
+    return free_twice(quire_response_parser_create("plain", 5, nullptr), quire_response_parser_free);
   }
   if (type == "quire_chat_template") {
     return free_twice(quire_chat_template_create("a", 1, nullptr), quire_chat_template_free);

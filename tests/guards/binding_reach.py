@@ -56,7 +56,24 @@ quire_alias_num_fallbacks
 quire_alias_num_swaps
 quire_alias_reason
 quire_alias_set_cache
-quire_alias_submit""".split(), TO_COME))
+quire_alias_submit
+quire_response_constraint_create
+quire_response_dialects
+quire_response_parser_call_index
+quire_response_parser_create
+quire_response_parser_feed
+quire_response_parser_finish
+quire_response_parser_free
+quire_response_parser_id
+quire_response_parser_kind
+quire_response_parser_name
+quire_response_parser_next
+quire_response_parser_raw
+quire_response_parser_set_prompt
+quire_response_parser_set_reasoning
+quire_response_parser_set_tools
+quire_response_parser_text
+""".split(), TO_COME))
 
 
 def without_comments(text):

@@ -377,6 +377,7 @@ void free_event(CWorld& w, const Calls& call) {
 // Cancel, constraint and error.
 // Chat templates.
 
+constexpr std::string_view kAnswer = "<think>hm</think><tool_call>{\"name\": \"go\", \"arguments\": {}}";
 constexpr std::string_view kConversation = R"({"messages": [{"role": "user", "content": "hi"}]})";
 
 void set_chat(CWorld& w, const Calls& call) {
@@ -390,8 +391,31 @@ void render_chat(CWorld& w, const Calls& call) {
   call(quire_chat_template_tokens, w.chat, w.model, kConversation.data(), kConversation.size(), nullptr, 0);
   call(quire_chat_template_hash, w.chat, nullptr, 0);
 }
+// What the parser refuses depends on which of the two comes first.
+void parse_response(CWorld& w, const Calls& /*call*/) {
+  quire_response_parser_set_tools(w.parser, "[]", 2, nullptr);
+  quire_response_parser_set_reasoning(w.parser, QUIRE_REASONING_OPEN, nullptr);
+  quire_response_parser_set_prompt(w.parser, "<think>", 7, nullptr);
+  quire_response_detect(w.chat, w.model, nullptr, 0, nullptr);
+  constexpr std::string_view kRules = R"({"dialect": "hermes"})";
+  quire_constraint* const constraint =
+      quire_response_constraint_create(w.model, kRules.data(), kRules.size(), nullptr);
+  quire_constraint_free(constraint, nullptr);
+  quire_response_parser_feed(w.parser, kAnswer.data(), kAnswer.size(), nullptr);
+  quire_response_parser_next(w.parser, nullptr);
+  quire_response_parser_finish(w.parser, nullptr);
+}
+void read_response(CWorld& w, const Calls& /*call*/) {
+  quire_response_parser_kind(w.parser, nullptr);
+  quire_response_parser_call_index(w.parser, nullptr);
+  quire_response_parser_text(w.parser, nullptr, 0, nullptr);
+  quire_response_parser_raw(w.parser, nullptr, 0, nullptr);
+  quire_response_parser_name(w.parser, nullptr, 0, nullptr);
+  quire_response_parser_id(w.parser, nullptr, 0, nullptr);
+}
 void free_chat(CWorld& w, const Calls& call) {
   call(quire_chat_template_free, w.chat);
+  call(quire_response_parser_free, w.parser);
 }
 
 // Aliases.
@@ -537,6 +561,8 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"submit to alias", kMisses, submit_to_alias},
       {"tell alias", 0, tell_alias},
       {"free alias", kFrees, free_alias},
+      {"parse a response", 0, parse_response},
+      {"read a response", 0, read_response},
       {"tell error", 0, tell_error},
       {"free error", kFrees, free_error},
       {"diagnose", 0, diagnose},

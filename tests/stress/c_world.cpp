@@ -87,6 +87,7 @@ CWorld::CWorld(const Roots& roots, uint32_t the_effects)
   matcher = quire_matcher_create(constraint, nullptr);
   chat = quire_chat_template_create("{{ messages }}", 14, nullptr);
   alias = quire_alias_create(runtime, "a", 1, nullptr);
+  parser = quire_response_parser_create("hermes", 6, nullptr);
   runtime_options = make_runtime_options();
   model_options = make_model_options();
   cache_options = make_cache_options();
@@ -169,6 +170,7 @@ void CWorld::finish(const Roots& roots) {
   free_what_is_left(quire_constraint_free, constraint, freed);
   free_what_is_left(quire_matcher_free, matcher, freed);
   free_what_is_left(quire_chat_template_free, chat, freed);
+  free_what_is_left(quire_response_parser_free, parser, freed);
   EXPECT_TRUE(quire_error_free(error) == 1 || freed);
   if ((effects & kOwnRoots) == 0) return;
   free_what_is_left(quire_model_free, model, freed);

@@ -64,6 +64,7 @@ struct CWorld {
   quire_matcher* matcher = nullptr;
   quire_chat_template* chat = nullptr;
   quire_alias* alias = nullptr;  // with no cache behind it
+  quire_response_parser* parser = nullptr;
   quire_error* error = nullptr;
   quire_job* job = nullptr;
   int64_t job_id = 0;

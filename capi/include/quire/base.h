@@ -126,6 +126,9 @@ typedef struct quire_chat_template quire_chat_template;
 /* A name that jobs are submitted to, and the cache behind it; alias.h. */
 typedef struct quire_alias quire_alias;
 
+/* What the bytes of an answer are; response.h. */
+typedef struct quire_response_parser quire_response_parser;
+
 #ifdef __cplusplus
 }
 #endif

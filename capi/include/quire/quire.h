@@ -25,6 +25,7 @@
 #include <quire/plan.h>
 #include <quire/queue.h>
 #include <quire/request.h>
+#include <quire/response.h>
 #include <quire/runtime.h>
 #include <quire/stats.h>
 #include <quire/version.h>

@@ -263,349 +263,385 @@ typedef long long swig_type_233;
 typedef long long swig_type_234;
 typedef long long swig_type_235;
 typedef _goslice_ swig_type_236;
-extern void _wrap_Swig_free_native_3a35f4a3b4a4a625(uintptr_t arg1);
-extern uintptr_t _wrap_Swig_malloc_native_3a35f4a3b4a4a625(swig_intgo arg1);
-extern int _wrap_QUIRE_WAIT_FOREVER_native_3a35f4a3b4a4a625(void);
-extern int _wrap_QUIRE_WAIT_FAILED_native_3a35f4a3b4a4a625(void);
-extern int _wrap_QUIRE_WAIT_END_native_3a35f4a3b4a4a625(void);
-extern int _wrap_QUIRE_WAIT_CANCELLED_native_3a35f4a3b4a4a625(void);
-extern int _wrap_quire_error_code_native_3a35f4a3b4a4a625(uintptr_t arg1);
-extern swig_type_1 _wrap_quire_error_message_native_3a35f4a3b4a4a625(uintptr_t arg1);
-extern int _wrap_quire_error_is_retryable_native_3a35f4a3b4a4a625(uintptr_t arg1);
-extern swig_type_2 _wrap_quire_error_retry_after_ns_native_3a35f4a3b4a4a625(uintptr_t arg1);
-extern int _wrap_quire_error_free_native_3a35f4a3b4a4a625(uintptr_t arg1);
-extern swig_type_3 _wrap_quire_error_code_name_native_3a35f4a3b4a4a625(int arg1);
-extern swig_type_4 _wrap_quire_version_string_native_3a35f4a3b4a4a625(void);
-extern int _wrap_quire_abi_check_native_3a35f4a3b4a4a625(int arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_options_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
-extern int _wrap_quire_runtime_options_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_options_set_num_threads_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_device_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_log_level_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_options_set_memory_budget_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_model_options_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
-extern int _wrap_quire_model_options_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_options_set_path_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_device_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_split_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_reserve_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_planned_cache_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_scope_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_progress_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_model_options_set_num_shards_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_options_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
-extern int _wrap_quire_cache_options_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_options_set_name_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_page_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_batch_size_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_seq_len_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_queue_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_kv_format_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_quota_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_namespace_quota_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_15 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_options_set_namespace_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_16 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_options_set_device_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_stretch_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_pinned_pages_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_max_overtakes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_ageing_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_step_timeout_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_options_set_close_timeout_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_runtime_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_runtime_num_devices_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_20 _wrap_quire_runtime_device_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_21 arg3, swig_voidp arg4);
-extern swig_type_22 _wrap_quire_runtime_device_description_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_23 arg3, swig_voidp arg4);
-extern swig_type_24 _wrap_quire_runtime_device_refusal_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_25 arg3, swig_voidp arg4);
-extern swig_type_26 _wrap_quire_runtime_device_memory_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_27 _wrap_quire_runtime_device_free_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_runtime_set_memory_budget_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_28 arg2, swig_type_29 arg3, swig_voidp arg4);
-extern swig_type_30 _wrap_quire_runtime_metrics_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_model_load_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_32 arg3, uintptr_t arg4, swig_voidp arg5);
-extern int _wrap_quire_model_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_33 _wrap_quire_model_encode_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_34 arg2, int arg3, int arg4, swig_type_35 arg5, swig_voidp arg6);
-extern swig_type_36 _wrap_quire_model_decode_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_37 arg2, int arg3, swig_type_38 arg4, swig_voidp arg5);
-extern swig_type_39 _wrap_quire_model_token_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_40 arg3, swig_voidp arg4);
-extern int _wrap_quire_model_find_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_41 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_is_special_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_special_token_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_42 _wrap_quire_model_eos_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_43 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tokenizer_size_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_vocab_size_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_44 _wrap_quire_model_architecture_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_45 arg2, swig_voidp arg3);
-extern int _wrap_quire_model_num_layers_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_hidden_size_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_heads_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_kv_heads_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_46 _wrap_quire_model_max_context_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern double _wrap_quire_model_bits_per_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_47 _wrap_quire_model_weight_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_model_num_tensors_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_48 _wrap_quire_model_tensor_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
-extern swig_type_50 _wrap_quire_model_tensor_format_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_51 arg3, swig_voidp arg4);
-extern swig_type_52 _wrap_quire_model_tensor_shape_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
-extern swig_type_54 _wrap_quire_model_tensor_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_model_tensor_layer_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_cache_create_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_cache_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_close_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_55 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_quota_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_namespace_quota_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_56 arg2, int arg3, int arg4, swig_voidp arg5);
-extern int _wrap_quire_cache_set_namespace_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_57 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_cache_set_device_weight_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern swig_type_58 _wrap_quire_cache_required_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_59 _wrap_quire_cache_max_seq_len_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cache_vocab_size_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_create_queue_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cache_stats_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_60 _wrap_quire_cache_metrics_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_61 arg2, swig_type_62 arg3, swig_voidp arg4);
-extern swig_type_63 _wrap_quire_cache_query_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_64 arg3, uintptr_t arg4, swig_voidp arg5);
-extern swig_type_65 _wrap_quire_cache_pin_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_66 arg3, swig_type_67 arg4, uintptr_t arg5, swig_voidp arg6);
-extern int _wrap_quire_cache_unpin_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_68 arg2, swig_voidp arg3);
-extern swig_type_69 _wrap_quire_cache_score_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_70 arg3, swig_type_71 arg4, uintptr_t arg5, swig_type_72 arg6, swig_voidp arg7);
-extern swig_type_73 _wrap_quire_cache_logits_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_74 arg3, uintptr_t arg4, swig_type_75 arg5, swig_voidp arg6);
-extern swig_type_76 _wrap_quire_stats_page_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_77 _wrap_quire_stats_pages_total_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_78 _wrap_quire_stats_pages_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_79 _wrap_quire_stats_pages_cached_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_80 _wrap_quire_stats_pages_referenced_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_81 _wrap_quire_stats_pages_pinned_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_82 _wrap_quire_stats_pages_evicted_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_83 _wrap_quire_stats_pages_deduplicated_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_84 _wrap_quire_stats_jobs_queued_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_85 _wrap_quire_stats_jobs_running_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_86 _wrap_quire_stats_jobs_submitted_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_87 _wrap_quire_stats_jobs_finished_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_88 _wrap_quire_stats_jobs_failed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_89 _wrap_quire_stats_jobs_cancelled_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_90 _wrap_quire_stats_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_91 _wrap_quire_stats_steps_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_92 _wrap_quire_stats_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_93 _wrap_quire_stats_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_94 _wrap_quire_stats_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_95 _wrap_quire_stats_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_96 _wrap_quire_stats_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_97 _wrap_quire_stats_histogram_count_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_sum_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern double _wrap_quire_stats_histogram_quantile_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern swig_type_98 _wrap_quire_stats_num_namespaces_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_99 _wrap_quire_stats_namespace_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_100 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_stats_namespace_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_101 _wrap_quire_stats_device_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_stats_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_job_request_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
-extern int _wrap_quire_job_request_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_kind_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_prompt_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_prompt_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_prompt_special_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_messages_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tools_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_template_arguments_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_chat_template_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_add_special_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_parse_special_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_stop_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_110 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_stop_texts_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_add_banned_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_clear_banned_texts_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_heal_prompt_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_ignore_eos_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_loop_guard_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_constraint_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampling_of_model_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_random_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_repetition_penalty_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_frequency_penalty_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_presence_penalty_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_range_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_penalty_decay_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_multiplier_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_base_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_allowed_length_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_max_length_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_range_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_115 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_add_logit_bias_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_116 arg2, double arg3, swig_voidp arg4);
-extern int _wrap_quire_job_request_clear_logit_biases_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_temperature_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_smoothing_factor_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_temperature_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_temperature_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_temperature_exponent_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_n_sigma_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_k_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_p_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_a_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_min_p_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_tail_free_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_typical_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_mirostat_tau_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_mirostat_eta_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_probability_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_threshold_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_skew_native_3a35f4a3b4a4a625(uintptr_t arg1, double arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_119 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_emit_special_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_top_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_raw_logits_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_pooling_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_normalize_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_121 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_event_policy_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_max_unread_events_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_progress_events_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_priority_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reserve_whole_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_reuse_prefix_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_publish_pages_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_submit_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_126 arg3, swig_voidp arg4);
-extern swig_type_127 _wrap_quire_job_drain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_128 arg2, uintptr_t arg3, swig_type_129 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_130 arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_job_cancel_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_pause_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_resume_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_set_priority_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_rewind_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_job_fork_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_131 _wrap_quire_job_id_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_132 _wrap_quire_job_seed_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_state_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_finish_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_job_stop_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_133 _wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_error_code_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_135 _wrap_quire_job_explain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
-extern swig_type_137 _wrap_quire_job_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_138 _wrap_quire_job_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_139 _wrap_quire_job_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_140 _wrap_quire_job_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_141 _wrap_quire_job_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_142 _wrap_quire_job_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_143 _wrap_quire_job_time_queued_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_144 _wrap_quire_job_time_prompt_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_145 _wrap_quire_job_time_generate_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_146 _wrap_quire_job_scores_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
-extern swig_type_148 _wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
-extern swig_type_150 _wrap_quire_job_embedding_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_queue_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_152 _wrap_quire_queue_drain_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_153 arg2, uintptr_t arg3, swig_type_154 arg4, swig_voidp arg5);
-extern swig_type_155 _wrap_quire_queue_ready_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_156 arg2, uintptr_t arg3, swig_type_157 arg4, swig_voidp arg5);
-extern int _wrap_quire_queue_set_log_level_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_queue_fd_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_close_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_queue_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_type_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_158 _wrap_quire_event_user_data_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_159 _wrap_quire_event_job_id_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_index_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_160 _wrap_quire_event_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_161 _wrap_quire_event_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_162 arg2, swig_voidp arg3);
-extern swig_type_163 _wrap_quire_event_first_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_164 _wrap_quire_event_kept_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_event_kept_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_166 _wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_167 arg2, swig_voidp arg3);
-extern swig_type_168 _wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_169 arg2, swig_voidp arg3);
-extern swig_type_170 _wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_171 arg2, swig_voidp arg3);
-extern swig_type_172 _wrap_quire_event_progress_done_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_173 _wrap_quire_event_progress_total_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_log_level_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_174 _wrap_quire_event_lost_lines_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_finish_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_stop_token_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_175 _wrap_quire_event_stop_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_176 _wrap_quire_event_prompt_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_event_cached_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_event_new_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_179 _wrap_quire_event_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_180 _wrap_quire_event_accepted_draft_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_181 _wrap_quire_event_preemptions_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_182 _wrap_quire_event_time_queued_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_event_time_prompt_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_event_time_generate_ns_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_error_code_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_event_error_message_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_event_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_cancel_create_native_3a35f4a3b4a4a625(swig_voidp arg1);
-extern int _wrap_quire_cancel_trigger_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_is_triggered_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_cancel_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_plan_create_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
-extern int _wrap_quire_plan_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_186 _wrap_quire_plan_total_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_plan_embedding_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_188 _wrap_quire_plan_layer_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_189 _wrap_quire_plan_head_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_190 _wrap_quire_plan_kv_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_191 _wrap_quire_plan_workspace_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_192 _wrap_quire_plan_staging_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_plan_num_devices_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_193 _wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_194 arg3, swig_voidp arg4);
-extern int _wrap_quire_plan_device_num_layers_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_195 _wrap_quire_plan_device_usable_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_196 _wrap_quire_plan_device_total_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_197 _wrap_quire_plan_device_embedding_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_198 _wrap_quire_plan_device_layer_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_199 _wrap_quire_plan_device_head_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_200 _wrap_quire_plan_device_kv_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_201 _wrap_quire_plan_device_workspace_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_202 _wrap_quire_plan_device_staging_bytes_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_plan_num_layers_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_plan_layer_device_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_203 _wrap_quire_plan_bytes_of_layer_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_204 arg3, swig_voidp arg4);
-extern int _wrap_quire_constraint_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_matcher_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_matcher_accept_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_205 _wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_206 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_may_end_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_207 _wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_208 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_209 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(swig_type_210 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(swig_type_211 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_212 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(uintptr_t arg1, int arg2, swig_type_213 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_214 arg2, swig_voidp arg3);
-extern swig_type_215 _wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_216 arg2, swig_type_217 arg3, swig_voidp arg4);
-extern swig_type_218 _wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_219 arg2, swig_type_220 arg3, swig_voidp arg4);
-extern swig_type_221 _wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_222 arg3, swig_type_223 arg4, swig_voidp arg5);
-extern swig_type_224 _wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_225 arg2, swig_voidp arg3);
-extern swig_type_226 _wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_227 arg3, swig_voidp arg4);
-extern swig_type_228 _wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_type_229 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_230 arg2, swig_voidp arg3);
-extern int _wrap_quire_alias_free_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern int _wrap_quire_alias_set_cache_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_alias_add_fallback_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_alias_clear_fallbacks_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_submit_native_3a35f4a3b4a4a625(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_231 _wrap_quire_alias_reason_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_type_232 arg2, swig_voidp arg3);
-extern swig_type_233 _wrap_quire_alias_num_swaps_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_234 _wrap_quire_alias_num_fallbacks_native_3a35f4a3b4a4a625(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_235 _wrap_quire_diagnose_native_3a35f4a3b4a4a625(int arg1, swig_type_236 arg2, swig_voidp arg3);
+typedef long long swig_type_237;
+typedef _goslice_ swig_type_238;
+typedef _gostring_ swig_type_239;
+typedef _gostring_ swig_type_240;
+typedef _gostring_ swig_type_241;
+typedef _gostring_ swig_type_242;
+typedef long long swig_type_243;
+typedef long long swig_type_244;
+typedef _goslice_ swig_type_245;
+typedef long long swig_type_246;
+typedef _goslice_ swig_type_247;
+typedef long long swig_type_248;
+typedef _goslice_ swig_type_249;
+typedef long long swig_type_250;
+typedef _goslice_ swig_type_251;
+typedef _gostring_ swig_type_252;
+typedef long long swig_type_253;
+typedef _goslice_ swig_type_254;
+extern void _wrap_Swig_free_native_2f6ff26d28dacd19(uintptr_t arg1);
+extern uintptr_t _wrap_Swig_malloc_native_2f6ff26d28dacd19(swig_intgo arg1);
+extern int _wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19(void);
+extern int _wrap_QUIRE_WAIT_FAILED_native_2f6ff26d28dacd19(void);
+extern int _wrap_QUIRE_WAIT_END_native_2f6ff26d28dacd19(void);
+extern int _wrap_QUIRE_WAIT_CANCELLED_native_2f6ff26d28dacd19(void);
+extern int _wrap_quire_error_code_native_2f6ff26d28dacd19(uintptr_t arg1);
+extern swig_type_1 _wrap_quire_error_message_native_2f6ff26d28dacd19(uintptr_t arg1);
+extern int _wrap_quire_error_is_retryable_native_2f6ff26d28dacd19(uintptr_t arg1);
+extern swig_type_2 _wrap_quire_error_retry_after_ns_native_2f6ff26d28dacd19(uintptr_t arg1);
+extern int _wrap_quire_error_free_native_2f6ff26d28dacd19(uintptr_t arg1);
+extern swig_type_3 _wrap_quire_error_code_name_native_2f6ff26d28dacd19(int arg1);
+extern swig_type_4 _wrap_quire_version_string_native_2f6ff26d28dacd19(void);
+extern int _wrap_quire_abi_check_native_2f6ff26d28dacd19(int arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_options_create_native_2f6ff26d28dacd19(swig_voidp arg1);
+extern int _wrap_quire_runtime_options_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_options_set_num_threads_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_device_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_5 arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_options_set_memory_budget_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_6 arg2, swig_type_7 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_model_options_create_native_2f6ff26d28dacd19(swig_voidp arg1);
+extern int _wrap_quire_model_options_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_options_set_path_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_8 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_device_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_9 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_split_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_10 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_reserve_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_11 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_planned_cache_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_scope_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_progress_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_options_create_native_2f6ff26d28dacd19(swig_voidp arg1);
+extern int _wrap_quire_cache_options_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_options_set_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_13 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_page_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_batch_size_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_window_sequences_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_chunk_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_14 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_queue_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_kv_format_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_quota_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_15 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_16 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_options_set_device_weight_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_stretch_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_pinned_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_max_overtakes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_17 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_18 arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_19 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_runtime_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_runtime_num_devices_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_20 _wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_21 arg3, swig_voidp arg4);
+extern swig_type_22 _wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_23 arg3, swig_voidp arg4);
+extern swig_type_24 _wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_25 arg3, swig_voidp arg4);
+extern swig_type_26 _wrap_quire_runtime_device_memory_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_27 _wrap_quire_runtime_device_free_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_28 arg2, swig_type_29 arg3, swig_voidp arg4);
+extern swig_type_30 _wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_31 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_model_load_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_32 arg3, uintptr_t arg4, swig_voidp arg5);
+extern int _wrap_quire_model_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_33 _wrap_quire_model_encode_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_34 arg2, int arg3, int arg4, swig_type_35 arg5, swig_voidp arg6);
+extern swig_type_36 _wrap_quire_model_decode_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_37 arg2, int arg3, swig_type_38 arg4, swig_voidp arg5);
+extern swig_type_39 _wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_40 arg3, swig_voidp arg4);
+extern int _wrap_quire_model_find_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_41 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_is_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_special_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_42 _wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_43 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tokenizer_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_vocab_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_44 _wrap_quire_model_architecture_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_45 arg2, swig_voidp arg3);
+extern int _wrap_quire_model_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_hidden_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_heads_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_kv_heads_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_46 _wrap_quire_model_max_context_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern double _wrap_quire_model_bits_per_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_47 _wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_48 _wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_49 arg3, swig_voidp arg4);
+extern swig_type_50 _wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_51 arg3, swig_voidp arg4);
+extern swig_type_52 _wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_53 arg3, swig_voidp arg4);
+extern swig_type_54 _wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_tensor_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_cache_create_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_cache_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_55 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_quota_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_56 arg2, int arg3, int arg4, swig_voidp arg5);
+extern int _wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_57 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_cache_set_device_weight_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern swig_type_58 _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_59 _wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cache_vocab_size_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_create_queue_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cache_stats_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_60 _wrap_quire_cache_metrics_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_61 arg2, swig_type_62 arg3, swig_voidp arg4);
+extern swig_type_63 _wrap_quire_cache_query_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_64 arg3, uintptr_t arg4, swig_voidp arg5);
+extern swig_type_65 _wrap_quire_cache_pin_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_66 arg3, swig_type_67 arg4, uintptr_t arg5, swig_voidp arg6);
+extern int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_68 arg2, swig_voidp arg3);
+extern swig_type_69 _wrap_quire_cache_score_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_70 arg3, swig_type_71 arg4, uintptr_t arg5, swig_type_72 arg6, swig_voidp arg7);
+extern swig_type_73 _wrap_quire_cache_logits_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_74 arg3, uintptr_t arg4, swig_type_75 arg5, swig_voidp arg6);
+extern swig_type_76 _wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_77 _wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_78 _wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_79 _wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_80 _wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_81 _wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_82 _wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_83 _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_84 _wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_85 _wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_86 _wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_87 _wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_88 _wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_89 _wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_90 _wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_91 _wrap_quire_stats_steps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_92 _wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_93 _wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_94 _wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_95 _wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_96 _wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_97 _wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_sum_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern double _wrap_quire_stats_histogram_quantile_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern swig_type_98 _wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_99 _wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_100 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_stats_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_101 _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_stats_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_job_request_create_native_2f6ff26d28dacd19(swig_voidp arg1);
+extern int _wrap_quire_job_request_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_kind_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_102 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_103 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_104 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_105 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_106 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_107 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_chat_template_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_108 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_109 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_add_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_parse_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_110 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_111 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_stop_texts_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_112 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_clear_banned_texts_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_heal_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_ignore_eos_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_loop_guard_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, int arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_constraint_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_113 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampling_of_model_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_random_seed_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_114 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_repetition_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_frequency_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_presence_penalty_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_range_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_penalty_decay_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_multiplier_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_base_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_allowed_length_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_max_length_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_range_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_115 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_add_logit_bias_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_116 arg2, double arg3, swig_voidp arg4);
+extern int _wrap_quire_job_request_clear_logit_biases_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_117 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_smoothing_factor_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_temperature_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_temperature_exponent_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_n_sigma_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_k_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_p_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_a_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_min_p_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_tail_free_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_typical_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_mirostat_tau_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_mirostat_eta_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_probability_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_118 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_119 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_120 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_121 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_126 arg3, swig_voidp arg4);
+extern swig_type_127 _wrap_quire_job_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_128 arg2, uintptr_t arg3, swig_type_129 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_130 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_cancel_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_pause_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_resume_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_rewind_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_job_fork_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_131 _wrap_quire_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_132 _wrap_quire_job_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_state_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_job_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_133 _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_134 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_135 _wrap_quire_job_explain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_136 arg2, swig_voidp arg3);
+extern swig_type_137 _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_138 _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_139 _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_140 _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_141 _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_142 _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_143 _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_144 _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_145 _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_146 _wrap_quire_job_scores_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_147 arg2, swig_voidp arg3);
+extern swig_type_148 _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_149 arg2, swig_voidp arg3);
+extern swig_type_150 _wrap_quire_job_embedding_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_queue_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_152 _wrap_quire_queue_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_153 arg2, uintptr_t arg3, swig_type_154 arg4, swig_voidp arg5);
+extern swig_type_155 _wrap_quire_queue_ready_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_156 arg2, uintptr_t arg3, swig_type_157 arg4, swig_voidp arg5);
+extern int _wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_queue_fd_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_queue_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_type_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_158 _wrap_quire_event_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_159 _wrap_quire_event_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_160 _wrap_quire_event_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_161 _wrap_quire_event_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_162 arg2, swig_voidp arg3);
+extern swig_type_163 _wrap_quire_event_first_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_164 _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_167 arg2, swig_voidp arg3);
+extern swig_type_168 _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_169 arg2, swig_voidp arg3);
+extern swig_type_170 _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_171 arg2, swig_voidp arg3);
+extern swig_type_172 _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_173 _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_174 _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_175 _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_176 _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_177 _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_178 _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_179 _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_180 _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_181 _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_182 _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_event_error_message_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_cancel_create_native_2f6ff26d28dacd19(swig_voidp arg1);
+extern int _wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_cancel_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_plan_create_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_187 _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_188 _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_191 _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_192 _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_193 _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_194 arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_195 _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_196 _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_197 _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_198 _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_199 _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_200 _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_201 _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_202 _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_203 _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_204 arg3, swig_voidp arg4);
+extern int _wrap_quire_constraint_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_matcher_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_matcher_accept_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_205 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_206 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_207 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_208 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_209 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_210 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_211 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_212 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_213 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_214 arg2, swig_voidp arg3);
+extern swig_type_215 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_216 arg2, swig_type_217 arg3, swig_voidp arg4);
+extern swig_type_218 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_219 arg2, swig_type_220 arg3, swig_voidp arg4);
+extern swig_type_221 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_222 arg3, swig_type_223 arg4, swig_voidp arg5);
+extern swig_type_224 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_225 arg2, swig_voidp arg3);
+extern swig_type_226 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_227 arg3, swig_voidp arg4);
+extern swig_type_228 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_229 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_230 arg2, swig_voidp arg3);
+extern int _wrap_quire_alias_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern int _wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_alias_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
+extern swig_type_231 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_232 arg2, swig_voidp arg3);
+extern swig_type_233 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_234 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_235 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_236 arg1, swig_voidp arg2);
+extern swig_type_237 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_238 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_239 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_240 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_241 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_242 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_next_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_243 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_244 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_245 arg2, swig_voidp arg3);
+extern swig_type_246 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_247 arg2, swig_voidp arg3);
+extern swig_type_248 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_249 arg2, swig_voidp arg3);
+extern swig_type_250 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_251 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_252 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_253 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_254 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -640,13 +676,13 @@ type _ sync.Mutex
 
 func Swig_free(arg1 uintptr) {
 	_swig_i_0 := arg1
-	C._wrap_Swig_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0))
+	C._wrap_Swig_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0))
 }
 
 func Swig_malloc(arg1 int) (_swig_ret uintptr) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_Swig_malloc_native_3a35f4a3b4a4a625(C.swig_intgo(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_Swig_malloc_native_2f6ff26d28dacd19(C.swig_intgo(_swig_i_0)))
 	return swig_r
 }
 
@@ -722,9 +758,13 @@ type ChatTemplateHandle uintptr
 // AliasHandle stands for a quire_alias; 0 is none.
 type AliasHandle uintptr
 
+
+// ResponseParserHandle stands for a quire_response_parser; 0 is none.
+type ResponseParserHandle uintptr
+
 func _swig_getQUIRE_WAIT_FOREVER() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_3a35f4a3b4a4a625())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19())
 	return swig_r
 }
 
@@ -732,21 +772,21 @@ var QUIRE_WAIT_FOREVER int32 = _swig_getQUIRE_WAIT_FOREVER()
 const QUIRE_WAIT_TIMEOUT int32 = 0
 func _swig_getQUIRE_WAIT_FAILED() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_FAILED_native_3a35f4a3b4a4a625())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_FAILED_native_2f6ff26d28dacd19())
 	return swig_r
 }
 
 var QUIRE_WAIT_FAILED int32 = _swig_getQUIRE_WAIT_FAILED()
 func _swig_getQUIRE_WAIT_END() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_END_native_3a35f4a3b4a4a625())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_END_native_2f6ff26d28dacd19())
 	return swig_r
 }
 
 var QUIRE_WAIT_END int32 = _swig_getQUIRE_WAIT_END()
 func _swig_getQUIRE_WAIT_CANCELLED() (_swig_ret int32) {
 	var swig_r int32
-	swig_r = (int32)(C._wrap_QUIRE_WAIT_CANCELLED_native_3a35f4a3b4a4a625())
+	swig_r = (int32)(C._wrap_QUIRE_WAIT_CANCELLED_native_2f6ff26d28dacd19())
 	return swig_r
 }
 
@@ -780,7 +820,7 @@ func Quire_error_code(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_code_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_code_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -788,7 +828,7 @@ func Quire_error_message(arg1 ErrorHandle) (_swig_ret string) {
 	var swig_r string
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r_p := C._wrap_quire_error_message_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_message_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -799,7 +839,7 @@ func Quire_error_is_retryable(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_is_retryable_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_is_retryable_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -807,7 +847,7 @@ func Quire_error_retry_after_ns(arg1 ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int64)(C._wrap_quire_error_retry_after_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0)))
+	swig_r = (int64)(C._wrap_quire_error_retry_after_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
@@ -815,14 +855,14 @@ func Quire_error_free(arg1 ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
-	swig_r = (int32)(C._wrap_quire_error_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0)))
+	swig_r = (int32)(C._wrap_quire_error_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0)))
 	return swig_r
 }
 
 func Quire_error_code_name(arg1 int32) (_swig_ret string) {
 	var swig_r string
 	_swig_i_0 := arg1
-	swig_r_p := C._wrap_quire_error_code_name_native_3a35f4a3b4a4a625(C.int(_swig_i_0))
+	swig_r_p := C._wrap_quire_error_code_name_native_2f6ff26d28dacd19(C.int(_swig_i_0))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -836,7 +876,7 @@ const QUIRE_ABI_MAJOR int32 = 0
 const QUIRE_ABI_MINOR int32 = 1
 func Quire_version_string() (_swig_ret string) {
 	var swig_r string
-	swig_r_p := C._wrap_quire_version_string_native_3a35f4a3b4a4a625()
+	swig_r_p := C._wrap_quire_version_string_native_2f6ff26d28dacd19()
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -848,7 +888,7 @@ func Quire_abi_check(arg1 int32, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_abi_check_native_3a35f4a3b4a4a625(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_abi_check_native_2f6ff26d28dacd19(C.int(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -872,7 +912,7 @@ const QUIRE_QUOTA_PINNED_PAGES int32 = 3
 func Quire_runtime_options_create(arg1 *ErrorHandle) (_swig_ret RuntimeOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_options_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 RuntimeOptionsHandle
 swig_r_1 = RuntimeOptionsHandle(swig_r)
 	return swig_r_1
@@ -883,7 +923,7 @@ func Quire_runtime_options_free(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -893,7 +933,7 @@ func Quire_runtime_options_set_num_threads(arg1 RuntimeOptionsHandle, arg2 int32
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_num_threads_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -904,7 +944,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_device_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_5)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -917,7 +957,7 @@ func Quire_runtime_options_set_log_level(arg1 RuntimeOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_log_level_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -929,7 +969,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_options_set_memory_budget_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_6)(unsafe.Pointer(&_swig_i_1)), C.swig_type_7(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -939,7 +979,7 @@ _swig_i_1 = arg2
 func Quire_model_options_create(arg1 *ErrorHandle) (_swig_ret ModelOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_model_options_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 ModelOptionsHandle
 swig_r_1 = ModelOptionsHandle(swig_r)
 	return swig_r_1
@@ -950,7 +990,7 @@ func Quire_model_options_free(arg1 ModelOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_options_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_options_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -961,7 +1001,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_path_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_8)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -975,7 +1015,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_device_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_9)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -989,7 +1029,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_split_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_10)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1003,7 +1043,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_reserve_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_11)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1017,7 +1057,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_planned_cache_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1027,7 +1067,7 @@ func Quire_model_options_set_scope(arg1 ModelOptionsHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_scope_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1037,7 +1077,7 @@ func Quire_model_options_set_progress(arg1 ModelOptionsHandle, arg2 uintptr, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_progress_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1047,14 +1087,14 @@ func Quire_model_options_set_num_shards(arg1 ModelOptionsHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
 func Quire_cache_options_create(arg1 *ErrorHandle) (_swig_ret CacheOptionsHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cache_options_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CacheOptionsHandle
 swig_r_1 = CacheOptionsHandle(swig_r)
 	return swig_r_1
@@ -1065,7 +1105,7 @@ func Quire_cache_options_free(arg1 CacheOptionsHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_options_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_options_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1076,7 +1116,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_12)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1089,7 +1129,7 @@ func Quire_cache_options_set_max_tokens(arg1 CacheOptionsHandle, arg2 int64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_13(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1099,7 +1139,7 @@ func Quire_cache_options_set_page_tokens(arg1 CacheOptionsHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_page_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1109,7 +1149,17 @@ func Quire_cache_options_set_max_batch_size(arg1 CacheOptionsHandle, arg2 int32,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_batch_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_cache_options_set_window_sequences(arg1 CacheOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_cache_options_set_window_sequences_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1119,7 +1169,7 @@ func Quire_cache_options_set_max_chunk_tokens(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_chunk_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1129,7 +1179,7 @@ func Quire_cache_options_set_max_seq_len(arg1 CacheOptionsHandle, arg2 int64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_14(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1139,7 +1189,7 @@ func Quire_cache_options_set_max_queue(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_queue_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1149,7 +1199,7 @@ func Quire_cache_options_set_kv_format(arg1 CacheOptionsHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_kv_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1160,7 +1210,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1173,7 +1223,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_15)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1188,7 +1238,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_16)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1201,7 +1251,7 @@ func Quire_cache_options_set_device_weight(arg1 CacheOptionsHandle, arg2 float64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_device_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_device_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1211,7 +1261,7 @@ func Quire_cache_options_set_step_stretch(arg1 CacheOptionsHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_stretch_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_stretch_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1221,7 +1271,7 @@ func Quire_cache_options_set_max_pinned_pages(arg1 CacheOptionsHandle, arg2 int3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_pinned_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1231,7 +1281,7 @@ func Quire_cache_options_set_max_overtakes(arg1 CacheOptionsHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_max_overtakes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1241,7 +1291,7 @@ func Quire_cache_options_set_ageing_ns(arg1 CacheOptionsHandle, arg2 int64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_17(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1251,7 +1301,7 @@ func Quire_cache_options_set_step_timeout_ns(arg1 CacheOptionsHandle, arg2 int64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_18(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1261,7 +1311,7 @@ func Quire_cache_options_set_close_timeout_ns(arg1 CacheOptionsHandle, arg2 int6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_19(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1270,7 +1320,7 @@ func Quire_runtime_create(arg1 RuntimeOptionsHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_runtime_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 RuntimeHandle
 swig_r_1 = RuntimeHandle(swig_r)
 	return swig_r_1
@@ -1281,7 +1331,7 @@ func Quire_runtime_free(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1290,7 +1340,7 @@ func Quire_runtime_num_devices(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_runtime_num_devices_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1301,7 +1351,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_21)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1315,7 +1365,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_23)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1329,7 +1379,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_25)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1342,7 +1392,7 @@ func Quire_runtime_device_memory_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_memory_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1352,7 +1402,7 @@ func Quire_runtime_device_free_bytes(arg1 RuntimeHandle, arg2 int32, arg3 *Error
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_device_free_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1364,7 +1414,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_1)), C.swig_type_29(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_28)(unsafe.Pointer(&_swig_i_1)), C.swig_type_29(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1377,7 +1427,7 @@ func Quire_runtime_metrics(arg1 RuntimeHandle, arg2 []byte, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_31)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1398,7 +1448,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (uintptr)(C._wrap_quire_model_load_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_32(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (uintptr)(C._wrap_quire_model_load_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_32(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	var swig_r_1 ModelHandle
 swig_r_1 = ModelHandle(swig_r)
 	return swig_r_1
@@ -1409,7 +1459,7 @@ func Quire_model_free(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1423,7 +1473,7 @@ _swig_i_1 = arg2
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_model_encode_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_model_encode_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_34)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), *(*C.swig_type_35)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1441,7 +1491,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_model_decode_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_model_decode_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_37)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), *(*C.swig_type_38)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1458,7 +1508,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_40)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1472,7 +1522,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_find_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_41)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_find_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_41)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1485,7 +1535,7 @@ func Quire_model_is_special(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_is_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_is_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1495,7 +1545,7 @@ func Quire_model_special_token(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_special_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_special_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1505,7 +1555,7 @@ func Quire_model_eos_tokens(arg1 ModelHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_43)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1517,7 +1567,7 @@ func Quire_model_tokenizer_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_tokenizer_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1526,7 +1576,7 @@ func Quire_model_vocab_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_vocab_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1536,7 +1586,7 @@ func Quire_model_architecture(arg1 ModelHandle, arg2 []byte, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_architecture_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_architecture_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_45)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -1548,7 +1598,7 @@ func Quire_model_num_layers(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_layers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_layers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1557,7 +1607,7 @@ func Quire_model_hidden_size(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_hidden_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1566,7 +1616,7 @@ func Quire_model_num_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_heads_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_heads_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1575,7 +1625,7 @@ func Quire_model_num_kv_heads(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_kv_heads_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1584,7 +1634,7 @@ func Quire_model_max_context(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_max_context_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_max_context_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1593,7 +1643,7 @@ func Quire_model_bits_per_weight(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (float64)(C._wrap_quire_model_bits_per_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1602,7 +1652,7 @@ func Quire_model_weight_bytes(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1611,7 +1661,7 @@ func Quire_model_num_tensors(arg1 ModelHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1622,7 +1672,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_49)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1636,7 +1686,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_51)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1650,7 +1700,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_53)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -1663,7 +1713,7 @@ func Quire_model_tensor_bytes(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1673,7 +1723,7 @@ func Quire_model_tensor_layer(arg1 ModelHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_model_tensor_layer_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1684,7 +1734,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_cache_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 CacheHandle
 swig_r_1 = CacheHandle(swig_r)
 	return swig_r_1
@@ -1695,7 +1745,7 @@ func Quire_cache_free(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1707,7 +1757,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_close_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_55(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_close_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_55(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1718,7 +1768,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_quota_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -1731,7 +1781,7 @@ _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_56)(unsafe.Pointer(&_swig_i_1)), C.int(_swig_i_2), C.int(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1746,7 +1796,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_57)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1759,7 +1809,7 @@ func Quire_cache_set_device_weight(arg1 CacheHandle, arg2 float64, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_set_device_weight_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_set_device_weight_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1770,7 +1820,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1779,7 +1829,7 @@ func Quire_cache_max_seq_len(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1788,7 +1838,7 @@ func Quire_cache_vocab_size(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cache_vocab_size_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1797,7 +1847,7 @@ func Quire_cache_create_queue(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret Qu
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_create_queue_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_create_queue_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
@@ -1808,7 +1858,7 @@ func Quire_cache_stats(arg1 CacheHandle, arg2 *ErrorHandle) (_swig_ret StatsHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_cache_stats_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -1822,7 +1872,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_cache_metrics_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_cache_metrics_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_61)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_62)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -1842,7 +1892,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_3 uintptr
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_cache_query_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_64(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_cache_query_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_64(_swig_i_2), C.uintptr_t(_swig_i_3), C.swig_voidp(_swig_i_4)))
 	return swig_r
 }
 
@@ -1857,7 +1907,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_4 uintptr
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_pin_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_66(_swig_i_2), C.swig_type_67(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_pin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_66(_swig_i_2), C.swig_type_67(_swig_i_3), C.uintptr_t(_swig_i_4), C.swig_voidp(_swig_i_5)))
 	return swig_r
 }
 
@@ -1867,7 +1917,7 @@ func Quire_cache_unpin(arg1 CacheHandle, arg2 int64, arg3 *ErrorHandle) (_swig_r
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_cache_unpin_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_68(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_cache_unpin_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_68(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -1883,7 +1933,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_4 = uintptr(arg5)
 	_swig_i_5 := arg6
 	_swig_i_6 := arg7
-	swig_r = (int64)(C._wrap_quire_cache_score_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_70(_swig_i_2), C.swig_type_71(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
+	swig_r = (int64)(C._wrap_quire_cache_score_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_70(_swig_i_2), C.swig_type_71(_swig_i_3), C.uintptr_t(_swig_i_4), *(*C.swig_type_72)(unsafe.Pointer(&_swig_i_5)), C.swig_voidp(_swig_i_6)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg6
 	}
@@ -1901,7 +1951,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_3 = uintptr(arg4)
 	_swig_i_4 := arg5
 	_swig_i_5 := arg6
-	swig_r = (int64)(C._wrap_quire_cache_logits_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_74(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
+	swig_r = (int64)(C._wrap_quire_cache_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_type_74(_swig_i_2), C.uintptr_t(_swig_i_3), *(*C.swig_type_75)(unsafe.Pointer(&_swig_i_4)), C.swig_voidp(_swig_i_5)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg5
 	}
@@ -1920,7 +1970,7 @@ func Quire_stats_page_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1929,7 +1979,7 @@ func Quire_stats_pages_total(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1938,7 +1988,7 @@ func Quire_stats_pages_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1947,7 +1997,7 @@ func Quire_stats_pages_cached(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1956,7 +2006,7 @@ func Quire_stats_pages_referenced(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1965,7 +2015,7 @@ func Quire_stats_pages_pinned(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1974,7 +2024,7 @@ func Quire_stats_pages_evicted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1983,7 +2033,7 @@ func Quire_stats_pages_deduplicated(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -1992,7 +2042,7 @@ func Quire_stats_jobs_queued(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2001,7 +2051,7 @@ func Quire_stats_jobs_running(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2010,7 +2060,7 @@ func Quire_stats_jobs_submitted(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2019,7 +2069,7 @@ func Quire_stats_jobs_finished(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2028,7 +2078,7 @@ func Quire_stats_jobs_failed(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2037,7 +2087,7 @@ func Quire_stats_jobs_cancelled(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2046,7 +2096,7 @@ func Quire_stats_preemptions(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2055,7 +2105,7 @@ func Quire_stats_steps(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_steps_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_steps_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2064,7 +2114,7 @@ func Quire_stats_prompt_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2073,7 +2123,7 @@ func Quire_stats_cached_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2082,7 +2132,7 @@ func Quire_stats_new_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2091,7 +2141,7 @@ func Quire_stats_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2100,7 +2150,7 @@ func Quire_stats_accepted_draft_tokens(arg1 StatsHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2110,7 +2160,7 @@ func Quire_stats_histogram_count(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2120,7 +2170,7 @@ func Quire_stats_histogram_sum(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_sum_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2131,7 +2181,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (float64)(C._wrap_quire_stats_histogram_quantile_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2140,7 +2190,7 @@ func Quire_stats_num_namespaces(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2151,7 +2201,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_100)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -2164,7 +2214,7 @@ func Quire_stats_namespace(arg1 StatsHandle, arg2 int32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_stats_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 StatsHandle
 swig_r_1 = StatsHandle(swig_r)
 	return swig_r_1
@@ -2175,7 +2225,7 @@ func Quire_stats_device_bytes(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2184,7 +2234,7 @@ func Quire_stats_free(arg1 StatsHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_stats_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_stats_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2200,7 +2250,7 @@ const QUIRE_EVENTS_END int32 = 2
 func Quire_job_request_create(arg1 *ErrorHandle) (_swig_ret JobRequestHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_job_request_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 JobRequestHandle
 swig_r_1 = JobRequestHandle(swig_r)
 	return swig_r_1
@@ -2211,7 +2261,7 @@ func Quire_job_request_free(arg1 JobRequestHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2221,7 +2271,7 @@ func Quire_job_request_set_kind(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_kind_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2230,7 +2280,7 @@ func Quire_job_request_clear_prompt(arg1 JobRequestHandle, arg2 *ErrorHandle) (_
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_prompt_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2241,7 +2291,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_102)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2254,7 +2304,7 @@ func Quire_job_request_add_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_103)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2268,7 +2318,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_104)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2282,7 +2332,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_105)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_105)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2296,7 +2346,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_106)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2310,7 +2360,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_107)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2324,7 +2374,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_chat_template_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_chat_template_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2335,7 +2385,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_108)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2348,7 +2398,7 @@ func Quire_job_request_set_prompt_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_109)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_109)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2361,7 +2411,7 @@ func Quire_job_request_set_add_special(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_add_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2371,7 +2421,7 @@ func Quire_job_request_set_parse_special(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_parse_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2381,7 +2431,7 @@ func Quire_job_request_set_max_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2391,7 +2441,7 @@ func Quire_job_request_set_min_new_tokens(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2401,7 +2451,7 @@ func Quire_job_request_set_stop_tokens(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_110)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2415,7 +2465,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_111)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_111)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2427,7 +2477,7 @@ func Quire_job_request_clear_stop_texts(arg1 JobRequestHandle, arg2 *ErrorHandle
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_stop_texts_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2438,7 +2488,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_112)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2450,7 +2500,7 @@ func Quire_job_request_clear_banned_texts(arg1 JobRequestHandle, arg2 *ErrorHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_banned_texts_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_banned_texts_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2460,7 +2510,7 @@ func Quire_job_request_set_heal_prompt(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_heal_prompt_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_heal_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2470,7 +2520,7 @@ func Quire_job_request_set_ignore_eos(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_ignore_eos_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2481,7 +2531,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_loop_guard_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_loop_guard_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.int(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2492,7 +2542,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_constraint_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_constraint_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2503,7 +2553,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_113)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_113)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2517,7 +2567,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_of_model_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampling_of_model_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2527,7 +2577,7 @@ func Quire_job_request_set_random_seed(arg1 JobRequestHandle, arg2 int32, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_random_seed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_random_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2537,7 +2587,7 @@ func Quire_job_request_set_seed(arg1 JobRequestHandle, arg2 uint64, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_114(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_114(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2547,7 +2597,7 @@ func Quire_job_request_set_repetition_penalty(arg1 JobRequestHandle, arg2 float6
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_repetition_penalty_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2557,7 +2607,7 @@ func Quire_job_request_set_frequency_penalty(arg1 JobRequestHandle, arg2 float64
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_frequency_penalty_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2567,7 +2617,7 @@ func Quire_job_request_set_presence_penalty(arg1 JobRequestHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_presence_penalty_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2577,7 +2627,7 @@ func Quire_job_request_set_penalty_range(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_range_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2587,7 +2637,7 @@ func Quire_job_request_set_penalty_decay(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_penalty_decay_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2597,7 +2647,7 @@ func Quire_job_request_set_dry_multiplier(arg1 JobRequestHandle, arg2 float64, a
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_multiplier_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_multiplier_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2607,7 +2657,7 @@ func Quire_job_request_set_dry_base(arg1 JobRequestHandle, arg2 float64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_base_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_base_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2617,7 +2667,7 @@ func Quire_job_request_set_dry_allowed_length(arg1 JobRequestHandle, arg2 int32,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_allowed_length_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_allowed_length_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2627,7 +2677,7 @@ func Quire_job_request_set_dry_max_length(arg1 JobRequestHandle, arg2 int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_max_length_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_max_length_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2637,7 +2687,7 @@ func Quire_job_request_set_dry_range(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_range_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_range_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2647,7 +2697,7 @@ func Quire_job_request_set_dry_breakers(arg1 JobRequestHandle, arg2 []int32, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_115)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_115)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2661,7 +2711,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_add_logit_bias_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -2672,7 +2722,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_116)(unsafe.Pointer(&_swig_i_1)), C.double(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2684,7 +2734,7 @@ func Quire_job_request_clear_logit_biases(arg1 JobRequestHandle, arg2 *ErrorHand
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_request_clear_logit_biases_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_request_clear_logit_biases_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -2694,7 +2744,7 @@ func Quire_job_request_set_banned_tokens(arg1 JobRequestHandle, arg2 []int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_117)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_117)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2707,7 +2757,7 @@ func Quire_job_request_set_temperature(arg1 JobRequestHandle, arg2 float64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2717,7 +2767,7 @@ func Quire_job_request_set_smoothing_factor(arg1 JobRequestHandle, arg2 float64,
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_smoothing_factor_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_smoothing_factor_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2727,7 +2777,7 @@ func Quire_job_request_set_min_temperature(arg1 JobRequestHandle, arg2 float64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_temperature_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_temperature_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2737,7 +2787,7 @@ func Quire_job_request_set_max_temperature(arg1 JobRequestHandle, arg2 float64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_temperature_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_temperature_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2747,7 +2797,7 @@ func Quire_job_request_set_temperature_exponent(arg1 JobRequestHandle, arg2 floa
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_exponent_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_temperature_exponent_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2757,7 +2807,7 @@ func Quire_job_request_set_top_n_sigma(arg1 JobRequestHandle, arg2 float64, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_n_sigma_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_n_sigma_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2767,7 +2817,7 @@ func Quire_job_request_set_top_k(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_k_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2777,7 +2827,7 @@ func Quire_job_request_set_top_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_p_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2787,7 +2837,7 @@ func Quire_job_request_set_top_a(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_a_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_a_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2797,7 +2847,7 @@ func Quire_job_request_set_min_p(arg1 JobRequestHandle, arg2 float64, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_min_p_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2807,7 +2857,7 @@ func Quire_job_request_set_tail_free(arg1 JobRequestHandle, arg2 float64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_tail_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_tail_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2817,7 +2867,7 @@ func Quire_job_request_set_typical(arg1 JobRequestHandle, arg2 float64, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_typical_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_typical_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2827,7 +2877,7 @@ func Quire_job_request_set_mirostat_tau(arg1 JobRequestHandle, arg2 float64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_tau_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_tau_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2837,7 +2887,7 @@ func Quire_job_request_set_mirostat_eta(arg1 JobRequestHandle, arg2 float64, arg
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_eta_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_mirostat_eta_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2847,7 +2897,7 @@ func Quire_job_request_set_xtc_probability(arg1 JobRequestHandle, arg2 float64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_probability_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_probability_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2857,7 +2907,7 @@ func Quire_job_request_set_xtc_threshold(arg1 JobRequestHandle, arg2 float64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_threshold_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2867,7 +2917,7 @@ func Quire_job_request_set_xtc_ignored(arg1 JobRequestHandle, arg2 []int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_118)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -2880,7 +2930,7 @@ func Quire_job_request_set_skew(arg1 JobRequestHandle, arg2 float64, arg3 *Error
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_skew_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.double(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2891,7 +2941,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_119)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_119)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -2904,7 +2954,7 @@ func Quire_job_request_set_emit_special(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2914,7 +2964,7 @@ func Quire_job_request_set_log_probs(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2924,7 +2974,7 @@ func Quire_job_request_set_top_log_probs(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2934,7 +2984,7 @@ func Quire_job_request_set_raw_logits(arg1 JobRequestHandle, arg2 int32, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2944,7 +2994,7 @@ func Quire_job_request_set_pooling(arg1 JobRequestHandle, arg2 int32, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2954,7 +3004,7 @@ func Quire_job_request_set_normalize(arg1 JobRequestHandle, arg2 int32, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2964,7 +3014,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_120(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2974,7 +3024,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_121(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_121(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2985,7 +3035,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -2995,7 +3045,7 @@ func Quire_job_request_set_event_policy(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3005,7 +3055,7 @@ func Quire_job_request_set_max_unread_events(arg1 JobRequestHandle, arg2 int32, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3015,7 +3065,7 @@ func Quire_job_request_set_progress_events(arg1 JobRequestHandle, arg2 int32, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_progress_events_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3026,7 +3076,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_122)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3039,7 +3089,7 @@ func Quire_job_request_set_priority(arg1 JobRequestHandle, arg2 int32, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3049,7 +3099,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_123(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_123(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3059,7 +3109,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_124(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_124(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3069,7 +3119,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_125(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_125(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3079,7 +3129,7 @@ func Quire_job_request_set_reserve_whole(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3089,7 +3139,7 @@ func Quire_job_request_set_reuse_prefix(arg1 JobRequestHandle, arg2 int32, arg3 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3099,7 +3149,7 @@ func Quire_job_request_set_publish_pages(arg1 JobRequestHandle, arg2 int32, arg3
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3115,7 +3165,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_submit_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_submit_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -3129,7 +3179,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3145,7 +3195,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_128(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_128(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_129)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3160,7 +3210,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_130(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_130(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3169,7 +3219,7 @@ func Quire_job_cancel(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_cancel_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_cancel_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3178,7 +3228,7 @@ func Quire_job_free(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3187,7 +3237,7 @@ func Quire_job_pause(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_pause_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_pause_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3196,7 +3246,7 @@ func Quire_job_resume(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_resume_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_resume_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3206,7 +3256,7 @@ func Quire_job_set_priority(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_set_priority_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_set_priority_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3216,7 +3266,7 @@ func Quire_job_rewind(arg1 JobHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_rewind_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_rewind_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3227,7 +3277,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_job_fork_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_job_fork_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -3238,7 +3288,7 @@ func Quire_job_id(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_id_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3247,7 +3297,7 @@ func Quire_job_seed(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret uint64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_job_seed_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_job_seed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3256,7 +3306,7 @@ func Quire_job_state(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_state_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_state_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3265,7 +3315,7 @@ func Quire_job_finish_reason(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3274,7 +3324,7 @@ func Quire_job_stop_token(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_stop_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_stop_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3284,7 +3334,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3296,7 +3346,7 @@ func Quire_job_error_code(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_job_error_code_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_job_error_code_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3306,7 +3356,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_136)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3318,7 +3368,7 @@ func Quire_job_prompt_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3327,7 +3377,7 @@ func Quire_job_cached_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3336,7 +3386,7 @@ func Quire_job_new_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3345,7 +3395,7 @@ func Quire_job_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3354,7 +3404,7 @@ func Quire_job_accepted_draft_tokens(arg1 JobHandle, arg2 *ErrorHandle) (_swig_r
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_accepted_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3363,7 +3413,7 @@ func Quire_job_preemptions(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int64) 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_preemptions_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_preemptions_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3372,7 +3422,7 @@ func Quire_job_time_queued_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3381,7 +3431,7 @@ func Quire_job_time_prompt_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_prompt_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3390,7 +3440,7 @@ func Quire_job_time_generate_ns(arg1 JobHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3400,7 +3450,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_147)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3413,7 +3463,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_149)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3426,7 +3476,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3438,7 +3488,7 @@ func Quire_queue_create(arg1 RuntimeHandle, arg2 *ErrorHandle) (_swig_ret QueueH
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_queue_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_queue_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 QueueHandle
 swig_r_1 = QueueHandle(swig_r)
 	return swig_r_1
@@ -3453,7 +3503,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_153(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3469,7 +3519,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_156(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_157)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_156(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_157)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3482,7 +3532,7 @@ func Quire_queue_set_log_level(arg1 QueueHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_queue_set_log_level_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3491,7 +3541,7 @@ func Quire_queue_fd(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_fd_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_fd_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3500,7 +3550,7 @@ func Quire_queue_close(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_close_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_close_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3509,7 +3559,7 @@ func Quire_queue_free(arg1 QueueHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_queue_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_queue_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3534,7 +3584,7 @@ func Quire_event_type(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_type_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_type_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3543,7 +3593,7 @@ func Quire_event_user_data(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret uint6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uint64)(C._wrap_quire_event_user_data_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uint64)(C._wrap_quire_event_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3552,7 +3602,7 @@ func Quire_event_job_id(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_job_id_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_job_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3561,7 +3611,7 @@ func Quire_event_index(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_index_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_index_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3570,7 +3620,7 @@ func Quire_event_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -3583,7 +3633,7 @@ func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swi
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_162)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_162)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3595,7 +3645,7 @@ func Quire_event_first_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_first_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_first_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3604,7 +3654,7 @@ func Quire_event_kept_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_kept_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3613,7 +3663,7 @@ func Quire_event_kept_bytes(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_kept_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3623,7 +3673,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_167)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_167)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3636,7 +3686,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_169)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_169)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3649,7 +3699,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_171)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_171)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3661,7 +3711,7 @@ func Quire_event_progress_done(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_progress_done_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_done_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3670,7 +3720,7 @@ func Quire_event_progress_total(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_progress_total_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_progress_total_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3679,7 +3729,7 @@ func Quire_event_log_level(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_log_level_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_log_level_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3688,7 +3738,7 @@ func Quire_event_lost_lines(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_lost_lines_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3697,7 +3747,7 @@ func Quire_event_finish_reason(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3706,7 +3756,7 @@ func Quire_event_stop_token(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_stop_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_stop_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3715,7 +3765,7 @@ func Quire_event_stop_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret strin
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_stop_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -3727,7 +3777,7 @@ func Quire_event_prompt_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_prompt_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3736,7 +3786,7 @@ func Quire_event_cached_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_cached_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3745,7 +3795,7 @@ func Quire_event_new_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int6
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_new_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3754,7 +3804,7 @@ func Quire_event_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret in
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3763,7 +3813,7 @@ func Quire_event_accepted_draft_tokens(arg1 EventHandle, arg2 *ErrorHandle) (_sw
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_accepted_draft_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3772,7 +3822,7 @@ func Quire_event_preemptions(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_preemptions_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_preemptions_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3781,7 +3831,7 @@ func Quire_event_time_queued_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_queued_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3790,7 +3840,7 @@ func Quire_event_time_prompt_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_prompt_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3799,7 +3849,7 @@ func Quire_event_time_generate_ns(arg1 EventHandle, arg2 *ErrorHandle) (_swig_re
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_event_time_generate_ns_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3808,7 +3858,7 @@ func Quire_event_error_code(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int3
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_error_code_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_error_code_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3817,7 +3867,7 @@ func Quire_event_error_message(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret s
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r_p := C._wrap_quire_event_error_message_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r_p := C._wrap_quire_event_error_message_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
 	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
 	var swig_r_1 string
 swig_r_1 = strings.Clone(swig_r)
@@ -3829,14 +3879,14 @@ func Quire_event_free(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_event_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_event_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
 func Quire_cancel_create(arg1 *ErrorHandle) (_swig_ret CancelHandle) {
 	var swig_r uintptr
 	_swig_i_0 := arg1
-	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_3a35f4a3b4a4a625(C.swig_voidp(_swig_i_0)))
+	swig_r = (uintptr)(C._wrap_quire_cancel_create_native_2f6ff26d28dacd19(C.swig_voidp(_swig_i_0)))
 	var swig_r_1 CancelHandle
 swig_r_1 = CancelHandle(swig_r)
 	return swig_r_1
@@ -3847,7 +3897,7 @@ func Quire_cancel_trigger(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3856,7 +3906,7 @@ func Quire_cancel_is_triggered(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3865,7 +3915,7 @@ func Quire_cancel_free(arg1 CancelHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_cancel_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_cancel_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3878,7 +3928,7 @@ _swig_i_1 = uintptr(arg2)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_plan_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_plan_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	var swig_r_1 PlanHandle
 swig_r_1 = PlanHandle(swig_r)
 	return swig_r_1
@@ -3889,7 +3939,7 @@ func Quire_plan_free(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3898,7 +3948,7 @@ func Quire_plan_total_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_total_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3907,7 +3957,7 @@ func Quire_plan_embedding_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_embedding_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3916,7 +3966,7 @@ func Quire_plan_layer_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_layer_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3925,7 +3975,7 @@ func Quire_plan_head_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_head_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3934,7 +3984,7 @@ func Quire_plan_kv_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int64) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_kv_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3943,7 +3993,7 @@ func Quire_plan_workspace_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_workspace_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3952,7 +4002,7 @@ func Quire_plan_staging_bytes(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_plan_staging_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3961,7 +4011,7 @@ func Quire_plan_num_devices(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_num_devices_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -3972,7 +4022,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_194)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_194)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3985,7 +4035,7 @@ func Quire_plan_device_num_layers(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3995,7 +4045,7 @@ func Quire_plan_device_usable_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_usable_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4005,7 +4055,7 @@ func Quire_plan_device_total_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_total_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4015,7 +4065,7 @@ func Quire_plan_device_embedding_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_embedding_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4025,7 +4075,7 @@ func Quire_plan_device_layer_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_layer_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4035,7 +4085,7 @@ func Quire_plan_device_head_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_head_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4045,7 +4095,7 @@ func Quire_plan_device_kv_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_kv_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4055,7 +4105,7 @@ func Quire_plan_device_workspace_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_workspace_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4065,7 +4115,7 @@ func Quire_plan_device_staging_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHan
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_device_staging_bytes_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4074,7 +4124,7 @@ func Quire_plan_num_layers(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_plan_num_layers_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4084,7 +4134,7 @@ func Quire_plan_layer_device(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4094,7 +4144,7 @@ func Quire_plan_bytes_of_layer(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_plan_bytes_of_layer_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4112,7 +4162,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_204)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_204)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4126,7 +4176,7 @@ func Quire_constraint_free(arg1 ConstraintHandle, arg2 *ErrorHandle) (_swig_ret 
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_constraint_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_constraint_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4135,7 +4185,7 @@ func Quire_matcher_create(arg1 ConstraintHandle, arg2 *ErrorHandle) (_swig_ret M
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_matcher_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_matcher_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	var swig_r_1 MatcherHandle
 swig_r_1 = MatcherHandle(swig_r)
 	return swig_r_1
@@ -4147,7 +4197,7 @@ func Quire_matcher_accept(arg1 MatcherHandle, arg2 int32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_accept_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_accept_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4157,7 +4207,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_206)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_206)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4169,7 +4219,7 @@ func Quire_matcher_may_end(arg1 MatcherHandle, arg2 *ErrorHandle) (_swig_ret int
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_matcher_may_end_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4179,7 +4229,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_208)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_208)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4192,7 +4242,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_type_209(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_209(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4201,7 +4251,7 @@ func Quire_matcher_free(arg1 MatcherHandle, arg2 *ErrorHandle) (_swig_ret int32)
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_matcher_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_matcher_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4210,7 +4260,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(*(*C.swig_type_210)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_210)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4224,7 +4274,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(*(*C.swig_type_211)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_211)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4240,7 +4290,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4255,7 +4305,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4269,7 +4319,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_214)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_214)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4284,7 +4334,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_217)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_217)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4302,7 +4352,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_219)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_220)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_219)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_220)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4322,7 +4372,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_223)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_223)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4338,7 +4388,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_225)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_225)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4353,7 +4403,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_227)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_227)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4368,7 +4418,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4380,7 +4430,7 @@ func Quire_chat_template_free(arg1 ChatTemplateHandle, arg2 *ErrorHandle) (_swig
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_chat_template_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_chat_template_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4391,7 +4441,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_230)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_230)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4405,7 +4455,7 @@ func Quire_alias_free(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret int32) {
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_alias_free_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_alias_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4416,7 +4466,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_alias_set_cache_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4427,7 +4477,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_alias_add_fallback_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4436,7 +4486,7 @@ func Quire_alias_clear_fallbacks(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int32)(C._wrap_quire_alias_clear_fallbacks_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int32)(C._wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4447,7 +4497,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 uintptr
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_submit_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_submit_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	var swig_r_1 JobHandle
 swig_r_1 = JobHandle(swig_r)
 	return swig_r_1
@@ -4459,7 +4509,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), *(*C.swig_type_232)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_232)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4471,7 +4521,7 @@ func Quire_alias_num_swaps(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_alias_num_swaps_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4480,7 +4530,221 @@ func Quire_alias_num_fallbacks(arg1 AliasHandle, arg2 *ErrorHandle) (_swig_ret i
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_alias_num_fallbacks_native_3a35f4a3b4a4a625(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+const QUIRE_RESPONSE_TEXT int32 = 1
+const QUIRE_RESPONSE_REASONING int32 = 2
+const QUIRE_RESPONSE_CALL_BEGIN int32 = 3
+const QUIRE_RESPONSE_ARGUMENTS int32 = 4
+const QUIRE_RESPONSE_CALL_END int32 = 5
+const QUIRE_RESPONSE_MARKUP int32 = 6
+const QUIRE_REASONING_CLOSED int32 = 0
+const QUIRE_REASONING_OPEN int32 = 1
+const QUIRE_REASONING_OFF int32 = 2
+func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	_swig_i_0 := arg1
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_236)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg1
+	}
+	return swig_r
+}
+
+func Quire_response_detect(arg1 ChatTemplateHandle, arg2 ModelHandle, arg3 []byte, arg4 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 uintptr
+_swig_i_1 = uintptr(arg2)
+	_swig_i_2 := arg3
+	_swig_i_3 := arg4
+	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_238)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg3
+	}
+	return swig_r
+}
+
+func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ResponseParserHandle) {
+	var swig_r uintptr
+	var _swig_i_0 string
+_swig_i_0 = arg1
+	_swig_i_1 := arg2
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_239)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_0
+	}
+	var swig_r_1 ResponseParserHandle
+swig_r_1 = ResponseParserHandle(swig_r)
+	return swig_r_1
+}
+
+func Quire_response_parser_set_tools(arg1 ResponseParserHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_240)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_response_parser_set_reasoning(arg1 ResponseParserHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_response_parser_set_prompt(arg1 ResponseParserHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_241)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_response_parser_feed(arg1 ResponseParserHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_response_parser_finish(arg1 ResponseParserHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_response_parser_next(arg1 ResponseParserHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_response_parser_next_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_response_parser_kind(arg1 ResponseParserHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_response_parser_call_index(arg1 ResponseParserHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_245)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_247)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_249)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = arg2
+	}
+	return swig_r
+}
+
+func Quire_response_constraint_create(arg1 ModelHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret ConstraintHandle) {
+	var swig_r uintptr
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	var swig_r_1 ConstraintHandle
+swig_r_1 = ConstraintHandle(swig_r)
+	return swig_r_1
+}
+
+func Quire_response_parser_free(arg1 ResponseParserHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_response_parser_free_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
 	return swig_r
 }
 
@@ -4491,7 +4755,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_3a35f4a3b4a4a625(C.int(_swig_i_0), *(*C.swig_type_236)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_254)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

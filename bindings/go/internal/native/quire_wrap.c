@@ -185,7 +185,7 @@ static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total
 extern "C" {
 #endif
 
-void _wrap_Swig_free_native_3a35f4a3b4a4a625(void *_swig_go_0) {
+void _wrap_Swig_free_native_2f6ff26d28dacd19(void *_swig_go_0) {
   void *arg1 = (void *) 0 ;
   
   arg1 = *(void **)&_swig_go_0; 
@@ -195,7 +195,7 @@ void _wrap_Swig_free_native_3a35f4a3b4a4a625(void *_swig_go_0) {
 }
 
 
-void *_wrap_Swig_malloc_native_3a35f4a3b4a4a625(intgo _swig_go_0) {
+void *_wrap_Swig_malloc_native_2f6ff26d28dacd19(intgo _swig_go_0) {
   int arg1 ;
   void *result = 0 ;
   void *_swig_go_result;
@@ -208,7 +208,7 @@ void *_wrap_Swig_malloc_native_3a35f4a3b4a4a625(intgo _swig_go_0) {
 }
 
 
-int _wrap_QUIRE_WAIT_FOREVER_native_3a35f4a3b4a4a625() {
+int _wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19() {
   int result;
   int _swig_go_result;
   
@@ -219,7 +219,7 @@ int _wrap_QUIRE_WAIT_FOREVER_native_3a35f4a3b4a4a625() {
 }
 
 
-int _wrap_QUIRE_WAIT_FAILED_native_3a35f4a3b4a4a625() {
+int _wrap_QUIRE_WAIT_FAILED_native_2f6ff26d28dacd19() {
   int result;
   int _swig_go_result;
   
@@ -230,7 +230,7 @@ int _wrap_QUIRE_WAIT_FAILED_native_3a35f4a3b4a4a625() {
 }
 
 
-int _wrap_QUIRE_WAIT_END_native_3a35f4a3b4a4a625() {
+int _wrap_QUIRE_WAIT_END_native_2f6ff26d28dacd19() {
   int result;
   int _swig_go_result;
   
@@ -241,7 +241,7 @@ int _wrap_QUIRE_WAIT_END_native_3a35f4a3b4a4a625() {
 }
 
 
-int _wrap_QUIRE_WAIT_CANCELLED_native_3a35f4a3b4a4a625() {
+int _wrap_QUIRE_WAIT_CANCELLED_native_2f6ff26d28dacd19() {
   int result;
   int _swig_go_result;
   
@@ -252,7 +252,7 @@ int _wrap_QUIRE_WAIT_CANCELLED_native_3a35f4a3b4a4a625() {
 }
 
 
-int _wrap_quire_error_code_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
+int _wrap_quire_error_code_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -265,7 +265,7 @@ int _wrap_quire_error_code_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_message_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
+_gostring_ _wrap_quire_error_message_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   size_t length2 ;
@@ -285,7 +285,7 @@ _gostring_ _wrap_quire_error_message_native_3a35f4a3b4a4a625(quire_error *_swig_
 }
 
 
-int _wrap_quire_error_is_retryable_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
+int _wrap_quire_error_is_retryable_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -298,7 +298,7 @@ int _wrap_quire_error_is_retryable_native_3a35f4a3b4a4a625(quire_error *_swig_go
 }
 
 
-long long _wrap_quire_error_retry_after_ns_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
+long long _wrap_quire_error_retry_after_ns_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int64_t result;
   long long _swig_go_result;
@@ -311,7 +311,7 @@ long long _wrap_quire_error_retry_after_ns_native_3a35f4a3b4a4a625(quire_error *
 }
 
 
-int _wrap_quire_error_free_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
+int _wrap_quire_error_free_native_2f6ff26d28dacd19(quire_error *_swig_go_0) {
   quire_error *arg1 = (quire_error *) 0 ;
   int32_t result;
   int _swig_go_result;
@@ -324,7 +324,7 @@ int _wrap_quire_error_free_native_3a35f4a3b4a4a625(quire_error *_swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_error_code_name_native_3a35f4a3b4a4a625(int _swig_go_0) {
+_gostring_ _wrap_quire_error_code_name_native_2f6ff26d28dacd19(int _swig_go_0) {
   int32_t arg1 ;
   char *result = 0 ;
   _gostring_ _swig_go_result;
@@ -340,7 +340,7 @@ _gostring_ _wrap_quire_error_code_name_native_3a35f4a3b4a4a625(int _swig_go_0) {
 }
 
 
-_gostring_ _wrap_quire_version_string_native_3a35f4a3b4a4a625() {
+_gostring_ _wrap_quire_version_string_native_2f6ff26d28dacd19() {
   char *result = 0 ;
   _gostring_ _swig_go_result;
   
@@ -354,7 +354,7 @@ _gostring_ _wrap_quire_version_string_native_3a35f4a3b4a4a625() {
 }
 
 
-int _wrap_quire_abi_check_native_3a35f4a3b4a4a625(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_abi_check_native_2f6ff26d28dacd19(int _swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -371,7 +371,7 @@ int _wrap_quire_abi_check_native_3a35f4a3b4a4a625(int _swig_go_0, int _swig_go_1
 }
 
 
-quire_runtime_options *_wrap_quire_runtime_options_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
+quire_runtime_options *_wrap_quire_runtime_options_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_runtime_options *result = 0 ;
   quire_runtime_options *_swig_go_result;
@@ -384,7 +384,7 @@ quire_runtime_options *_wrap_quire_runtime_options_create_native_3a35f4a3b4a4a62
 }
 
 
-int _wrap_quire_runtime_options_free_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_options_free_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -399,7 +399,7 @@ int _wrap_quire_runtime_options_free_native_3a35f4a3b4a4a625(quire_runtime_optio
 }
 
 
-int _wrap_quire_runtime_options_set_num_threads_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_num_threads_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -416,7 +416,7 @@ int _wrap_quire_runtime_options_set_num_threads_native_3a35f4a3b4a4a625(quire_ru
 }
 
 
-int _wrap_quire_runtime_options_set_device_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_device_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -435,7 +435,7 @@ int _wrap_quire_runtime_options_set_device_native_3a35f4a3b4a4a625(quire_runtime
 }
 
 
-int _wrap_quire_runtime_options_set_log_level_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_runtime_options_set_log_level_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -452,7 +452,7 @@ int _wrap_quire_runtime_options_set_log_level_native_3a35f4a3b4a4a625(quire_runt
 }
 
 
-int _wrap_quire_runtime_options_set_memory_budget_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_runtime_options_set_memory_budget_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -473,7 +473,7 @@ int _wrap_quire_runtime_options_set_memory_budget_native_3a35f4a3b4a4a625(quire_
 }
 
 
-quire_model_options *_wrap_quire_model_options_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
+quire_model_options *_wrap_quire_model_options_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_model_options *result = 0 ;
   quire_model_options *_swig_go_result;
@@ -486,7 +486,7 @@ quire_model_options *_wrap_quire_model_options_create_native_3a35f4a3b4a4a625(qu
 }
 
 
-int _wrap_quire_model_options_free_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_options_free_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -501,7 +501,7 @@ int _wrap_quire_model_options_free_native_3a35f4a3b4a4a625(quire_model_options *
 }
 
 
-int _wrap_quire_model_options_set_path_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_path_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -520,7 +520,7 @@ int _wrap_quire_model_options_set_path_native_3a35f4a3b4a4a625(quire_model_optio
 }
 
 
-int _wrap_quire_model_options_set_device_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_device_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -539,7 +539,7 @@ int _wrap_quire_model_options_set_device_native_3a35f4a3b4a4a625(quire_model_opt
 }
 
 
-int _wrap_quire_model_options_set_split_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_split_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -558,7 +558,7 @@ int _wrap_quire_model_options_set_split_native_3a35f4a3b4a4a625(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_reserve_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_reserve_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -577,7 +577,7 @@ int _wrap_quire_model_options_set_reserve_native_3a35f4a3b4a4a625(quire_model_op
 }
 
 
-int _wrap_quire_model_options_set_planned_cache_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_planned_cache_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -594,7 +594,7 @@ int _wrap_quire_model_options_set_planned_cache_native_3a35f4a3b4a4a625(quire_mo
 }
 
 
-int _wrap_quire_model_options_set_scope_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_scope_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -611,7 +611,7 @@ int _wrap_quire_model_options_set_scope_native_3a35f4a3b4a4a625(quire_model_opti
 }
 
 
-int _wrap_quire_model_options_set_progress_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_progress_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_progress_fn arg2 = (quire_progress_fn) 0 ;
   void *arg3 = (void *) 0 ;
@@ -632,7 +632,7 @@ int _wrap_quire_model_options_set_progress_native_3a35f4a3b4a4a625(quire_model_o
 }
 
 
-int _wrap_quire_model_options_set_num_shards_native_3a35f4a3b4a4a625(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -649,7 +649,7 @@ int _wrap_quire_model_options_set_num_shards_native_3a35f4a3b4a4a625(quire_model
 }
 
 
-quire_cache_options *_wrap_quire_cache_options_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
+quire_cache_options *_wrap_quire_cache_options_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
   quire_cache_options *_swig_go_result;
@@ -662,7 +662,7 @@ quire_cache_options *_wrap_quire_cache_options_create_native_3a35f4a3b4a4a625(qu
 }
 
 
-int _wrap_quire_cache_options_free_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_options_free_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -677,7 +677,7 @@ int _wrap_quire_cache_options_free_native_3a35f4a3b4a4a625(quire_cache_options *
 }
 
 
-int _wrap_quire_cache_options_set_name_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_name_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -696,7 +696,7 @@ int _wrap_quire_cache_options_set_name_native_3a35f4a3b4a4a625(quire_cache_optio
 }
 
 
-int _wrap_quire_cache_options_set_max_tokens_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_tokens_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -713,7 +713,7 @@ int _wrap_quire_cache_options_set_max_tokens_native_3a35f4a3b4a4a625(quire_cache
 }
 
 
-int _wrap_quire_cache_options_set_page_tokens_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_page_tokens_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -730,7 +730,7 @@ int _wrap_quire_cache_options_set_page_tokens_native_3a35f4a3b4a4a625(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_batch_size_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_batch_size_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -747,7 +747,24 @@ int _wrap_quire_cache_options_set_max_batch_size_native_3a35f4a3b4a4a625(quire_c
 }
 
 
-int _wrap_quire_cache_options_set_max_chunk_tokens_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_window_sequences_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_window_sequences(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_options_set_max_chunk_tokens_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -764,7 +781,7 @@ int _wrap_quire_cache_options_set_max_chunk_tokens_native_3a35f4a3b4a4a625(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_seq_len_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_seq_len_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -781,7 +798,7 @@ int _wrap_quire_cache_options_set_max_seq_len_native_3a35f4a3b4a4a625(quire_cach
 }
 
 
-int _wrap_quire_cache_options_set_max_queue_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_queue_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -798,7 +815,7 @@ int _wrap_quire_cache_options_set_max_queue_native_3a35f4a3b4a4a625(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_kv_format_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_kv_format_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -815,7 +832,7 @@ int _wrap_quire_cache_options_set_kv_format_native_3a35f4a3b4a4a625(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_quota_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_quota_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -834,7 +851,7 @@ int _wrap_quire_cache_options_set_quota_native_3a35f4a3b4a4a625(quire_cache_opti
 }
 
 
-int _wrap_quire_cache_options_set_namespace_quota_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_options_set_namespace_quota_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -857,7 +874,7 @@ int _wrap_quire_cache_options_set_namespace_quota_native_3a35f4a3b4a4a625(quire_
 }
 
 
-int _wrap_quire_cache_options_set_namespace_weight_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_options_set_namespace_weight_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -878,7 +895,7 @@ int _wrap_quire_cache_options_set_namespace_weight_native_3a35f4a3b4a4a625(quire
 }
 
 
-int _wrap_quire_cache_options_set_device_weight_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_device_weight_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -895,7 +912,7 @@ int _wrap_quire_cache_options_set_device_weight_native_3a35f4a3b4a4a625(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_step_stretch_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_stretch_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -912,7 +929,7 @@ int _wrap_quire_cache_options_set_step_stretch_native_3a35f4a3b4a4a625(quire_cac
 }
 
 
-int _wrap_quire_cache_options_set_max_pinned_pages_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_pinned_pages_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -929,7 +946,7 @@ int _wrap_quire_cache_options_set_max_pinned_pages_native_3a35f4a3b4a4a625(quire
 }
 
 
-int _wrap_quire_cache_options_set_max_overtakes_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_max_overtakes_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -946,7 +963,7 @@ int _wrap_quire_cache_options_set_max_overtakes_native_3a35f4a3b4a4a625(quire_ca
 }
 
 
-int _wrap_quire_cache_options_set_ageing_ns_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_ageing_ns_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -963,7 +980,7 @@ int _wrap_quire_cache_options_set_ageing_ns_native_3a35f4a3b4a4a625(quire_cache_
 }
 
 
-int _wrap_quire_cache_options_set_step_timeout_ns_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_step_timeout_ns_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -980,7 +997,7 @@ int _wrap_quire_cache_options_set_step_timeout_ns_native_3a35f4a3b4a4a625(quire_
 }
 
 
-int _wrap_quire_cache_options_set_close_timeout_ns_native_3a35f4a3b4a4a625(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_options_set_close_timeout_ns_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -997,7 +1014,7 @@ int _wrap_quire_cache_options_set_close_timeout_ns_native_3a35f4a3b4a4a625(quire
 }
 
 
-quire_runtime *_wrap_quire_runtime_create_native_3a35f4a3b4a4a625(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
+quire_runtime *_wrap_quire_runtime_create_native_2f6ff26d28dacd19(quire_runtime_options *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime_options *arg1 = (quire_runtime_options *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_runtime *result = 0 ;
@@ -1012,7 +1029,7 @@ quire_runtime *_wrap_quire_runtime_create_native_3a35f4a3b4a4a625(quire_runtime_
 }
 
 
-int _wrap_quire_runtime_free_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_free_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1027,7 +1044,7 @@ int _wrap_quire_runtime_free_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, 
 }
 
 
-int _wrap_quire_runtime_num_devices_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_runtime_num_devices_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1042,7 +1059,7 @@ int _wrap_quire_runtime_num_devices_native_3a35f4a3b4a4a625(quire_runtime *_swig
 }
 
 
-long long _wrap_quire_runtime_device_name_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_name_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1063,7 +1080,7 @@ long long _wrap_quire_runtime_device_name_native_3a35f4a3b4a4a625(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_device_description_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_description_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1084,7 +1101,7 @@ long long _wrap_quire_runtime_device_description_native_3a35f4a3b4a4a625(quire_r
 }
 
 
-long long _wrap_quire_runtime_device_refusal_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_runtime_device_refusal_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1105,7 +1122,7 @@ long long _wrap_quire_runtime_device_refusal_native_3a35f4a3b4a4a625(quire_runti
 }
 
 
-long long _wrap_quire_runtime_device_memory_bytes_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_memory_bytes_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1122,7 +1139,7 @@ long long _wrap_quire_runtime_device_memory_bytes_native_3a35f4a3b4a4a625(quire_
 }
 
 
-long long _wrap_quire_runtime_device_free_bytes_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_device_free_bytes_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1139,7 +1156,7 @@ long long _wrap_quire_runtime_device_free_bytes_native_3a35f4a3b4a4a625(quire_ru
 }
 
 
-int _wrap_quire_runtime_set_memory_budget_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_runtime_set_memory_budget_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, long long _swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1160,7 +1177,7 @@ int _wrap_quire_runtime_set_memory_budget_native_3a35f4a3b4a4a625(quire_runtime 
 }
 
 
-long long _wrap_quire_runtime_metrics_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_runtime_metrics_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1179,7 +1196,7 @@ long long _wrap_quire_runtime_metrics_native_3a35f4a3b4a4a625(quire_runtime *_sw
 }
 
 
-quire_model *_wrap_quire_model_load_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+quire_model *_wrap_quire_model_load_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   int64_t arg3 ;
@@ -1200,7 +1217,7 @@ quire_model *_wrap_quire_model_load_native_3a35f4a3b4a4a625(quire_runtime *_swig
 }
 
 
-int _wrap_quire_model_free_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_free_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1215,7 +1232,7 @@ int _wrap_quire_model_free_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_model_encode_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_model_encode_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1242,7 +1259,7 @@ long long _wrap_quire_model_encode_native_3a35f4a3b4a4a625(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_decode_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_model_decode_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _goslice_ _swig_go_1, int _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1267,7 +1284,7 @@ long long _wrap_quire_model_decode_native_3a35f4a3b4a4a625(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_token_bytes_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_token_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   uint8_t *arg3 = (uint8_t *) 0 ;
@@ -1288,7 +1305,7 @@ long long _wrap_quire_model_token_bytes_native_3a35f4a3b4a4a625(quire_model *_sw
 }
 
 
-int _wrap_quire_model_find_token_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_find_token_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1307,7 +1324,7 @@ int _wrap_quire_model_find_token_native_3a35f4a3b4a4a625(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_is_special_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_is_special_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1324,7 +1341,7 @@ int _wrap_quire_model_is_special_native_3a35f4a3b4a4a625(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_special_token_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_special_token_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1341,7 +1358,7 @@ int _wrap_quire_model_special_token_native_3a35f4a3b4a4a625(quire_model *_swig_g
 }
 
 
-long long _wrap_quire_model_eos_tokens_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_eos_tokens_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -1360,7 +1377,7 @@ long long _wrap_quire_model_eos_tokens_native_3a35f4a3b4a4a625(quire_model *_swi
 }
 
 
-int _wrap_quire_model_tokenizer_size_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_tokenizer_size_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1375,7 +1392,7 @@ int _wrap_quire_model_tokenizer_size_native_3a35f4a3b4a4a625(quire_model *_swig_
 }
 
 
-int _wrap_quire_model_vocab_size_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_vocab_size_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1390,7 +1407,7 @@ int _wrap_quire_model_vocab_size_native_3a35f4a3b4a4a625(quire_model *_swig_go_0
 }
 
 
-long long _wrap_quire_model_architecture_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_architecture_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1409,7 +1426,7 @@ long long _wrap_quire_model_architecture_native_3a35f4a3b4a4a625(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_layers_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_layers_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1424,7 +1441,7 @@ int _wrap_quire_model_num_layers_native_3a35f4a3b4a4a625(quire_model *_swig_go_0
 }
 
 
-int _wrap_quire_model_hidden_size_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_hidden_size_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1439,7 +1456,7 @@ int _wrap_quire_model_hidden_size_native_3a35f4a3b4a4a625(quire_model *_swig_go_
 }
 
 
-int _wrap_quire_model_num_heads_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_heads_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1454,7 +1471,7 @@ int _wrap_quire_model_num_heads_native_3a35f4a3b4a4a625(quire_model *_swig_go_0,
 }
 
 
-int _wrap_quire_model_num_kv_heads_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_kv_heads_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1469,7 +1486,7 @@ int _wrap_quire_model_num_kv_heads_native_3a35f4a3b4a4a625(quire_model *_swig_go
 }
 
 
-long long _wrap_quire_model_max_context_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_max_context_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1484,7 +1501,7 @@ long long _wrap_quire_model_max_context_native_3a35f4a3b4a4a625(quire_model *_sw
 }
 
 
-double _wrap_quire_model_bits_per_weight_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+double _wrap_quire_model_bits_per_weight_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   double result;
@@ -1499,7 +1516,7 @@ double _wrap_quire_model_bits_per_weight_native_3a35f4a3b4a4a625(quire_model *_s
 }
 
 
-long long _wrap_quire_model_weight_bytes_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_model_weight_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1514,7 +1531,7 @@ long long _wrap_quire_model_weight_bytes_native_3a35f4a3b4a4a625(quire_model *_s
 }
 
 
-int _wrap_quire_model_num_tensors_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_model_num_tensors_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1529,7 +1546,7 @@ int _wrap_quire_model_num_tensors_native_3a35f4a3b4a4a625(quire_model *_swig_go_
 }
 
 
-long long _wrap_quire_model_tensor_name_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_name_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1550,7 +1567,7 @@ long long _wrap_quire_model_tensor_name_native_3a35f4a3b4a4a625(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_tensor_format_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_format_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -1571,7 +1588,7 @@ long long _wrap_quire_model_tensor_format_native_3a35f4a3b4a4a625(quire_model *_
 }
 
 
-long long _wrap_quire_model_tensor_shape_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_tensor_shape_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   int64_t *arg3 = (int64_t *) 0 ;
@@ -1592,7 +1609,7 @@ long long _wrap_quire_model_tensor_shape_native_3a35f4a3b4a4a625(quire_model *_s
 }
 
 
-long long _wrap_quire_model_tensor_bytes_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_model_tensor_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1609,7 +1626,7 @@ long long _wrap_quire_model_tensor_bytes_native_3a35f4a3b4a4a625(quire_model *_s
 }
 
 
-int _wrap_quire_model_tensor_layer_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_model_tensor_layer_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1626,7 +1643,7 @@ int _wrap_quire_model_tensor_layer_native_3a35f4a3b4a4a625(quire_model *_swig_go
 }
 
 
-quire_cache *_wrap_quire_cache_create_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+quire_cache *_wrap_quire_cache_create_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1643,7 +1660,7 @@ quire_cache *_wrap_quire_cache_create_native_3a35f4a3b4a4a625(quire_model *_swig
 }
 
 
-int _wrap_quire_cache_free_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_free_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1658,7 +1675,7 @@ int _wrap_quire_cache_free_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quir
 }
 
 
-int _wrap_quire_cache_close_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_close_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -1677,7 +1694,7 @@ int _wrap_quire_cache_close_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, lon
 }
 
 
-int _wrap_quire_cache_set_quota_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_set_quota_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -1696,7 +1713,7 @@ int _wrap_quire_cache_set_quota_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_set_namespace_quota_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
+int _wrap_quire_cache_set_namespace_quota_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, _gostring_ _swig_go_1, int _swig_go_2, int _swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1719,7 +1736,7 @@ int _wrap_quire_cache_set_namespace_quota_native_3a35f4a3b4a4a625(quire_cache *_
 }
 
 
-int _wrap_quire_cache_set_namespace_weight_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_cache_set_namespace_weight_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, _gostring_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1740,7 +1757,7 @@ int _wrap_quire_cache_set_namespace_weight_native_3a35f4a3b4a4a625(quire_cache *
 }
 
 
-int _wrap_quire_cache_set_device_weight_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_set_device_weight_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1757,7 +1774,7 @@ int _wrap_quire_cache_set_device_weight_native_3a35f4a3b4a4a625(quire_cache *_sw
 }
 
 
-long long _wrap_quire_cache_required_bytes_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_cache_required_bytes_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_cache_options *_swig_go_1, quire_error **_swig_go_2) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_cache_options *arg2 = (quire_cache_options *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1774,7 +1791,7 @@ long long _wrap_quire_cache_required_bytes_native_3a35f4a3b4a4a625(quire_model *
 }
 
 
-long long _wrap_quire_cache_max_seq_len_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_cache_max_seq_len_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1789,7 +1806,7 @@ long long _wrap_quire_cache_max_seq_len_native_3a35f4a3b4a4a625(quire_cache *_sw
 }
 
 
-int _wrap_quire_cache_vocab_size_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cache_vocab_size_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -1804,7 +1821,7 @@ int _wrap_quire_cache_vocab_size_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0
 }
 
 
-quire_queue *_wrap_quire_cache_create_queue_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_cache_create_queue_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -1819,7 +1836,7 @@ quire_queue *_wrap_quire_cache_create_queue_native_3a35f4a3b4a4a625(quire_cache 
 }
 
 
-quire_stats *_wrap_quire_cache_stats_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
+quire_stats *_wrap_quire_cache_stats_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_error **_swig_go_1) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_stats *result = 0 ;
@@ -1834,7 +1851,7 @@ quire_stats *_wrap_quire_cache_stats_native_3a35f4a3b4a4a625(quire_cache *_swig_
 }
 
 
-long long _wrap_quire_cache_metrics_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_cache_metrics_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -1857,7 +1874,7 @@ long long _wrap_quire_cache_metrics_native_3a35f4a3b4a4a625(quire_cache *_swig_g
 }
 
 
-long long _wrap_quire_cache_query_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_cache_query_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1878,7 +1895,7 @@ long long _wrap_quire_cache_query_native_3a35f4a3b4a4a625(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_pin_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_pin_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1901,7 +1918,7 @@ long long _wrap_quire_cache_pin_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0,
 }
 
 
-int _wrap_quire_cache_unpin_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_cache_unpin_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -1918,7 +1935,7 @@ int _wrap_quire_cache_unpin_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, lon
 }
 
 
-long long _wrap_quire_cache_score_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
+long long _wrap_quire_cache_score_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, long long _swig_go_3, quire_cancel *_swig_go_4, _goslice_ _swig_go_5, quire_error **_swig_go_6) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1945,7 +1962,7 @@ long long _wrap_quire_cache_score_native_3a35f4a3b4a4a625(quire_cache *_swig_go_
 }
 
 
-long long _wrap_quire_cache_logits_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
+long long _wrap_quire_cache_logits_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, _goslice_ _swig_go_4, quire_error **_swig_go_5) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int64_t arg3 ;
@@ -1970,7 +1987,7 @@ long long _wrap_quire_cache_logits_native_3a35f4a3b4a4a625(quire_cache *_swig_go
 }
 
 
-long long _wrap_quire_stats_page_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_page_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -1985,7 +2002,7 @@ long long _wrap_quire_stats_page_tokens_native_3a35f4a3b4a4a625(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_total_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_total_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2000,7 +2017,7 @@ long long _wrap_quire_stats_pages_total_native_3a35f4a3b4a4a625(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_pages_free_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_free_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2015,7 +2032,7 @@ long long _wrap_quire_stats_pages_free_native_3a35f4a3b4a4a625(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_pages_cached_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_cached_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2030,7 +2047,7 @@ long long _wrap_quire_stats_pages_cached_native_3a35f4a3b4a4a625(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_referenced_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_referenced_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2045,7 +2062,7 @@ long long _wrap_quire_stats_pages_referenced_native_3a35f4a3b4a4a625(quire_stats
 }
 
 
-long long _wrap_quire_stats_pages_pinned_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_pinned_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2060,7 +2077,7 @@ long long _wrap_quire_stats_pages_pinned_native_3a35f4a3b4a4a625(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_pages_evicted_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_evicted_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2075,7 +2092,7 @@ long long _wrap_quire_stats_pages_evicted_native_3a35f4a3b4a4a625(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_pages_deduplicated_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2090,7 +2107,7 @@ long long _wrap_quire_stats_pages_deduplicated_native_3a35f4a3b4a4a625(quire_sta
 }
 
 
-long long _wrap_quire_stats_jobs_queued_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_queued_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2105,7 +2122,7 @@ long long _wrap_quire_stats_jobs_queued_native_3a35f4a3b4a4a625(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_running_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_running_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2120,7 +2137,7 @@ long long _wrap_quire_stats_jobs_running_native_3a35f4a3b4a4a625(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_jobs_submitted_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_submitted_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2135,7 +2152,7 @@ long long _wrap_quire_stats_jobs_submitted_native_3a35f4a3b4a4a625(quire_stats *
 }
 
 
-long long _wrap_quire_stats_jobs_finished_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_finished_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2150,7 +2167,7 @@ long long _wrap_quire_stats_jobs_finished_native_3a35f4a3b4a4a625(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_jobs_failed_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_failed_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2165,7 +2182,7 @@ long long _wrap_quire_stats_jobs_failed_native_3a35f4a3b4a4a625(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_jobs_cancelled_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_jobs_cancelled_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2180,7 +2197,7 @@ long long _wrap_quire_stats_jobs_cancelled_native_3a35f4a3b4a4a625(quire_stats *
 }
 
 
-long long _wrap_quire_stats_preemptions_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_preemptions_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2195,7 +2212,7 @@ long long _wrap_quire_stats_preemptions_native_3a35f4a3b4a4a625(quire_stats *_sw
 }
 
 
-long long _wrap_quire_stats_steps_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_steps_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2210,7 +2227,7 @@ long long _wrap_quire_stats_steps_native_3a35f4a3b4a4a625(quire_stats *_swig_go_
 }
 
 
-long long _wrap_quire_stats_prompt_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_prompt_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2225,7 +2242,7 @@ long long _wrap_quire_stats_prompt_tokens_native_3a35f4a3b4a4a625(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_cached_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_cached_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2240,7 +2257,7 @@ long long _wrap_quire_stats_cached_tokens_native_3a35f4a3b4a4a625(quire_stats *_
 }
 
 
-long long _wrap_quire_stats_new_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_new_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2255,7 +2272,7 @@ long long _wrap_quire_stats_new_tokens_native_3a35f4a3b4a4a625(quire_stats *_swi
 }
 
 
-long long _wrap_quire_stats_draft_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_draft_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2270,7 +2287,7 @@ long long _wrap_quire_stats_draft_tokens_native_3a35f4a3b4a4a625(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_accepted_draft_tokens_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_accepted_draft_tokens_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2285,7 +2302,7 @@ long long _wrap_quire_stats_accepted_draft_tokens_native_3a35f4a3b4a4a625(quire_
 }
 
 
-long long _wrap_quire_stats_histogram_count_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_stats_histogram_count_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2302,7 +2319,7 @@ long long _wrap_quire_stats_histogram_count_native_3a35f4a3b4a4a625(quire_stats 
 }
 
 
-double _wrap_quire_stats_histogram_sum_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+double _wrap_quire_stats_histogram_sum_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2319,7 +2336,7 @@ double _wrap_quire_stats_histogram_sum_native_3a35f4a3b4a4a625(quire_stats *_swi
 }
 
 
-double _wrap_quire_stats_histogram_quantile_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+double _wrap_quire_stats_histogram_quantile_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -2338,7 +2355,7 @@ double _wrap_quire_stats_histogram_quantile_native_3a35f4a3b4a4a625(quire_stats 
 }
 
 
-long long _wrap_quire_stats_num_namespaces_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_num_namespaces_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2353,7 +2370,7 @@ long long _wrap_quire_stats_num_namespaces_native_3a35f4a3b4a4a625(quire_stats *
 }
 
 
-long long _wrap_quire_stats_namespace_name_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_stats_namespace_name_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -2374,7 +2391,7 @@ long long _wrap_quire_stats_namespace_name_native_3a35f4a3b4a4a625(quire_stats *
 }
 
 
-quire_stats *_wrap_quire_stats_namespace_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+quire_stats *_wrap_quire_stats_namespace_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2391,7 +2408,7 @@ quire_stats *_wrap_quire_stats_namespace_native_3a35f4a3b4a4a625(quire_stats *_s
 }
 
 
-long long _wrap_quire_stats_device_bytes_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_stats_device_bytes_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -2406,7 +2423,7 @@ long long _wrap_quire_stats_device_bytes_native_3a35f4a3b4a4a625(quire_stats *_s
 }
 
 
-int _wrap_quire_stats_free_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_stats_free_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
   quire_stats *arg1 = (quire_stats *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2421,7 +2438,7 @@ int _wrap_quire_stats_free_native_3a35f4a3b4a4a625(quire_stats *_swig_go_0, quir
 }
 
 
-quire_job_request *_wrap_quire_job_request_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
+quire_job_request *_wrap_quire_job_request_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_job_request *result = 0 ;
   quire_job_request *_swig_go_result;
@@ -2434,7 +2451,7 @@ quire_job_request *_wrap_quire_job_request_create_native_3a35f4a3b4a4a625(quire_
 }
 
 
-int _wrap_quire_job_request_free_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_free_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2449,7 +2466,7 @@ int _wrap_quire_job_request_free_native_3a35f4a3b4a4a625(quire_job_request *_swi
 }
 
 
-int _wrap_quire_job_request_set_kind_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_kind_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2466,7 +2483,7 @@ int _wrap_quire_job_request_set_kind_native_3a35f4a3b4a4a625(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_clear_prompt_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_prompt_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2481,7 +2498,7 @@ int _wrap_quire_job_request_clear_prompt_native_3a35f4a3b4a4a625(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_add_prompt_text_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_text_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2500,7 +2517,7 @@ int _wrap_quire_job_request_add_prompt_text_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_prompt_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2519,7 +2536,7 @@ int _wrap_quire_job_request_add_prompt_tokens_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_add_prompt_special_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_prompt_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2538,7 +2555,7 @@ int _wrap_quire_job_request_add_prompt_special_native_3a35f4a3b4a4a625(quire_job
 }
 
 
-int _wrap_quire_job_request_add_messages_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_messages_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2557,7 +2574,7 @@ int _wrap_quire_job_request_add_messages_native_3a35f4a3b4a4a625(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_tools_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_tools_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2576,7 +2593,7 @@ int _wrap_quire_job_request_set_tools_native_3a35f4a3b4a4a625(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_template_arguments_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_template_arguments_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2595,7 +2612,7 @@ int _wrap_quire_job_request_set_template_arguments_native_3a35f4a3b4a4a625(quire
 }
 
 
-int _wrap_quire_job_request_set_chat_template_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_chat_template *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_chat_template_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_chat_template *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_chat_template *arg2 = (quire_chat_template *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2612,7 +2629,7 @@ int _wrap_quire_job_request_set_chat_template_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_prompt_text_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_text_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2631,7 +2648,7 @@ int _wrap_quire_job_request_set_prompt_text_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_prompt_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_prompt_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2650,7 +2667,7 @@ int _wrap_quire_job_request_set_prompt_tokens_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_add_special_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_add_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2667,7 +2684,7 @@ int _wrap_quire_job_request_set_add_special_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_parse_special_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_parse_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2684,7 +2701,7 @@ int _wrap_quire_job_request_set_parse_special_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_max_new_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_new_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2701,7 +2718,7 @@ int _wrap_quire_job_request_set_max_new_tokens_native_3a35f4a3b4a4a625(quire_job
 }
 
 
-int _wrap_quire_job_request_set_min_new_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_new_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2718,7 +2735,7 @@ int _wrap_quire_job_request_set_min_new_tokens_native_3a35f4a3b4a4a625(quire_job
 }
 
 
-int _wrap_quire_job_request_set_stop_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_stop_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -2737,7 +2754,7 @@ int _wrap_quire_job_request_set_stop_tokens_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_add_stop_text_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_stop_text_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2756,7 +2773,7 @@ int _wrap_quire_job_request_add_stop_text_native_3a35f4a3b4a4a625(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_clear_stop_texts_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_stop_texts_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2771,7 +2788,7 @@ int _wrap_quire_job_request_clear_stop_texts_native_3a35f4a3b4a4a625(quire_job_r
 }
 
 
-int _wrap_quire_job_request_add_banned_text_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_add_banned_text_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2790,7 +2807,7 @@ int _wrap_quire_job_request_add_banned_text_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_clear_banned_texts_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_banned_texts_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -2805,7 +2822,7 @@ int _wrap_quire_job_request_clear_banned_texts_native_3a35f4a3b4a4a625(quire_job
 }
 
 
-int _wrap_quire_job_request_set_heal_prompt_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_heal_prompt_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2822,7 +2839,7 @@ int _wrap_quire_job_request_set_heal_prompt_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_ignore_eos_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_ignore_eos_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2839,7 +2856,7 @@ int _wrap_quire_job_request_set_ignore_eos_native_3a35f4a3b4a4a625(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_loop_guard_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_set_loop_guard_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, int _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   int32_t arg3 ;
@@ -2858,7 +2875,7 @@ int _wrap_quire_job_request_set_loop_guard_native_3a35f4a3b4a4a625(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_constraint_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_constraint *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_constraint_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_constraint *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_constraint *arg2 = (quire_constraint *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2875,7 +2892,7 @@ int _wrap_quire_job_request_set_constraint_native_3a35f4a3b4a4a625(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_sampling_preset_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -2894,7 +2911,7 @@ int _wrap_quire_job_request_set_sampling_preset_native_3a35f4a3b4a4a625(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_sampling_of_model_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_model *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_sampling_of_model_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_model *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_model *arg2 = (quire_model *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2911,7 +2928,7 @@ int _wrap_quire_job_request_set_sampling_of_model_native_3a35f4a3b4a4a625(quire_
 }
 
 
-int _wrap_quire_job_request_set_random_seed_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_random_seed_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2928,7 +2945,7 @@ int _wrap_quire_job_request_set_random_seed_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_seed_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2945,7 +2962,7 @@ int _wrap_quire_job_request_set_seed_native_3a35f4a3b4a4a625(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_repetition_penalty_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_repetition_penalty_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2962,7 +2979,7 @@ int _wrap_quire_job_request_set_repetition_penalty_native_3a35f4a3b4a4a625(quire
 }
 
 
-int _wrap_quire_job_request_set_frequency_penalty_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_frequency_penalty_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2979,7 +2996,7 @@ int _wrap_quire_job_request_set_frequency_penalty_native_3a35f4a3b4a4a625(quire_
 }
 
 
-int _wrap_quire_job_request_set_presence_penalty_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_presence_penalty_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -2996,7 +3013,7 @@ int _wrap_quire_job_request_set_presence_penalty_native_3a35f4a3b4a4a625(quire_j
 }
 
 
-int _wrap_quire_job_request_set_penalty_range_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_range_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3013,7 +3030,7 @@ int _wrap_quire_job_request_set_penalty_range_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_penalty_decay_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_penalty_decay_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3030,7 +3047,7 @@ int _wrap_quire_job_request_set_penalty_decay_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_dry_multiplier_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_multiplier_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3047,7 +3064,7 @@ int _wrap_quire_job_request_set_dry_multiplier_native_3a35f4a3b4a4a625(quire_job
 }
 
 
-int _wrap_quire_job_request_set_dry_base_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_base_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3064,7 +3081,7 @@ int _wrap_quire_job_request_set_dry_base_native_3a35f4a3b4a4a625(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_dry_allowed_length_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_allowed_length_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3081,7 +3098,7 @@ int _wrap_quire_job_request_set_dry_allowed_length_native_3a35f4a3b4a4a625(quire
 }
 
 
-int _wrap_quire_job_request_set_dry_max_length_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_max_length_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3098,7 +3115,7 @@ int _wrap_quire_job_request_set_dry_max_length_native_3a35f4a3b4a4a625(quire_job
 }
 
 
-int _wrap_quire_job_request_set_dry_range_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_range_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3115,7 +3132,7 @@ int _wrap_quire_job_request_set_dry_range_native_3a35f4a3b4a4a625(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_dry_breakers_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3134,7 +3151,7 @@ int _wrap_quire_job_request_set_dry_breakers_native_3a35f4a3b4a4a625(quire_job_r
 }
 
 
-int _wrap_quire_job_request_add_logit_bias_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_add_logit_bias_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   double arg3 ;
@@ -3153,7 +3170,7 @@ int _wrap_quire_job_request_add_logit_bias_native_3a35f4a3b4a4a625(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_request_set_logit_biases_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, double _swig_go_2, quire_error **_swig_go_3) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3174,7 +3191,7 @@ int _wrap_quire_job_request_set_logit_biases_native_3a35f4a3b4a4a625(quire_job_r
 }
 
 
-int _wrap_quire_job_request_clear_logit_biases_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_request_clear_logit_biases_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_error **_swig_go_1) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3189,7 +3206,7 @@ int _wrap_quire_job_request_clear_logit_biases_native_3a35f4a3b4a4a625(quire_job
 }
 
 
-int _wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_banned_tokens_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3208,7 +3225,7 @@ int _wrap_quire_job_request_set_banned_tokens_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_temperature_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3225,7 +3242,7 @@ int _wrap_quire_job_request_set_temperature_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_smoothing_factor_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_smoothing_factor_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3242,7 +3259,7 @@ int _wrap_quire_job_request_set_smoothing_factor_native_3a35f4a3b4a4a625(quire_j
 }
 
 
-int _wrap_quire_job_request_set_min_temperature_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_temperature_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3259,7 +3276,7 @@ int _wrap_quire_job_request_set_min_temperature_native_3a35f4a3b4a4a625(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_max_temperature_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_temperature_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3276,7 +3293,7 @@ int _wrap_quire_job_request_set_max_temperature_native_3a35f4a3b4a4a625(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_temperature_exponent_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_temperature_exponent_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3293,7 +3310,7 @@ int _wrap_quire_job_request_set_temperature_exponent_native_3a35f4a3b4a4a625(qui
 }
 
 
-int _wrap_quire_job_request_set_top_n_sigma_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_n_sigma_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3310,7 +3327,7 @@ int _wrap_quire_job_request_set_top_n_sigma_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_top_k_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_k_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3327,7 +3344,7 @@ int _wrap_quire_job_request_set_top_k_native_3a35f4a3b4a4a625(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_p_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_p_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3344,7 +3361,7 @@ int _wrap_quire_job_request_set_top_p_native_3a35f4a3b4a4a625(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_top_a_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_a_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3361,7 +3378,7 @@ int _wrap_quire_job_request_set_top_a_native_3a35f4a3b4a4a625(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_min_p_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_min_p_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3378,7 +3395,7 @@ int _wrap_quire_job_request_set_min_p_native_3a35f4a3b4a4a625(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_tail_free_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_tail_free_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3395,7 +3412,7 @@ int _wrap_quire_job_request_set_tail_free_native_3a35f4a3b4a4a625(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_typical_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_typical_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3412,7 +3429,7 @@ int _wrap_quire_job_request_set_typical_native_3a35f4a3b4a4a625(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_mirostat_tau_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_mirostat_tau_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3429,7 +3446,7 @@ int _wrap_quire_job_request_set_mirostat_tau_native_3a35f4a3b4a4a625(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_mirostat_eta_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_mirostat_eta_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3446,7 +3463,7 @@ int _wrap_quire_job_request_set_mirostat_eta_native_3a35f4a3b4a4a625(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_xtc_probability_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_xtc_probability_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3463,7 +3480,7 @@ int _wrap_quire_job_request_set_xtc_probability_native_3a35f4a3b4a4a625(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_xtc_threshold_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3480,7 +3497,7 @@ int _wrap_quire_job_request_set_xtc_threshold_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -3499,7 +3516,7 @@ int _wrap_quire_job_request_set_xtc_ignored_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_skew_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, double _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   double arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3516,7 +3533,7 @@ int _wrap_quire_job_request_set_skew_native_3a35f4a3b4a4a625(quire_job_request *
 }
 
 
-int _wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3535,7 +3552,7 @@ int _wrap_quire_job_request_set_sampler_order_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_emit_special_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3552,7 +3569,7 @@ int _wrap_quire_job_request_set_emit_special_native_3a35f4a3b4a4a625(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_log_probs_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_log_probs_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3569,7 +3586,7 @@ int _wrap_quire_job_request_set_log_probs_native_3a35f4a3b4a4a625(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_top_log_probs_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3586,7 +3603,7 @@ int _wrap_quire_job_request_set_top_log_probs_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_raw_logits_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3603,7 +3620,7 @@ int _wrap_quire_job_request_set_raw_logits_native_3a35f4a3b4a4a625(quire_job_req
 }
 
 
-int _wrap_quire_job_request_set_pooling_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3620,7 +3637,7 @@ int _wrap_quire_job_request_set_pooling_native_3a35f4a3b4a4a625(quire_job_reques
 }
 
 
-int _wrap_quire_job_request_set_normalize_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3637,7 +3654,7 @@ int _wrap_quire_job_request_set_normalize_native_3a35f4a3b4a4a625(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3654,7 +3671,7 @@ int _wrap_quire_job_request_set_user_data_native_3a35f4a3b4a4a625(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   uint64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3671,7 +3688,7 @@ int _wrap_quire_job_request_set_user_data_step_native_3a35f4a3b4a4a625(quire_job
 }
 
 
-int _wrap_quire_job_request_set_queue_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, quire_queue *_swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   quire_queue *arg2 = (quire_queue *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3688,7 +3705,7 @@ int _wrap_quire_job_request_set_queue_native_3a35f4a3b4a4a625(quire_job_request 
 }
 
 
-int _wrap_quire_job_request_set_event_policy_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3705,7 +3722,7 @@ int _wrap_quire_job_request_set_event_policy_native_3a35f4a3b4a4a625(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_max_unread_events_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3722,7 +3739,7 @@ int _wrap_quire_job_request_set_max_unread_events_native_3a35f4a3b4a4a625(quire_
 }
 
 
-int _wrap_quire_job_request_set_progress_events_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3739,7 +3756,7 @@ int _wrap_quire_job_request_set_progress_events_native_3a35f4a3b4a4a625(quire_jo
 }
 
 
-int _wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -3758,7 +3775,7 @@ int _wrap_quire_job_request_set_namespace_native_3a35f4a3b4a4a625(quire_job_requ
 }
 
 
-int _wrap_quire_job_request_set_priority_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3775,7 +3792,7 @@ int _wrap_quire_job_request_set_priority_native_3a35f4a3b4a4a625(quire_job_reque
 }
 
 
-int _wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3792,7 +3809,7 @@ int _wrap_quire_job_request_set_queue_deadline_ns_native_3a35f4a3b4a4a625(quire_
 }
 
 
-int _wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3809,7 +3826,7 @@ int _wrap_quire_job_request_set_first_token_deadline_ns_native_3a35f4a3b4a4a625(
 }
 
 
-int _wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3826,7 +3843,7 @@ int _wrap_quire_job_request_set_deadline_ns_native_3a35f4a3b4a4a625(quire_job_re
 }
 
 
-int _wrap_quire_job_request_set_reserve_whole_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3843,7 +3860,7 @@ int _wrap_quire_job_request_set_reserve_whole_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-int _wrap_quire_job_request_set_reuse_prefix_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3860,7 +3877,7 @@ int _wrap_quire_job_request_set_reuse_prefix_native_3a35f4a3b4a4a625(quire_job_r
 }
 
 
-int _wrap_quire_job_request_set_publish_pages_native_3a35f4a3b4a4a625(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3877,7 +3894,7 @@ int _wrap_quire_job_request_set_publish_pages_native_3a35f4a3b4a4a625(quire_job_
 }
 
 
-quire_job *_wrap_quire_job_submit_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_submit_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -3894,7 +3911,7 @@ quire_job *_wrap_quire_job_submit_native_3a35f4a3b4a4a625(quire_cache *_swig_go_
 }
 
 
-int _wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(quire_cache *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_cache *arg1 = (quire_cache *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_job **arg3 = (quire_job **) 0 ;
@@ -3915,7 +3932,7 @@ int _wrap_quire_job_submit_many_native_3a35f4a3b4a4a625(quire_cache *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_drain_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_job_drain_native_2f6ff26d28dacd19(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -3938,7 +3955,7 @@ long long _wrap_quire_job_drain_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, l
 }
 
 
-int _wrap_quire_job_wait_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_job_wait_native_2f6ff26d28dacd19(quire_job *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
   quire_job *arg1 = (quire_job *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -3957,7 +3974,7 @@ int _wrap_quire_job_wait_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, long lon
 }
 
 
-int _wrap_quire_job_cancel_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_cancel_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3972,7 +3989,7 @@ int _wrap_quire_job_cancel_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_free_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_free_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -3987,7 +4004,7 @@ int _wrap_quire_job_free_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_er
 }
 
 
-int _wrap_quire_job_pause_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_pause_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4002,7 +4019,7 @@ int _wrap_quire_job_pause_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_resume_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_resume_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4017,7 +4034,7 @@ int _wrap_quire_job_resume_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_job_set_priority_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_set_priority_native_2f6ff26d28dacd19(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4034,7 +4051,7 @@ int _wrap_quire_job_set_priority_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, 
 }
 
 
-int _wrap_quire_job_rewind_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_job_rewind_native_2f6ff26d28dacd19(quire_job *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4051,7 +4068,7 @@ int _wrap_quire_job_rewind_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, int _s
 }
 
 
-quire_job *_wrap_quire_job_fork_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_job_fork_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4068,7 +4085,7 @@ quire_job *_wrap_quire_job_fork_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, q
 }
 
 
-long long _wrap_quire_job_id_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_id_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4083,7 +4100,7 @@ long long _wrap_quire_job_id_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_job_seed_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_seed_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -4098,7 +4115,7 @@ long long _wrap_quire_job_seed_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, qu
 }
 
 
-int _wrap_quire_job_state_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_state_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4113,7 +4130,7 @@ int _wrap_quire_job_state_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_e
 }
 
 
-int _wrap_quire_job_finish_reason_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4128,7 +4145,7 @@ int _wrap_quire_job_finish_reason_native_3a35f4a3b4a4a625(quire_job *_swig_go_0,
 }
 
 
-int _wrap_quire_job_stop_token_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_stop_token_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4143,7 +4160,7 @@ int _wrap_quire_job_stop_token_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -4162,7 +4179,7 @@ long long _wrap_quire_job_stop_text_native_3a35f4a3b4a4a625(quire_job *_swig_go_
 }
 
 
-int _wrap_quire_job_error_code_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_job_error_code_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4177,7 +4194,7 @@ int _wrap_quire_job_error_code_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, qu
 }
 
 
-long long _wrap_quire_job_explain_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_explain_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -4196,7 +4213,7 @@ long long _wrap_quire_job_explain_native_3a35f4a3b4a4a625(quire_job *_swig_go_0,
 }
 
 
-long long _wrap_quire_job_prompt_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4211,7 +4228,7 @@ long long _wrap_quire_job_prompt_tokens_native_3a35f4a3b4a4a625(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_cached_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4226,7 +4243,7 @@ long long _wrap_quire_job_cached_tokens_native_3a35f4a3b4a4a625(quire_job *_swig
 }
 
 
-long long _wrap_quire_job_new_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4241,7 +4258,7 @@ long long _wrap_quire_job_new_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_draft_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4256,7 +4273,7 @@ long long _wrap_quire_job_draft_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_
 }
 
 
-long long _wrap_quire_job_accepted_draft_tokens_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4271,7 +4288,7 @@ long long _wrap_quire_job_accepted_draft_tokens_native_3a35f4a3b4a4a625(quire_jo
 }
 
 
-long long _wrap_quire_job_preemptions_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4286,7 +4303,7 @@ long long _wrap_quire_job_preemptions_native_3a35f4a3b4a4a625(quire_job *_swig_g
 }
 
 
-long long _wrap_quire_job_time_queued_ns_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4301,7 +4318,7 @@ long long _wrap_quire_job_time_queued_ns_native_3a35f4a3b4a4a625(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_prompt_ns_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4316,7 +4333,7 @@ long long _wrap_quire_job_time_prompt_ns_native_3a35f4a3b4a4a625(quire_job *_swi
 }
 
 
-long long _wrap_quire_job_time_generate_ns_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(quire_job *_swig_go_0, quire_error **_swig_go_1) {
   quire_job *arg1 = (quire_job *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4331,7 +4348,7 @@ long long _wrap_quire_job_time_generate_ns_native_3a35f4a3b4a4a625(quire_job *_s
 }
 
 
-long long _wrap_quire_job_scores_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_scores_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4350,7 +4367,7 @@ long long _wrap_quire_job_scores_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, 
 }
 
 
-long long _wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4369,7 +4386,7 @@ long long _wrap_quire_job_raw_logits_native_3a35f4a3b4a4a625(quire_job *_swig_go
 }
 
 
-long long _wrap_quire_job_embedding_native_3a35f4a3b4a4a625(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_job_embedding_native_2f6ff26d28dacd19(quire_job *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_job *arg1 = (quire_job *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4388,7 +4405,7 @@ long long _wrap_quire_job_embedding_native_3a35f4a3b4a4a625(quire_job *_swig_go_
 }
 
 
-quire_queue *_wrap_quire_queue_create_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
+quire_queue *_wrap_quire_queue_create_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_error **_swig_go_1) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_queue *result = 0 ;
@@ -4403,7 +4420,7 @@ quire_queue *_wrap_quire_queue_create_native_3a35f4a3b4a4a625(quire_runtime *_sw
 }
 
 
-long long _wrap_quire_queue_drain_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_queue_drain_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -4426,7 +4443,7 @@ long long _wrap_quire_queue_drain_native_3a35f4a3b4a4a625(quire_queue *_swig_go_
 }
 
 
-long long _wrap_quire_queue_ready_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_queue_ready_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int64_t arg2 ;
   quire_cancel *arg3 = (quire_cancel *) 0 ;
@@ -4449,7 +4466,7 @@ long long _wrap_quire_queue_ready_native_3a35f4a3b4a4a625(quire_queue *_swig_go_
 }
 
 
-int _wrap_quire_queue_set_log_level_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4466,7 +4483,7 @@ int _wrap_quire_queue_set_log_level_native_3a35f4a3b4a4a625(quire_queue *_swig_g
 }
 
 
-int _wrap_quire_queue_fd_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_fd_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4481,7 +4498,7 @@ int _wrap_quire_queue_fd_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, quire_
 }
 
 
-int _wrap_quire_queue_close_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_close_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4496,7 +4513,7 @@ int _wrap_quire_queue_close_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, qui
 }
 
 
-int _wrap_quire_queue_free_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_queue_free_native_2f6ff26d28dacd19(quire_queue *_swig_go_0, quire_error **_swig_go_1) {
   quire_queue *arg1 = (quire_queue *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4511,7 +4528,7 @@ int _wrap_quire_queue_free_native_3a35f4a3b4a4a625(quire_queue *_swig_go_0, quir
 }
 
 
-int _wrap_quire_event_type_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_type_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4526,7 +4543,7 @@ int _wrap_quire_event_type_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quir
 }
 
 
-long long _wrap_quire_event_user_data_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_user_data_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   uint64_t result;
@@ -4541,7 +4558,7 @@ long long _wrap_quire_event_user_data_native_3a35f4a3b4a4a625(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_job_id_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_job_id_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4556,7 +4573,7 @@ long long _wrap_quire_event_job_id_native_3a35f4a3b4a4a625(quire_event *_swig_go
 }
 
 
-int _wrap_quire_event_index_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_index_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4571,7 +4588,7 @@ int _wrap_quire_event_index_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, qui
 }
 
 
-_gostring_ _wrap_quire_event_text_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_text_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4593,7 +4610,7 @@ _gostring_ _wrap_quire_event_text_native_3a35f4a3b4a4a625(quire_event *_swig_go_
 }
 
 
-long long _wrap_quire_event_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -4612,7 +4629,7 @@ long long _wrap_quire_event_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go
 }
 
 
-long long _wrap_quire_event_first_token_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_first_token_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4627,7 +4644,7 @@ long long _wrap_quire_event_first_token_native_3a35f4a3b4a4a625(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_kept_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4642,7 +4659,7 @@ long long _wrap_quire_event_kept_tokens_native_3a35f4a3b4a4a625(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_kept_bytes_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4657,7 +4674,7 @@ long long _wrap_quire_event_kept_bytes_native_3a35f4a3b4a4a625(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4676,7 +4693,7 @@ long long _wrap_quire_event_log_probs_native_3a35f4a3b4a4a625(quire_event *_swig
 }
 
 
-long long _wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   int32_t *arg2 = (int32_t *) 0 ;
   size_t arg3 ;
@@ -4695,7 +4712,7 @@ long long _wrap_quire_event_top_tokens_native_3a35f4a3b4a4a625(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(quire_event *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_event *arg1 = (quire_event *) 0 ;
   float *arg2 = (float *) 0 ;
   size_t arg3 ;
@@ -4714,7 +4731,7 @@ long long _wrap_quire_event_top_log_probs_native_3a35f4a3b4a4a625(quire_event *_
 }
 
 
-long long _wrap_quire_event_progress_done_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4729,7 +4746,7 @@ long long _wrap_quire_event_progress_done_native_3a35f4a3b4a4a625(quire_event *_
 }
 
 
-long long _wrap_quire_event_progress_total_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4744,7 +4761,7 @@ long long _wrap_quire_event_progress_total_native_3a35f4a3b4a4a625(quire_event *
 }
 
 
-int _wrap_quire_event_log_level_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_log_level_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4759,7 +4776,7 @@ int _wrap_quire_event_log_level_native_3a35f4a3b4a4a625(quire_event *_swig_go_0,
 }
 
 
-long long _wrap_quire_event_lost_lines_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4774,7 +4791,7 @@ long long _wrap_quire_event_lost_lines_native_3a35f4a3b4a4a625(quire_event *_swi
 }
 
 
-int _wrap_quire_event_finish_reason_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4789,7 +4806,7 @@ int _wrap_quire_event_finish_reason_native_3a35f4a3b4a4a625(quire_event *_swig_g
 }
 
 
-int _wrap_quire_event_stop_token_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_stop_token_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4804,7 +4821,7 @@ int _wrap_quire_event_stop_token_native_3a35f4a3b4a4a625(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_stop_text_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4826,7 +4843,7 @@ _gostring_ _wrap_quire_event_stop_text_native_3a35f4a3b4a4a625(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_prompt_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4841,7 +4858,7 @@ long long _wrap_quire_event_prompt_tokens_native_3a35f4a3b4a4a625(quire_event *_
 }
 
 
-long long _wrap_quire_event_cached_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4856,7 +4873,7 @@ long long _wrap_quire_event_cached_tokens_native_3a35f4a3b4a4a625(quire_event *_
 }
 
 
-long long _wrap_quire_event_new_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4871,7 +4888,7 @@ long long _wrap_quire_event_new_tokens_native_3a35f4a3b4a4a625(quire_event *_swi
 }
 
 
-long long _wrap_quire_event_draft_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4886,7 +4903,7 @@ long long _wrap_quire_event_draft_tokens_native_3a35f4a3b4a4a625(quire_event *_s
 }
 
 
-long long _wrap_quire_event_accepted_draft_tokens_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4901,7 +4918,7 @@ long long _wrap_quire_event_accepted_draft_tokens_native_3a35f4a3b4a4a625(quire_
 }
 
 
-long long _wrap_quire_event_preemptions_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4916,7 +4933,7 @@ long long _wrap_quire_event_preemptions_native_3a35f4a3b4a4a625(quire_event *_sw
 }
 
 
-long long _wrap_quire_event_time_queued_ns_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4931,7 +4948,7 @@ long long _wrap_quire_event_time_queued_ns_native_3a35f4a3b4a4a625(quire_event *
 }
 
 
-long long _wrap_quire_event_time_prompt_ns_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4946,7 +4963,7 @@ long long _wrap_quire_event_time_prompt_ns_native_3a35f4a3b4a4a625(quire_event *
 }
 
 
-long long _wrap_quire_event_time_generate_ns_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -4961,7 +4978,7 @@ long long _wrap_quire_event_time_generate_ns_native_3a35f4a3b4a4a625(quire_event
 }
 
 
-int _wrap_quire_event_error_code_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_error_code_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -4976,7 +4993,7 @@ int _wrap_quire_event_error_code_native_3a35f4a3b4a4a625(quire_event *_swig_go_0
 }
 
 
-_gostring_ _wrap_quire_event_error_message_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+_gostring_ _wrap_quire_event_error_message_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   size_t *arg2 = (size_t *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -4998,7 +5015,7 @@ _gostring_ _wrap_quire_event_error_message_native_3a35f4a3b4a4a625(quire_event *
 }
 
 
-int _wrap_quire_event_free_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_event_free_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
   quire_event *arg1 = (quire_event *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5013,7 +5030,7 @@ int _wrap_quire_event_free_native_3a35f4a3b4a4a625(quire_event *_swig_go_0, quir
 }
 
 
-quire_cancel *_wrap_quire_cancel_create_native_3a35f4a3b4a4a625(quire_error **_swig_go_0) {
+quire_cancel *_wrap_quire_cancel_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cancel *result = 0 ;
   quire_cancel *_swig_go_result;
@@ -5026,7 +5043,7 @@ quire_cancel *_wrap_quire_cancel_create_native_3a35f4a3b4a4a625(quire_error **_s
 }
 
 
-int _wrap_quire_cancel_trigger_native_3a35f4a3b4a4a625(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5041,7 +5058,7 @@ int _wrap_quire_cancel_trigger_native_3a35f4a3b4a4a625(quire_cancel *_swig_go_0,
 }
 
 
-int _wrap_quire_cancel_is_triggered_native_3a35f4a3b4a4a625(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5056,7 +5073,7 @@ int _wrap_quire_cancel_is_triggered_native_3a35f4a3b4a4a625(quire_cancel *_swig_
 }
 
 
-int _wrap_quire_cancel_free_native_3a35f4a3b4a4a625(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_cancel_free_native_2f6ff26d28dacd19(quire_cancel *_swig_go_0, quire_error **_swig_go_1) {
   quire_cancel *arg1 = (quire_cancel *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5071,7 +5088,7 @@ int _wrap_quire_cancel_free_native_3a35f4a3b4a4a625(quire_cancel *_swig_go_0, qu
 }
 
 
-quire_plan *_wrap_quire_plan_create_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, quire_error **_swig_go_3) {
+quire_plan *_wrap_quire_plan_create_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, quire_model_options *_swig_go_1, quire_cache_options *_swig_go_2, quire_error **_swig_go_3) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   quire_model_options *arg2 = (quire_model_options *) 0 ;
   quire_cache_options *arg3 = (quire_cache_options *) 0 ;
@@ -5090,7 +5107,7 @@ quire_plan *_wrap_quire_plan_create_native_3a35f4a3b4a4a625(quire_runtime *_swig
 }
 
 
-int _wrap_quire_plan_free_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_free_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5105,7 +5122,7 @@ int _wrap_quire_plan_free_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_
 }
 
 
-long long _wrap_quire_plan_total_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5120,7 +5137,7 @@ long long _wrap_quire_plan_total_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_embedding_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5135,7 +5152,7 @@ long long _wrap_quire_plan_embedding_bytes_native_3a35f4a3b4a4a625(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_layer_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5150,7 +5167,7 @@ long long _wrap_quire_plan_layer_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_head_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5165,7 +5182,7 @@ long long _wrap_quire_plan_head_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_
 }
 
 
-long long _wrap_quire_plan_kv_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5180,7 +5197,7 @@ long long _wrap_quire_plan_kv_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go
 }
 
 
-long long _wrap_quire_plan_workspace_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5195,7 +5212,7 @@ long long _wrap_quire_plan_workspace_bytes_native_3a35f4a3b4a4a625(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_staging_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5210,7 +5227,7 @@ long long _wrap_quire_plan_staging_bytes_native_3a35f4a3b4a4a625(quire_plan *_sw
 }
 
 
-int _wrap_quire_plan_num_devices_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5225,7 +5242,7 @@ int _wrap_quire_plan_num_devices_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0,
 }
 
 
-long long _wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -5246,7 +5263,7 @@ long long _wrap_quire_plan_device_name_native_3a35f4a3b4a4a625(quire_plan *_swig
 }
 
 
-int _wrap_quire_plan_device_num_layers_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5263,7 +5280,7 @@ int _wrap_quire_plan_device_num_layers_native_3a35f4a3b4a4a625(quire_plan *_swig
 }
 
 
-long long _wrap_quire_plan_device_usable_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5280,7 +5297,7 @@ long long _wrap_quire_plan_device_usable_bytes_native_3a35f4a3b4a4a625(quire_pla
 }
 
 
-long long _wrap_quire_plan_device_total_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5297,7 +5314,7 @@ long long _wrap_quire_plan_device_total_bytes_native_3a35f4a3b4a4a625(quire_plan
 }
 
 
-long long _wrap_quire_plan_device_embedding_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5314,7 +5331,7 @@ long long _wrap_quire_plan_device_embedding_bytes_native_3a35f4a3b4a4a625(quire_
 }
 
 
-long long _wrap_quire_plan_device_layer_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5331,7 +5348,7 @@ long long _wrap_quire_plan_device_layer_bytes_native_3a35f4a3b4a4a625(quire_plan
 }
 
 
-long long _wrap_quire_plan_device_head_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5348,7 +5365,7 @@ long long _wrap_quire_plan_device_head_bytes_native_3a35f4a3b4a4a625(quire_plan 
 }
 
 
-long long _wrap_quire_plan_device_kv_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5365,7 +5382,7 @@ long long _wrap_quire_plan_device_kv_bytes_native_3a35f4a3b4a4a625(quire_plan *_
 }
 
 
-long long _wrap_quire_plan_device_workspace_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5382,7 +5399,7 @@ long long _wrap_quire_plan_device_workspace_bytes_native_3a35f4a3b4a4a625(quire_
 }
 
 
-long long _wrap_quire_plan_device_staging_bytes_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5399,7 +5416,7 @@ long long _wrap_quire_plan_device_staging_bytes_native_3a35f4a3b4a4a625(quire_pl
 }
 
 
-int _wrap_quire_plan_num_layers_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5414,7 +5431,7 @@ int _wrap_quire_plan_num_layers_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, 
 }
 
 
-int _wrap_quire_plan_layer_device_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5431,7 +5448,7 @@ int _wrap_quire_plan_layer_device_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0
 }
 
 
-long long _wrap_quire_plan_bytes_of_layer_native_3a35f4a3b4a4a625(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_plan *arg1 = (quire_plan *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5448,7 +5465,7 @@ long long _wrap_quire_plan_bytes_of_layer_native_3a35f4a3b4a4a625(quire_plan *_s
 }
 
 
-quire_constraint *_wrap_quire_constraint_create_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
+quire_constraint *_wrap_quire_constraint_create_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -5469,7 +5486,7 @@ quire_constraint *_wrap_quire_constraint_create_native_3a35f4a3b4a4a625(quire_mo
 }
 
 
-int _wrap_quire_constraint_free_native_3a35f4a3b4a4a625(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_constraint_free_native_2f6ff26d28dacd19(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
   quire_constraint *arg1 = (quire_constraint *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5484,7 +5501,7 @@ int _wrap_quire_constraint_free_native_3a35f4a3b4a4a625(quire_constraint *_swig_
 }
 
 
-quire_matcher *_wrap_quire_matcher_create_native_3a35f4a3b4a4a625(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
+quire_matcher *_wrap_quire_matcher_create_native_2f6ff26d28dacd19(quire_constraint *_swig_go_0, quire_error **_swig_go_1) {
   quire_constraint *arg1 = (quire_constraint *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   quire_matcher *result = 0 ;
@@ -5499,7 +5516,7 @@ quire_matcher *_wrap_quire_matcher_create_native_3a35f4a3b4a4a625(quire_constrai
 }
 
 
-int _wrap_quire_matcher_accept_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_matcher_accept_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   int32_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5516,7 +5533,7 @@ int _wrap_quire_matcher_accept_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0
 }
 
 
-long long _wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   uint8_t *arg2 = (uint8_t *) 0 ;
   size_t arg3 ;
@@ -5535,7 +5552,7 @@ long long _wrap_quire_matcher_mask_native_3a35f4a3b4a4a625(quire_matcher *_swig_
 }
 
 
-int _wrap_quire_matcher_may_end_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5550,7 +5567,7 @@ int _wrap_quire_matcher_may_end_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_
 }
 
 
-long long _wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5569,7 +5586,7 @@ long long _wrap_quire_matcher_forced_text_native_3a35f4a3b4a4a625(quire_matcher 
 }
 
 
-int _wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   int64_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5586,7 +5603,7 @@ int _wrap_quire_matcher_rollback_native_3a35f4a3b4a4a625(quire_matcher *_swig_go
 }
 
 
-int _wrap_quire_matcher_free_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_matcher_free_native_2f6ff26d28dacd19(quire_matcher *_swig_go_0, quire_error **_swig_go_1) {
   quire_matcher *arg1 = (quire_matcher *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5601,7 +5618,7 @@ int _wrap_quire_matcher_free_native_3a35f4a3b4a4a625(quire_matcher *_swig_go_0, 
 }
 
 
-quire_chat_template *_wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+quire_chat_template *_wrap_quire_chat_template_create_native_2f6ff26d28dacd19(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
   char *arg1 = (char *) 0 ;
   size_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5618,7 +5635,7 @@ quire_chat_template *_wrap_quire_chat_template_create_native_3a35f4a3b4a4a625(_g
 }
 
 
-quire_chat_template *_wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+quire_chat_template *_wrap_quire_chat_template_open_native_2f6ff26d28dacd19(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
   char *arg1 = (char *) 0 ;
   size_t arg2 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5635,7 +5652,7 @@ quire_chat_template *_wrap_quire_chat_template_open_native_3a35f4a3b4a4a625(_gos
 }
 
 
-int _wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5654,7 +5671,7 @@ int _wrap_quire_chat_template_choose_native_3a35f4a3b4a4a625(quire_chat_template
 }
 
 
-int _wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
+int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   int32_t arg2 ;
   char *arg3 = (char *) 0 ;
@@ -5675,7 +5692,7 @@ int _wrap_quire_chat_template_set_token_native_3a35f4a3b4a4a625(quire_chat_templ
 }
 
 
-int _wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5694,7 +5711,7 @@ int _wrap_quire_chat_template_set_now_native_3a35f4a3b4a4a625(quire_chat_templat
 }
 
 
-long long _wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5717,7 +5734,7 @@ long long _wrap_quire_chat_template_render_native_3a35f4a3b4a4a625(quire_chat_te
 }
 
 
-long long _wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _gostring_ _swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5740,7 +5757,7 @@ long long _wrap_quire_chat_template_segments_native_3a35f4a3b4a4a625(quire_chat_
 }
 
 
-long long _wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _gostring_ _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
+long long _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _gostring_ _swig_go_2, _goslice_ _swig_go_3, quire_error **_swig_go_4) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   quire_model *arg2 = (quire_model *) 0 ;
   char *arg3 = (char *) 0 ;
@@ -5765,7 +5782,7 @@ long long _wrap_quire_chat_template_tokens_native_3a35f4a3b4a4a625(quire_chat_te
 }
 
 
-long long _wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5784,7 +5801,7 @@ long long _wrap_quire_chat_template_hash_native_3a35f4a3b4a4a625(quire_chat_temp
 }
 
 
-long long _wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   char *arg3 = (char *) 0 ;
@@ -5805,7 +5822,7 @@ long long _wrap_quire_model_render_chat_native_3a35f4a3b4a4a625(quire_model *_sw
 }
 
 
-long long _wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+long long _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_job_request *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   int32_t *arg3 = (int32_t *) 0 ;
@@ -5826,7 +5843,7 @@ long long _wrap_quire_model_render_chat_tokens_native_3a35f4a3b4a4a625(quire_mod
 }
 
 
-int _wrap_quire_chat_template_free_native_3a35f4a3b4a4a625(quire_chat_template *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_chat_template_free_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, quire_error **_swig_go_1) {
   quire_chat_template *arg1 = (quire_chat_template *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5841,7 +5858,7 @@ int _wrap_quire_chat_template_free_native_3a35f4a3b4a4a625(quire_chat_template *
 }
 
 
-quire_alias *_wrap_quire_alias_create_native_3a35f4a3b4a4a625(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+quire_alias *_wrap_quire_alias_create_native_2f6ff26d28dacd19(quire_runtime *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
   quire_runtime *arg1 = (quire_runtime *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5860,7 +5877,7 @@ quire_alias *_wrap_quire_alias_create_native_3a35f4a3b4a4a625(quire_runtime *_sw
 }
 
 
-int _wrap_quire_alias_free_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_alias_free_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5875,7 +5892,7 @@ int _wrap_quire_alias_free_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quir
 }
 
 
-int _wrap_quire_alias_set_cache_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_cache *arg2 = (quire_cache *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5892,7 +5909,7 @@ int _wrap_quire_alias_set_cache_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0,
 }
 
 
-int _wrap_quire_alias_add_fallback_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
+int _wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_cache *_swig_go_1, quire_error **_swig_go_2) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_cache *arg2 = (quire_cache *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5909,7 +5926,7 @@ int _wrap_quire_alias_add_fallback_native_3a35f4a3b4a4a625(quire_alias *_swig_go
 }
 
 
-int _wrap_quire_alias_clear_fallbacks_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+int _wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int32_t result;
@@ -5924,7 +5941,7 @@ int _wrap_quire_alias_clear_fallbacks_native_3a35f4a3b4a4a625(quire_alias *_swig
 }
 
 
-quire_job *_wrap_quire_alias_submit_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
+quire_job *_wrap_quire_alias_submit_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_job_request *_swig_go_1, quire_error **_swig_go_2) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_job_request *arg2 = (quire_job_request *) 0 ;
   quire_error **arg3 = (quire_error **) 0 ;
@@ -5941,7 +5958,7 @@ quire_job *_wrap_quire_alias_submit_native_3a35f4a3b4a4a625(quire_alias *_swig_g
 }
 
 
-long long _wrap_quire_alias_reason_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_alias_reason_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;
@@ -5960,7 +5977,7 @@ long long _wrap_quire_alias_reason_native_3a35f4a3b4a4a625(quire_alias *_swig_go
 }
 
 
-long long _wrap_quire_alias_num_swaps_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5975,7 +5992,7 @@ long long _wrap_quire_alias_num_swaps_native_3a35f4a3b4a4a625(quire_alias *_swig
 }
 
 
-long long _wrap_quire_alias_num_fallbacks_native_3a35f4a3b4a4a625(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
+long long _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(quire_alias *_swig_go_0, quire_error **_swig_go_1) {
   quire_alias *arg1 = (quire_alias *) 0 ;
   quire_error **arg2 = (quire_error **) 0 ;
   int64_t result;
@@ -5990,7 +6007,306 @@ long long _wrap_quire_alias_num_fallbacks_native_3a35f4a3b4a4a625(quire_alias *_
 }
 
 
-long long _wrap_quire_diagnose_native_3a35f4a3b4a4a625(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+long long _wrap_quire_response_dialects_native_2f6ff26d28dacd19(_goslice_ _swig_go_0, quire_error **_swig_go_1) {
+  char *arg1 = (char *) 0 ;
+  size_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (char *)_swig_go_0.array; arg2 = (size_t)_swig_go_0.len; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_response_dialects(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_response_detect_native_2f6ff26d28dacd19(quire_chat_template *_swig_go_0, quire_model *_swig_go_1, _goslice_ _swig_go_2, quire_error **_swig_go_3) {
+  quire_chat_template *arg1 = (quire_chat_template *) 0 ;
+  quire_model *arg2 = (quire_model *) 0 ;
+  char *arg3 = (char *) 0 ;
+  size_t arg4 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_chat_template *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_model *)(uintptr_t)_swig_go_1; 
+  arg3 = (char *)_swig_go_2.array; arg4 = (size_t)_swig_go_2.len; 
+  arg5 = (quire_error **)_swig_go_3; 
+  
+  result = (int64_t)quire_response_detect(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+quire_response_parser *_wrap_quire_response_parser_create_native_2f6ff26d28dacd19(_gostring_ _swig_go_0, quire_error **_swig_go_1) {
+  char *arg1 = (char *) 0 ;
+  size_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  quire_response_parser *result = 0 ;
+  quire_response_parser *_swig_go_result;
+  
+  arg1 = _swig_go_0.p; arg2 = (size_t)_swig_go_0.n; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (quire_response_parser *)quire_response_parser_create((char const *)arg1,arg2,arg3);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_response_parser_set_tools(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_response_parser_set_reasoning(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_response_parser_set_prompt(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_response_parser_feed(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_response_parser_finish(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_response_parser_next_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_response_parser_next(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_response_parser_kind(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_response_parser_call_index(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_response_parser_text(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_response_parser_raw(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_response_parser_name(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (char *)_swig_go_1.array; arg3 = (size_t)_swig_go_1.len; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_response_parser_id(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+quire_constraint *_wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(quire_model *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  quire_constraint *result = 0 ;
+  quire_constraint *_swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (quire_constraint *)quire_response_constraint_create(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_response_parser_free_native_2f6ff26d28dacd19(quire_response_parser *_swig_go_0, quire_error **_swig_go_1) {
+  quire_response_parser *arg1 = (quire_response_parser *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_response_parser *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_response_parser_free(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_diagnose_native_2f6ff26d28dacd19(int _swig_go_0, _goslice_ _swig_go_1, quire_error **_swig_go_2) {
   int32_t arg1 ;
   char *arg2 = (char *) 0 ;
   size_t arg3 ;

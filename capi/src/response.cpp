@@ -1,0 +1,234 @@
+#include <quire/response.h>
+
+#include "capi/src/arguments.h"
+#include "capi/src/chat_object.h"
+#include "capi/src/constraint_object.h"
+#include "capi/src/guard.h"
+#include "capi/src/model_object.h"
+#include "capi/src/response_object.h"
+#include "core/response/dialect_table.h"
+#include "core/response/response_grammar.h"
+
+using namespace quire::capi;
+using quire::Dialect;
+using quire::Error;
+using quire::ErrorCode;
+using quire::MutexLock;
+using quire::ReasoningStart;
+using quire::ResponseEvent;
+
+namespace {
+
+// The template that a rendering with tools takes.
+const std::string& source_of(const ChatTemplateObject& chat) {
+  quire::JsonValue::Object input;
+  input.push_back({"tools", quire::JsonValue(quire::JsonValue::Array(1))});
+  return chat.templates->choose(chat.settings().name, quire::JsonValue(std::move(input))).source();
+}
+
+// The special tokens of a vocabulary by their texts.
+quire::SpecialTokens special_tokens_of(const quire::Tokenizer& tokenizer) {
+  quire::SpecialTokens tokens;
+  for (const quire::TokenId id : tokenizer.special_ids()) tokens.emplace(tokenizer.token_text(id), id);
+  return tokens;
+}
+
+const Dialect& dialect_of(const ChatTemplateObject& chat, quire_model* model) {
+  const Dialect& dialect = quire::detect_dialect(source_of(chat));
+  if (model == nullptr || !dialect.forms.empty()) return dialect;
+  const Pinned pinned(model, "model");
+  std::string tokens;
+  for (const auto& [text, id] : special_tokens_of(pinned->share->model->tokenizer())) {
+    tokens += text;
+    tokens += '\n';
+  }
+  return quire::detect_dialect(tokens);
+}
+
+// A setting of a parser that has not begun.
+template <typename Change>
+int32_t change(quire_response_parser* parser, quire_error** error, Change&& apply) {
+  return guard(error, 0, [&] {
+    const Pinned pinned(parser, "parser");
+    const MutexLock lock(pinned->mutex);
+    if (pinned->state.parser) {
+      throw Error(ErrorCode::invalid_argument, "parser: it has begun; settings come before the first byte");
+    }
+    apply(pinned->state);
+    return 1;
+  });
+}
+
+const ResponseEvent& shown(const ResponseState& state) {
+  if (state.num_shown == 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "parser: there is no event; quire_response_parser_next goes to one");
+  }
+  return state.events[state.num_shown - 1];
+}
+
+template <typename Value, typename Read>
+Value of_event(quire_response_parser* parser, quire_error** error, Read&& read) {
+  return guard(error, static_cast<Value>(-1), [&] {
+    const Pinned pinned(parser, "parser");
+    const MutexLock lock(pinned->mutex);
+    return static_cast<Value>(read(shown(pinned->state)));
+  });
+}
+
+int64_t text_of_event(quire_response_parser* parser, std::string ResponseEvent::*member, char* out_text,
+                      size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const Pinned pinned(parser, "parser");
+    const OutArgument<char> out(out_text, out_capacity, "out_text");
+    const MutexLock lock(pinned->mutex);
+    const std::string& text = shown(pinned->state).*member;
+    return out.write({text.data(), text.size()});
+  });
+}
+
+}  // namespace
+
+int64_t quire_response_dialects(char* out_text, size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    std::string names;
+    for (const Dialect* dialect : quire::all_dialects()) names += std::string(dialect->name) + "\n";
+    return write_text(names, out_text, out_capacity);
+  });
+}
+
+int64_t quire_response_detect(quire_chat_template* chat, quire_model* model, char* out_text,
+                              size_t out_capacity, quire_error** error) {
+  return guard(error, int64_t{-1}, [&] {
+    const Pinned pinned(chat, "chat");
+    return write_text(std::string(dialect_of(*pinned, model).name), out_text, out_capacity);
+  });
+}
+
+quire_response_parser* quire_response_parser_create(const char* text, size_t text_len, quire_error** error) {
+  return guard(error, static_cast<quire_response_parser*>(nullptr), [&] {
+    return make_handle<quire_response_parser>(quire::find_dialect(text_argument(text, text_len)));
+  });
+}
+
+int32_t quire_response_parser_set_tools(quire_response_parser* parser, const char* text, size_t text_len,
+                                        quire_error** error) {
+  return change(parser, error, [&](ResponseState& state) {
+    state.tools = quire::ToolSet::parse(text_argument(text, text_len));
+  });
+}
+
+int32_t quire_response_parser_set_reasoning(quire_response_parser* parser, int32_t reasoning,
+                                            quire_error** error) {
+  return change(parser, error, [&](ResponseState& state) {
+    range_argument(reasoning, QUIRE_REASONING_CLOSED, QUIRE_REASONING_OFF, "reasoning");
+    state.reasoning = static_cast<ReasoningStart>(reasoning);
+  });
+}
+
+int32_t quire_response_parser_set_prompt(quire_response_parser* parser, const char* text, size_t text_len,
+                                         quire_error** error) {
+  return change(parser, error,
+                [&](ResponseState& state) { state.prompt = std::string(text_argument(text, text_len)); });
+}
+
+int32_t quire_response_parser_feed(quire_response_parser* parser, const char* text, size_t text_len,
+                                   quire_error** error) {
+  return guard(error, 0, [&] {
+    const Pinned pinned(parser, "parser");
+    const auto bytes = text_argument(text, text_len);
+    const MutexLock lock(pinned->mutex);
+    if (pinned->state.finished)
+      throw Error(ErrorCode::invalid_argument, "parser: the answer has been finished");
+    pinned->state.begun().feed(bytes);
+    return 1;
+  });
+}
+
+int32_t quire_response_parser_finish(quire_response_parser* parser, quire_error** error) {
+  return guard(error, 0, [&] {
+    const Pinned pinned(parser, "parser");
+    const MutexLock lock(pinned->mutex);
+    if (!pinned->state.finished) pinned->state.begun().finish();
+    pinned->state.finished = true;
+    return 1;
+  });
+}
+
+int32_t quire_response_parser_next(quire_response_parser* parser, quire_error** error) {
+  return guard(error, -1, [&] {
+    const Pinned pinned(parser, "parser");
+    const MutexLock lock(pinned->mutex);
+    if (pinned->state.num_shown == pinned->state.events.size()) {
+      pinned->state.events = pinned->state.begun().take();
+      pinned->state.num_shown = 0;
+    }
+    if (pinned->state.events.empty()) return 0;
+    ++pinned->state.num_shown;
+    return 1;
+  });
+}
+
+int32_t quire_response_parser_kind(quire_response_parser* parser, quire_error** error) {
+  return of_event<int32_t>(parser, error, [](const ResponseEvent& event) {
+    switch (event.kind) {
+      case ResponseEvent::Kind::text:
+        return QUIRE_RESPONSE_TEXT;
+      case ResponseEvent::Kind::reasoning:
+        return QUIRE_RESPONSE_REASONING;
+      case ResponseEvent::Kind::call_begin:
+        return QUIRE_RESPONSE_CALL_BEGIN;
+      case ResponseEvent::Kind::arguments:
+        return QUIRE_RESPONSE_ARGUMENTS;
+      case ResponseEvent::Kind::call_end:
+        return QUIRE_RESPONSE_CALL_END;
+      default:
+        return QUIRE_RESPONSE_MARKUP;
+    }
+  });
+}
+
+int64_t quire_response_parser_call_index(quire_response_parser* parser, quire_error** error) {
+  return of_event<int64_t>(parser, error, [](const ResponseEvent& event) {
+    const bool of_call = event.kind == ResponseEvent::Kind::call_begin ||
+                         event.kind == ResponseEvent::Kind::arguments ||
+                         event.kind == ResponseEvent::Kind::call_end;
+    return of_call ? int64_t{event.call_idx} : int64_t{-1};
+  });
+}
+
+int64_t quire_response_parser_text(quire_response_parser* parser, char* out_text, size_t out_capacity,
+                                   quire_error** error) {
+  return text_of_event(parser, &ResponseEvent::text, out_text, out_capacity, error);
+}
+
+int64_t quire_response_parser_raw(quire_response_parser* parser, char* out_text, size_t out_capacity,
+                                  quire_error** error) {
+  return text_of_event(parser, &ResponseEvent::raw, out_text, out_capacity, error);
+}
+
+int64_t quire_response_parser_name(quire_response_parser* parser, char* out_text, size_t out_capacity,
+                                   quire_error** error) {
+  return text_of_event(parser, &ResponseEvent::name, out_text, out_capacity, error);
+}
+
+int64_t quire_response_parser_id(quire_response_parser* parser, char* out_text, size_t out_capacity,
+                                 quire_error** error) {
+  return text_of_event(parser, &ResponseEvent::id, out_text, out_capacity, error);
+}
+
+quire_constraint* quire_response_constraint_create(quire_model* model, const char* text, size_t text_len,
+                                                   quire_error** error) {
+  return guard(error, static_cast<quire_constraint*>(nullptr), [&] {
+    const Pinned pinned(model, "model");
+    const auto rules = quire::parse_response_rules(text_argument(text, text_len));
+    const quire::Model& of = *pinned->share->model;
+    const std::string source = quire::response_grammar(rules, special_tokens_of(of.tokenizer()));
+    return make_handle<quire_constraint>(
+        ConstraintShare{pinned->share->constraints->get(of, quire::ConstraintKind::lark, source), of.path()});
+  });
+}
+
+int32_t quire_response_parser_free(quire_response_parser* handle, quire_error** error) {
+  return free_handle(handle, error);
+}

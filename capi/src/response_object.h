@@ -1,0 +1,51 @@
+// What stands behind a quire_response_parser.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capi/src/handle.h"
+#include "core/base/mutex.h"
+#include "core/response/dialect.h"
+#include "core/response/response_parser.h"
+
+namespace quire::capi {
+
+// Settings, then the parser that is made from them when the first byte comes, and the events taken from it.
+struct ResponseState {
+  explicit ResponseState(const Dialect& the_dialect) : dialect(&the_dialect) {}
+
+  ResponseParser& begun() {
+    if (!parser) {
+      parser.emplace(*dialect, std::move(tools), reasoning);
+      if (!prompt.empty()) parser->follow(prompt);
+    }
+    return *parser;
+  }
+
+  const Dialect* dialect;
+  ToolSet tools;
+  ReasoningStart reasoning = ReasoningStart::closed;
+  std::string prompt;
+  std::optional<ResponseParser> parser;
+  bool finished = false;
+  std::vector<ResponseEvent> events;
+  size_t num_shown = 0;  // the last of them is the event
+};
+
+struct ResponseParserObject final : Object {
+  explicit ResponseParserObject(const Dialect& dialect) : state(dialect) {}
+  Mutex mutex;
+  ResponseState state QUIRE_GUARDED_BY(mutex);
+};
+
+template <>
+struct HandleTraits<quire_response_parser> {
+  using Object = ResponseParserObject;
+  static constexpr HandleType type = HandleType::response_parser;
+};
+
+}  // namespace quire::capi

@@ -1,0 +1,75 @@
+#include "core/response/json_text.h"
+
+#include <fmt/format.h>
+
+namespace quire {
+namespace {
+
+bool is_plain(char byte) {
+  return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+         static_cast<unsigned char>(byte) >= 0x80 || byte == ' ' || byte == '_';
+}
+
+}  // namespace
+
+// No deeper than the parser lets values lie in each other.
+std::string json_text(const JsonValue& value) {
+  if (value.is_null()) return "null";
+  if (const bool* flag = value.as_bool()) return *flag ? "true" : "false";
+  if (const int64_t* number = value.as_int()) return fmt::format("{}", *number);
+  if (const double* number = value.as_double()) return fmt::format("{}", *number);
+  if (const std::string* text = value.as_string()) return json_quoted(*text);
+  std::string json;
+  if (const JsonValue::Array* list = value.as_array()) {
+    for (const JsonValue& item : *list) json += (json.empty() ? "" : ", ") + json_text(item);
+    return "[" + json + "]";
+  }
+  for (const JsonMember& member : *value.as_object()) {
+    json += (json.empty() ? "" : ", ") + json_quoted(member.key) + ": " + json_text(member.value);
+  }
+  return "{" + json + "}";
+}
+
+std::string lark_text(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char byte : text) {
+    if (byte == '"' || byte == '\\') quoted += '\\';
+    if (byte == '\n') {
+      quoted += "\\n";
+    } else if (static_cast<unsigned char>(byte) < 0x20) {
+      quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+    } else {
+      quoted += byte;
+    }
+  }
+  return quoted + "\"";
+}
+
+std::string lark_pattern(std::string_view pattern) {
+  std::string escaped;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char byte = pattern[i];
+    if (byte == '[') in_class = true;
+    if (byte == ']') in_class = false;
+    if (byte == '/' && !in_class) escaped += '\\';
+    escaped += byte;
+    if (byte == '\\' && i + 1 < pattern.size()) escaped += pattern[++i];
+  }
+  return escaped;
+}
+
+std::string pattern_of_text(std::string_view text) {
+  std::string pattern;
+  for (const char byte : text) {
+    if (byte == '\n') {
+      pattern += "\\n";
+    } else {
+      if (!is_plain(byte)) pattern += '\\';
+      pattern += byte;
+    }
+  }
+  return pattern;
+}
+
+}  // namespace quire

@@ -1,0 +1,432 @@
+#include "core/response/response_grammar.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "core/base/error.h"
+#include "core/response/json_text.h"
+
+namespace quire {
+namespace {
+
+constexpr std::string_view kSpace = "/\\n{0,2}/";
+constexpr std::string_view kAnyText = "/.*/s";
+// What an object that may be a call begins with in the midst of text.
+constexpr std::string_view kObjectPattern =
+    "\\{[ \\t\\r\\n]*\"(name|arguments|parameters|type|id|tool_name|tool_call_id)\"";
+
+bool is_one_of(std::string_view key, std::initializer_list<std::string_view> keys) {
+  for (const std::string_view each : keys) {
+    if (key == each) return true;
+  }
+  return false;
+}
+
+struct Property {
+  std::string name;
+  JsonValue schema;
+  bool required = false;
+};
+
+// Of a tool, in the order of its schema; definitions go with each.
+std::vector<Property> properties_of(const ToolSet::Tool& tool) {
+  std::vector<Property> properties;
+  const JsonValue* members = tool.parameters.find("properties");
+  if (members != nullptr && members->as_object() != nullptr) {
+    for (const JsonMember& member : *members->as_object()) {
+      properties.push_back({member.key, member.value, false});
+    }
+  }
+  for (const char* key : {"$defs", "definitions"}) {
+    const JsonValue* definitions = tool.parameters.find(key);
+    if (definitions == nullptr) continue;
+    for (Property& property : properties) {
+      if (property.schema.as_object() == nullptr || property.schema.find(key) != nullptr) continue;
+      JsonValue::Object schema = *property.schema.as_object();
+      schema.push_back({key, *definitions});
+      property.schema = JsonValue(std::move(schema));
+    }
+  }
+  const JsonValue* required = tool.parameters.find("required");
+  if (required == nullptr || required->as_array() == nullptr) return properties;
+  for (const JsonValue& name : *required->as_array()) {
+    if (name.as_string() == nullptr) continue;
+    const auto same = [&](const Property& property) { return property.name == *name.as_string(); };
+    const auto found = std::find_if(properties.begin(), properties.end(), same);
+    if (found != properties.end()) {
+      found->required = true;
+    } else {
+      properties.push_back({*name.as_string(), JsonValue(JsonValue::Object{}), true});
+    }
+  }
+  return properties;
+}
+
+std::string schema_text(const JsonValue& schema) {
+  return schema.as_object() == nullptr ? "%json {}" : "%json " + json_text(schema);
+}
+
+// The whole of a tool's arguments as one object.
+std::string object_schema(const ToolSet::Tool& tool) {
+  const JsonValue& schema = tool.parameters;
+  if (schema.as_object() == nullptr) return "%json {\"type\": \"object\"}";
+  if (schema.find("type") != nullptr) return schema_text(schema);
+  JsonValue::Object typed = *schema.as_object();
+  typed.push_back({"type", JsonValue(std::string("object"))});
+  return schema_text(JsonValue(std::move(typed)));
+}
+
+class GrammarWriter {
+ public:
+  GrammarWriter(const ResponseRules& rules, const SpecialTokens& special)
+      : rules_(rules), dialect_(*rules.dialect), special_(special) {}
+
+  std::string write() {
+    const std::string body = answer();
+    return fmt::format("start: {}\n{}", body, source_);
+  }
+
+ private:
+  const CallForm& form() const { return dialect_.forms[0]; }
+  const MessageSyntax& messages() const { return dialect_.messages; }
+  bool has_messages() const { return !messages().header_begins.empty(); }
+
+  std::string add_rule(const std::string& body) {
+    const std::string name = fmt::format("r{}", num_rules_++);
+    source_ += fmt::format("{}: {}\n", name, body);
+    return name;
+  }
+
+  TokenId find_special(std::string_view text) const {
+    const auto found = special_.find(std::string(text));
+    return found == special_.end() ? -1 : found->second;
+  }
+  // Its longest special tokens as tokens, what lies between as text.
+  std::string mark(std::string_view words) {
+    std::string parts;
+    std::string text;
+    const auto flush = [&] {
+      if (!text.empty()) parts += lark_text(text) + " ";
+      text.clear();
+    };
+    for (size_t pos = 0; pos < words.size();) {
+      size_t size = words.size() - pos;
+      while (size > 0 && find_special(words.substr(pos, size)) < 0) --size;
+      if (size == 0) {
+        text += words[pos++];
+        continue;
+      }
+      flush();
+      parts += fmt::format("<[{}]> ", find_special(words.substr(pos, size)));
+      pos += size;
+    }
+    flush();
+    return parts.empty() ? "\"\"" : parts.substr(0, parts.size() - 1);
+  }
+
+  // Also marks that are tokens: spelled in bytes they read the same.
+  static void avoid(std::string& pattern, std::string_view words) {
+    if (!words.empty()) pattern += (pattern.empty() ? "" : "|") + pattern_of_text(words);
+  }
+  template <typename List>
+  void avoid_all(std::string& pattern, const List& marks) {
+    for (const std::string_view words : marks) avoid(pattern, words);
+  }
+  static std::string text_without(const std::string& pattern) {
+    return pattern.empty() ? std::string(kAnyText) : fmt::format("/((?!{}).)*/s", pattern);
+  }
+
+  void avoid_calls(std::string& pattern) {
+    for (const CallForm& each : dialect_.forms) {
+      avoid(pattern, each.tagged.begin);
+      if (!each.bare) avoid_all(pattern, each.opens);
+      if (!each.bare) continue;
+      if (!pattern.empty()) pattern += "|";
+      pattern += each.body == CallBody::object ? std::string(kObjectPattern) : python_call_pattern();
+    }
+  }
+  std::string python_call_pattern() {
+    std::string names;
+    for (const ToolSet::Tool& tool : rules_.tools.tools()) {
+      names += (names.empty() ? "" : "|") + pattern_of_text(tool.name);
+    }
+    if (names.empty()) names = "[A-Za-z_][A-Za-z0-9_.]*";
+    return fmt::format("\\[[ \\t\\r\\n,;\\[\\]]*({})[ \\t\\r\\n]*\\(", names);
+  }
+
+  std::string free_text() {
+    std::string avoided;
+    avoid_calls(avoided);
+    if (rules_.reasoning != ReasoningStart::off) avoid_all(avoided, dialect_.reasoning.opens);
+    avoid_all(avoided, messages().header_begins);
+    avoid_all(avoided, messages().body_ends);
+    return text_without(avoided);
+  }
+
+  std::string reasoning() {
+    const ReasoningSyntax& syntax = dialect_.reasoning;
+    std::string avoided;
+    avoid_all(avoided, syntax.closes);
+    avoid_all(avoided, messages().header_begins);
+    avoid_all(avoided, messages().body_ends);
+    if (syntax.calls == CallsInReasoning::end_it) avoid_calls(avoided);
+    const std::string text = text_without(avoided);
+    if (has_messages() && !messages().write_reasoning.empty()) {
+      const std::string rest = fmt::format("{} {}", text, mark(messages().write_next));
+      if (rules_.reasoning == ReasoningStart::open) return rest;
+      return fmt::format("({} {})?", mark(messages().write_reasoning), rest);
+    }
+    if (syntax.opens.empty() || rules_.reasoning == ReasoningStart::off) return "";
+    const std::string rest = fmt::format("{} {} {}", text, mark(syntax.closes[0]), kSpace);
+    if (rules_.reasoning == ReasoningStart::open) return rest;
+    return fmt::format("({} {})?", mark(syntax.opens[0]), rest);
+  }
+
+  std::string answer() {
+    const std::string thought = reasoning();
+    const std::string text = rules_.format.empty() ? free_text() : rules_.format;
+    const std::string written = has_messages() ? mark(messages().write_text) + " " + text : text;
+    if (rules_.choice == ToolChoice::none) return thought + " " + written;
+    const std::string all_calls = add_rule(calls());
+    if (rules_.choice == ToolChoice::required) return thought + " " + all_calls;
+    if (has_messages() || !rules_.format.empty())
+      return fmt::format("{} ({} | {})", thought, written, all_calls);
+    return fmt::format("{} {} {}?", thought, text, all_calls);
+  }
+
+  std::string calls() {
+    std::string each;
+    for (const ToolSet::Tool& tool : rules_.tools.tools()) {
+      check_name(tool.name);
+      each += (each.empty() ? "" : " | ") + add_rule(has_messages() ? message_call(tool) : call(tool));
+    }
+    const std::string one = add_rule(each);
+    if (has_messages()) {
+      const bool several = rules_.parallel && !messages().single_call;
+      return several ? fmt::format("{0} ({1} {0})*", one, mark(messages().write_next)) : one;
+    }
+    if (form().one_per_section) {
+      const std::string whole = add_rule(section(one));
+      return rules_.parallel ? fmt::format("{0} ({1} {0})*", whole, kSpace) : whole;
+    }
+    const bool lines = form().body == CallBody::python;
+    const std::string separator = form().list ? "\", \"" : lines ? "\"\\n\"" : "/\\n?/";
+    return section(rules_.parallel ? fmt::format("{0} ({1} {0})*", one, separator) : one);
+  }
+
+  static void check_name(std::string_view name) {
+    for (const char byte : name) {
+      const bool fits = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+                        (byte >= 'A' && byte <= 'Z') || byte == '_' || byte == '-' || byte == '.';
+      if (!fits)
+        throw Error(ErrorCode::unsupported, "tools: \"{}\" is no name of letters, digits, _, - and .", name);
+    }
+  }
+
+  std::string section(const std::string& inside) {
+    const CallForm& syntax = form();
+    const bool opens_list = !syntax.opens.empty() && syntax.opens[0] == "[";
+    const bool is_first_byte = !syntax.opens.empty() && syntax.opens[0] == "{";
+    if (opens_list) return fmt::format("\"[\" {} \"]\"", inside);
+    const std::string open = syntax.opens.empty() || is_first_byte ? "\"\"" : mark(syntax.opens[0]);
+    const std::string close = syntax.closes.empty() ? "\"\"" : mark(syntax.closes[0]);
+    if (syntax.list) return fmt::format("{} \"[\" {} \"]\" {}", open, inside, close);
+    const bool tight = (syntax.body == CallBody::tagged && syntax.tagged.begin.empty()) || is_first_byte ||
+                       syntax.body == CallBody::python || (syntax.opens.empty() && syntax.closes.empty());
+    if (tight) return fmt::format("{} {} {}", open, inside, close);
+    return fmt::format("{} /\\n?/ {} /\\n?/ {}", open, inside, close);
+  }
+
+  std::string call(const ToolSet::Tool& tool) {
+    if (form().body == CallBody::object) return object_call(tool);
+    return form().body == CallBody::python ? python_call(tool) : tagged_call(tool);
+  }
+
+  std::string message_call(const ToolSet::Tool& tool) {
+    std::string header(messages().write_call);
+    header.replace(header.find(kKeyHere), 1, tool.name);
+    const std::string body = form().tagged.begin.empty() ? object_schema(tool) : section(tagged_call(tool));
+    return mark(header) + " " + body;
+  }
+
+  std::string object_call(const ToolSet::Tool& tool) {
+    const ObjectSyntax& object = form().object;
+    const std::string name = json_quoted(tool.name);
+    if (object.name_is_key) {
+      return fmt::format("{} {} \"}}\"", lark_text("{" + name + ": "), object_schema(tool));
+    }
+    std::string begin = "\"{\"";
+    if (!object.id.empty()) {
+      begin = fmt::format("{} /[A-Za-z0-9]{{1,9}}/ {}", lark_text("{" + json_quoted(object.id) + ": \""),
+                          lark_text("\", "));
+    }
+    const std::string rest =
+        json_quoted(object.name) + ": " + name + ", " + json_quoted(object.arguments) + ": ";
+    return fmt::format("{} {} {} \"}}\"", begin, lark_text(rest), object_schema(tool));
+  }
+
+  std::string tagged_call(const ToolSet::Tool& tool) {
+    const TaggedSyntax& tagged = form().tagged;
+    std::string body = tagged.begin.empty() ? "" : mark(tagged.begin) + " ";
+    if (!tagged.id_end.empty()) body += "/[A-Za-z0-9]{1,16}/ " + mark(tagged.id_end) + " ";
+    std::string name = std::string(tagged.name_prefix) + tool.name;
+    if (tagged.index_sign != '\0') name += tagged.index_sign;
+    body += lark_text(name) + " ";
+    if (tagged.index_sign != '\0') body += "/[0-9]{1,3}/ ";
+    if (!tagged.id_begin.empty()) body += fmt::format("({} /[A-Za-z0-9]{{1,9}}/)? ", mark(tagged.id_begin));
+    const bool fenced =
+        !tagged.body_begins.empty() && tagged.body_begins[0].find("```") != std::string_view::npos;
+    if (!tagged.body_begins.empty()) body += mark(tagged.body_begins[0]) + " ";
+    body += arguments(tool);
+    if (fenced) body += " \"\\n```\"";
+    if (!tagged.ends.empty()) body += " " + mark(tagged.ends[0]);
+    return body;
+  }
+
+  std::string arguments(const ToolSet::Tool& tool) {
+    if (form().arguments == ArgumentSyntax::json) return object_schema(tool);
+    if (form().arguments == ArgumentSyntax::loose) return separated(tool, ":", ",") + " \"}\"";
+    std::string body = "/\\n?/";
+    for (const Property& property : properties_of(tool)) {
+      const std::string written = add_rule(parameter(property) + " /\\n?/");
+      body += " " + written + (property.required ? "" : "?");
+    }
+    return body;
+  }
+
+  std::string python_call(const ToolSet::Tool& tool) {
+    return fmt::format("{} {} \")\"", lark_text(tool.name + "("), separated(tool, "=", ", "));
+  }
+
+  // Values with names before them, and separators between: rules for the place before the first one and
+  // behind it.
+  std::string separated(const ToolSet::Tool& tool, std::string_view assign, std::string_view separator) {
+    std::string first = add_rule("\"\"");
+    std::string rest = first;
+    const std::vector<Property> properties = properties_of(tool);
+    for (size_t i = properties.size(); i-- > 0;) {
+      const Property& property = properties[i];
+      check_key(property.name);
+      const std::string value =
+          add_rule(lark_text(property.name + std::string(assign)) + " " + loose_value(property));
+      const std::string skip_first = property.required ? "" : " | " + first;
+      const std::string skip_rest = property.required ? "" : " | " + rest;
+      first = add_rule(fmt::format("{} {}{}", value, rest, skip_first));
+      rest = add_rule(fmt::format("{} {} {}{}", lark_text(separator), value, rest, skip_rest));
+    }
+    return first;
+  }
+
+  static void check_key(std::string_view name) {
+    for (const char byte : name) {
+      const bool fits = (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') ||
+                        (byte >= 'A' && byte <= 'Z') || byte == '_';
+      if (!fits)
+        throw Error(ErrorCode::unsupported, "tools: \"{}\" is no name of letters, digits and _", name);
+    }
+  }
+
+  std::string loose_value(const Property& property) {
+    const std::string_view quote = parameter_syntax().begin;
+    const bool quoted = form().arguments == ArgumentSyntax::loose && !quote.empty();
+    if (!quoted || !types_of(&property.schema).only_text() || !is_simple(property.schema)) {
+      return schema_text(property.schema);
+    }
+    return fmt::format("{0} {1} {0}", mark(quote), text_value(property, quote));
+  }
+
+  const ParameterSyntax& parameter_syntax() const { return form().tagged.parameter; }
+
+  std::string parameter(const Property& property) {
+    const ParameterSyntax& syntax = parameter_syntax();
+    const ValueTypes types = types_of(&property.schema);
+    std::string end(syntax.value_end);
+    if (const size_t pos = end.find(kKeyHere); pos != std::string::npos) end.replace(pos, 1, property.name);
+    std::string before = std::string(syntax.begin) + property.name + std::string(syntax.key_end);
+    const bool hinted = !syntax.string_hint.empty();
+    if (hinted) before += hint_of(types);
+    before += std::string(syntax.value_begin);
+    if (syntax.lines) before += "\n";
+    std::string value;
+    if (types.only_text()) {
+      value = text_value(property, end);
+    } else if (hinted || !types.has(ValueTypes::kString)) {
+      value = schema_text(property.schema);
+    } else {
+      value = mixed_value(property, end);
+    }
+    const std::string behind = (syntax.lines ? "\n" : "") + end;
+    return fmt::format("{} {} {}", mark(before), value, mark(behind));
+  }
+
+  std::string hint_of(ValueTypes types) const {
+    const std::string_view text = parameter_syntax().string_hint;
+    if (types.only_text()) return std::string(text);
+    if (text == "true") return "false";
+    if (types.has(ValueTypes::kObject)) return "object";
+    if (types.has(ValueTypes::kArray)) return "array";
+    return types.has(ValueTypes::kNumber) ? "number" : "boolean";
+  }
+
+  // A schema that says types and words and nothing more of values.
+  static bool is_simple(const JsonValue& schema) {
+    if (schema.as_object() == nullptr) return true;
+    for (const JsonMember& member : *schema.as_object()) {
+      if (!is_one_of(member.key, {"type", "description", "title", "default", "examples", "nullable", "format",
+                                  "enum", "const", "$defs", "definitions"})) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // A string without quotes, which ends where `end` stands.
+  std::string text_value(const Property& property, std::string_view end) {
+    if (!is_simple(property.schema)) {
+      throw Error(ErrorCode::unsupported,
+                  "tools: the dialect {} writes \"{}\" without quotes; of such strings type, enum and const "
+                  "are supported",
+                  dialect_.name, property.name);
+    }
+    std::string words;
+    const JsonValue* one = property.schema.find("const");
+    const JsonValue* several = property.schema.find("enum");
+    const auto add_word = [&](const JsonValue& word) {
+      if (const std::string* text = word.as_string())
+        words += (words.empty() ? "" : " | ") + lark_text(*text);
+    };
+    if (one != nullptr) add_word(*one);
+    if (one == nullptr && several != nullptr && several->as_array() != nullptr) {
+      for (const JsonValue& word : *several->as_array()) add_word(word);
+    }
+    if (!words.empty()) return "(" + words + ")";
+    std::string avoided;
+    avoid(avoided, end);
+    avoid(avoided, "<![CDATA[");
+    return text_without(avoided);
+  }
+
+  // A string without quotes, or another value.
+  std::string mixed_value(const Property& property, std::string_view end) {
+    const bool free = is_simple(property.schema) && property.schema.find("enum") == nullptr &&
+                      property.schema.find("const") == nullptr;
+    const std::string text = free ? text_value(property, end) + " | " : "";
+    const std::string schema = property.schema.as_object() == nullptr ? "{}" : json_text(property.schema);
+    return fmt::format("({}%json {{\"allOf\": [{}, {{\"not\": {{\"type\": \"string\"}}}}]}})", text, schema);
+  }
+
+  const ResponseRules& rules_;
+  const Dialect& dialect_;
+  const SpecialTokens& special_;
+  std::string source_;
+  size_t num_rules_ = 0;
+};
+
+}  // namespace
+
+std::string response_grammar(const ResponseRules& rules, const SpecialTokens& special) {
+  return GrammarWriter(rules, special).write();
+}
+
+}  // namespace quire
