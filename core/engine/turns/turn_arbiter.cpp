@@ -107,6 +107,10 @@ void TurnArbiter::hand_out(size_t asking, TimePoint now) noexcept {
   }
 }
 
+bool TurnArbiter::is_chosen(int32_t place) const noexcept {
+  return std::find(chosen_.begin(), chosen_.end(), place) != chosen_.end();
+}
+
 void TurnArbiter::give_up(int32_t place) noexcept {
   const MutexLock lock(mutex_);
   const auto idx = static_cast<size_t>(place);
@@ -146,8 +150,7 @@ bool TurnSeat::ask(const TurnUrgency& urgency) noexcept {
   // One that returns is still preferred a little; only then does it wait like the others.
   arbiter_->hand_out(idx, now);
   if (view.state == TurnState::returns) {
-    const auto& chosen = arbiter_->chosen_;
-    const bool is_first = std::find(chosen.begin(), chosen.end(), place_) != chosen.end();
+    const bool is_first = arbiter_->is_chosen(place_);
     view.state = TurnState::wants;
     if (is_first) arbiter_->begin_turn(idx, now);
   }
@@ -176,8 +179,7 @@ bool TurnSeat::may_go_on() noexcept {
   arbiter_->charge(idx, now);
   view.state = TurnState::returns;
   arbiter_->hand_out(idx, now);
-  const auto& chosen = arbiter_->chosen_;
-  const bool is_first = std::find(chosen.begin(), chosen.end(), place_) != chosen.end();
+  const bool is_first = arbiter_->is_chosen(place_);
   view.state = is_first ? TurnState::holds : TurnState::wants;
   return is_first;
 }

@@ -94,6 +94,7 @@ class TurnArbiter {
   void become_idle(size_t place) noexcept QUIRE_REQUIRES(mutex_);
   void hand_out(size_t asking, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);
   void begin_turn(size_t place, TimePoint now) noexcept QUIRE_REQUIRES(mutex_);
+  bool is_chosen(int32_t place) const noexcept QUIRE_REQUIRES(mutex_);  // by the last `hand_out`
   int32_t device_index(const std::string& name) QUIRE_REQUIRES(mutex_);
   double virtual_now(size_t place) const noexcept QUIRE_REQUIRES(mutex_);
 
