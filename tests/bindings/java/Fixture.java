@@ -35,7 +35,17 @@ final class Fixture {
     void run(Fixture with) throws Exception;
   }
 
-  static void run(String[] arguments, String name, Body body) throws Exception {
+  /** A failure ends the program at once, whatever threads the case has left. */
+  static void run(String[] arguments, String name, Body body) {
+    try {
+      runCase(arguments, name, body);
+    } catch (Throwable failure) {
+      failure.printStackTrace();
+      Runtime.getRuntime().halt(1);
+    }
+  }
+
+  private static void runCase(String[] arguments, String name, Body body) throws Exception {
     Fixture made = new Fixture(arguments);
     body.run(made);
     made.runtime.close(); // from the root to the leaf, the wrong way round

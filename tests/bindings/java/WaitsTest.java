@@ -50,17 +50,30 @@ public final class WaitsTest {
     }
   }
 
-  /** How often all threads together were woken so far. */
+  /** How often the threads of the library and of this layer were woken so far; the machine's own are no matter of ours. */
   private static long wakeups() throws Exception {
     long sum = 0;
     for (File task : new File("/proc/self/task").listFiles()) {
-      for (String line : Files.readAllLines(task.toPath().resolve("status"))) {
+      List<String> lines = status(task);
+      if (lines.isEmpty() || !lines.get(0).startsWith("Name:\tquire")) {
+        continue;
+      }
+      for (String line : lines) {
         if (line.startsWith("voluntary_ctxt_switches:")) {
           sum += Long.parseLong(line.split(":")[1].trim());
         }
       }
     }
     return sum;
+  }
+
+  /** Empty for a thread that has ended meanwhile. */
+  private static List<String> status(File task) {
+    try {
+      return Files.readAllLines(task.toPath().resolve("status"));
+    } catch (java.io.IOException ended) {
+      return List.of();
+    }
   }
 
   private static long cpuTime() {
@@ -105,7 +118,7 @@ public final class WaitsTest {
       woken = wakeups() - woken;
       System.out.printf("%s threads: %d native ones more, %d wakeups, %.1f %% of a core, a collection in %.1f ms, before "
           + "in %.1f ms%n", virtual ? "virtual" : "platform", more, woken, cpu / 1e7, collection(), alone);
-      check(cache.stats().steps() == steps && woken < 500, woken + " wakeups while nothing happens");
+      check(cache.stats().steps() == steps && woken < 50, woken + " wakeups while nothing happens");
       jobs.forEach(Job::cancel);
       for (Thread thread : threads) {
         thread.join();
