@@ -14,8 +14,8 @@ namespace Quire.Native
         private const int MaxReady = 256;
 
         private readonly Dictionary<long, Waiter> waiting = new Dictionary<long, Waiter>();
-        private QueueHandle queue; // null while there is no job
-        private int users; // jobs, and submits under way
+        private QueueHandle queue; // null while there is nothing that uses it
+        private int users; // jobs, submits under way, and aliases
 
         /// <summary>Makes a native call with a request, whose events come to the dispatcher unless it names a
         /// queue.</summary>
@@ -37,7 +37,8 @@ namespace Quire.Native
             }
         }
 
-        private QueueHandle Acquire(Func<QueueHandle> create)
+        /// <summary>The queue, for what releases it later; without one create makes it.</summary>
+        public QueueHandle Acquire(Func<QueueHandle> create)
         {
             lock (waiting)
             {
@@ -52,7 +53,7 @@ namespace Quire.Native
             }
         }
 
-        private void Release()
+        public void Release()
         {
             lock (waiting)
             {

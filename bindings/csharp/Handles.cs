@@ -12,6 +12,9 @@ namespace Quire.Native
     {
         private int freed;
 
+        /// <summary>Called once it is freed; set before anybody else sees the object.</summary>
+        public Action Freed { get; set; }
+
         protected NativeHandle(IntPtr value) : base(IntPtr.Zero, true)
         {
             SetHandle(value);
@@ -40,27 +43,8 @@ namespace Quire.Native
             IntPtr error;
             int done = Free(handle, out error);
             if (error != IntPtr.Zero) QuireNative.quire_error_free(error);
+            if (Freed != null) Freed();
             return done != 0;
         }
-    }
-
-    internal sealed class JobHandle : NativeHandle
-    {
-        /// <summary>Of those that wait for news of the job; set once, before anybody else sees the job.</summary>
-        public Waiter Waiter { get; set; }
-
-        public JobHandle(IntPtr value) : base(value) { }
-        protected override int Free(IntPtr value, out IntPtr error)
-        {
-            int done = QuireNative.quire_job_free(value, out error);
-            if (Waiter != null) Waiter.End();
-            return done;
-        }
-    }
-
-    internal sealed partial class CancelHandle
-    {
-        /// <summary>For a wait that nothing cancels.</summary>
-        public static readonly CancelHandle None = new CancelHandle(IntPtr.Zero);
     }
 }

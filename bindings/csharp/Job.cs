@@ -11,7 +11,7 @@ namespace Quire
         internal readonly JobHandle Handle;
         private readonly Dispatcher dispatcher;
         private readonly CancellationTokenRegistration ending;
-        private readonly bool queued; // its events go to a queue of the program
+        private readonly Waiter waiter; // null where its events go to a queue of the program
         private volatile bool over;
 
         /// <summary>Takes over a native job. The token cancels the job.</summary>
@@ -21,15 +21,24 @@ namespace Quire
             this.dispatcher = dispatcher;
             Handle = new JobHandle(job);
             long id = Id;
-            queued = request.Queue != null;
-            if (!queued) Handle.Waiter = dispatcher.Add(id);
-            JobHandle held = Handle; // not the job, which is to end with the garbage where nobody disposes it
+            if (request.Queue == null)
+            {
+                waiter = dispatcher.Add(id);
+                Handle.Freed = waiter.End;
+            }
+            var held = new WeakReference<JobHandle>(Handle); // a job that nobody disposes ends with the garbage
             ending = cancel.Register(() => CancelHeld(held));
         }
 
-        private static void CancelHeld(JobHandle held)
+        private static void CancelHeld(WeakReference<JobHandle> held)
         {
-            if (!held.IsClosed) Call.Get((out IntPtr e) => QuireNative.quire_job_cancel(held, out e));
+            JobHandle job;
+            if (!held.TryGetTarget(out job)) return;
+            try
+            {
+                Call.Get((out IntPtr e) => QuireNative.quire_job_cancel(job, out e));
+            }
+            catch (ObjectDisposedException) { } // meanwhile
         }
 
         /// <summary>Waits for the next event but a start, or the last one; null once that was taken. Throws what the
@@ -49,7 +58,7 @@ namespace Quire
         /// while.</summary>
         private System.Threading.Tasks.Task News()
         {
-            return queued ? System.Threading.Tasks.Task.Delay(10) : Handle.Waiter.Next();
+            return waiter == null ? System.Threading.Tasks.Task.Delay(10) : waiter.Next();
         }
 
         /// <summary>Whether there was an event or the end, which is null, without waiting.</summary>
@@ -82,7 +91,7 @@ namespace Quire
         private void Finish()
         {
             over = true;
-            if (!queued) Handle.Waiter.End();
+            if (waiter != null) waiter.End();
         }
 
         private static QueueHandle NoQueue()

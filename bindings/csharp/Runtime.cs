@@ -73,12 +73,10 @@ namespace Quire
                 Call.Get((out IntPtr e) => QuireNative.quire_queue_create(Handle, out e))));
         }
 
-        /// <summary>What this machine offers and what the library found: the first thing to attach to a bug
-        /// report.</summary>
-        public static string Diagnose(DiagnoseFormat format = DiagnoseFormat.Text)
+        /// <summary>An alias without a cache; messages and lines of the log call it by the name.</summary>
+        public Alias CreateAlias(string name)
         {
-            return Call.FetchText((void* text, UIntPtr size, out IntPtr e) =>
-                QuireNative.quire_diagnose((int)format, (byte*)text, size, out e));
+            return new Alias(Handle, name, dispatcher);
         }
 
         /// <summary>Frees the runtime; models made with it stay usable.</summary>

@@ -28,6 +28,8 @@ def argument(value, name=None):
     name = name or camel(value.name)
     if value.kind in ("text", "tokens"):
         return f"({'byte' if value.kind == 'text' else 'int'}*){name}Pinned.Address, {name}Pinned.Length"
+    if value.nullable:
+        return f"{name} == null ? {handle(shape.ctype_of(value.of))}.None : {name}.Handle"
     return ARGUMENTS.get(value.kind, "{}").format(name)
 
 
@@ -97,10 +99,11 @@ class Writer:
     def handles(self):
         for ctype in [call.function[:-len("_free")] for call in self.made.calls.values()
                       if call.function == f"{call.owner}_free"]:
-            if ctype not in ("quire_stats", "quire_plan", "quire_event", "quire_error", "quire_job"):
+            if ctype not in ("quire_stats", "quire_plan", "quire_event", "quire_error"):
                 name = handle(ctype)
-                self.add(f"internal sealed partial class {name} : NativeHandle", "{",
-                         f"    public {name}(IntPtr value) : base(value) {{ }}", "",
+                self.add(f"internal sealed class {name} : NativeHandle", "{",
+                         "    /// <summary>Where there is no object.</summary>",
+                         f"    public static readonly {name} None = new {name}(IntPtr.Zero);", "", f"    public {name}(IntPtr value) : base(value) {{ }}", "",
                          "    protected override int Free(IntPtr value, out IntPtr error)", "    {",
                          f"        return {NATIVE}{ctype}_free(value, out error);", "    }", "}", "")
 
@@ -181,14 +184,15 @@ class Writer:
     @staticmethod
     def got(call, given):
         kind, function = call.result.kind, NATIVE + call.function
+        given += ", " * bool(given)
         if kind in ITEMS:
             item = ITEMS[kind]
             how = "FetchText" if kind == "text" else f"Fetch<{item}>"
             return (f"Call.{how}((void* values, UIntPtr size, out IntPtr e) =>\n"
-                    f"                {function}({given}, ({item}*)values, size, out e))")
+                    f"                {function}({given}({item}*)values, size, out e))")
         if kind == "borrowed":
-            return f"Call.Borrow((UIntPtr* size, out IntPtr e) => {function}({given}, size, out e))"
-        got = f"Call.Get((out IntPtr e) => {function}({given}, out e))"
+            return f"Call.Borrow((UIntPtr* size, out IntPtr e) => {function}({given}size, out e))"
+        got = f"Call.Get((out IntPtr e) => {function}({given}out e))"
         return {"enum": f"({call.result.of}){got}", "time": f"Call.FromNanoseconds({got})",
                 "bool": f"{got} == 1"}.get(kind, got)
 
@@ -301,10 +305,10 @@ class Writer:
                          f"        Handle = new {handle(one.ctype)}(value);", "    }", "",
                          "    /// <summary>Frees it; what was made from it lives on.</summary>",
                          "    public void Dispose()", "    {", "        Handle.Dispose();", "    }", "")
-            for function, (owner, _, made_by) in interface.CREATORS.items():
-                call = self.made.calls[function]
-                if owner == one.name or not owner and call.result.of == one.name:
-                    self.method(call, made_by, is_static=not owner)
+            for call, owner, _, made_by in shape.creators(self.made, one):
+                self.method(call, made_by, is_static=not owner)
+            for call, _, called in shape.statics(self.made, one):
+                self.method(call, called, is_static=True)
             for call in shape.methods(self.made, one.ctype):
                 self.method(call, pascal(call.name))
             for reader in interface.READERS:

@@ -18,7 +18,7 @@ ITEMS = {"text": "byte", "bytes": "byte", "tokens": "int32", "sizes": "int64", "
 ENUM_NAMES = {enum.name: enum.go_name or enum.name for enum in interface.ENUMS}
 CLASSES = {one.name: one.go_name or one.name for one in interface.OBJECTS}
 ARGUMENTS = {"int": "narrow({})", "bool": "asInt({})", "enum": "int32({})", "time": "int64({})",
-             "object": "{}.handle.get()", "filled": "{}Filled.get()"}
+             "object": "{}.handle.get()", "nullable": "{}Value", "filled": "{}Filled.get()"}
 
 
 def handle(ctype):
@@ -45,7 +45,8 @@ def type_of(value):
 
 
 def argument(value, name=None):
-    return ARGUMENTS.get(value.kind, "{}").format(name or shape.camel(value.name))
+    kind = "nullable" if value.nullable else value.kind
+    return ARGUMENTS.get(kind, "{}").format(name or shape.camel(value.name))
 
 
 def names_of(made):
@@ -305,10 +306,10 @@ class Writer:
                 self.add(f"type {name} struct {{", f"\thandle *handle[{handle(one.ctype)}]", "}", "",
                          f"// Close frees it; what was made from it lives on.",
                          f"func (o *{name}) Close() error {{ return o.handle.close() }}", "")
-            for function, (owner, made_by, _) in interface.CREATORS.items():
-                call = self.made.calls[function]
-                if owner == one.name or not owner and call.result.of == one.name:
-                    self.creator(call, owner, made_by)
+            for call, owner, made_by, _ in shape.creators(self.made, one):
+                self.creator(call, owner, made_by)
+            for call, called, _ in shape.statics(self.made, one):
+                self.static(call, called)
             for call in shape.methods(self.made, one.ctype):
                 self.method(call, name)
             for reader in interface.READERS:
@@ -323,11 +324,14 @@ class Writer:
                           [f"{shape.camel(value.name)} {type_of(value)}" for value in call.parameters])
         self.add(f"func {receiver}{name}({given}) {results} {{")
         for value in call.parameters:
-            own = shape.camel(value.name)
+            own, none = shape.camel(value.name), "" if results == "error" else self.none(call) + ", "
             if value.kind == "object":
                 self.add(f"\tdefer runtime.KeepAlive({own})")
+            if value.nullable:
+                self.add(f"\tvar {own}Value {handle(shape.ctype_of(value.of))}", f"\tif {own} != nil {{",
+                         f"\t\tif {own}Value = {own}.handle.get(); {own}Value == 0 {{", f"\t\t\treturn {none}errClosed",
+                         "\t\t}", "\t}")
             if value.kind == "filled":
-                none = "" if results == "error" else self.none(call) + ", "
                 self.add(f"\t{own}Filled, err := {own}.native()", "\tif err != nil {", f"\t\treturn {none}err", "\t}",
                          f"\tdefer {own}Filled.close()")
 
@@ -337,19 +341,23 @@ class Writer:
                 "object": "nil"}.get(call.result.kind, "0")
 
     def creator(self, call, owner, name):
-        of = call.result.of
-        result = handle(f"quire_{call.function.removeprefix('quire_')}".rsplit("_", 1)[0])
+        of, ctype = call.result.of, shape.ctype_of(call.result.of)
+        result = handle(ctype)
         self.head(call, name, f"(o *{owner}) " if owner else "", f"(*{of}, error)")
         given = ", ".join(["value"] * bool(owner) + [argument(value) for value in call.parameters] + ["e"])
         inner = f"{native(call.function)}({given})"
         if owner:
-            owned = next(one.ctype for one in interface.OBJECTS if one.name == owner)
-            self.add(f"\tmade, err := with(o.handle, func(value {handle(owned)}, e *native.ErrorHandle) {result} {{")
+            self.add(f"\tmade, err := with(o.handle, func(value {handle(shape.ctype_of(owner))}, e *native.ErrorHandle) {result} {{")
         else:
             self.add(f"\tmade, err := call(func(e *native.ErrorHandle) {result} {{")
-        free = native(call.function.rsplit("_", 1)[0] + "_free")
         self.add(f"\t\treturn {inner}", "\t})", "\tif err != nil {", "\t\treturn nil, err", "\t}",
-                 f"\treturn &{of}{{own(made, {free})}}, nil", "}", "")
+                 f"\treturn &{of}{{own(made, {native(ctype + '_free')})}}, nil", "}", "")
+
+    def static(self, call, name):
+        self.head(call, name, "", f"({type_of(call.result)}, error)")
+        given = "".join(argument(value) + ", " for value in call.parameters)
+        self.add(f"\tresult, err := measured(func(out []{ITEMS[call.result.kind]}, e *native.ErrorHandle) int64 {{",
+                 f"\t\treturn {native(call.function)}({given}out, e)", "\t})", "\treturn string(result), err", "}", "")
 
     def method(self, call, owner):
         kind, target = call.result.kind, handle(call.owner)

@@ -41,13 +41,15 @@ ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "level": "LogLevel", "log_
            "format": "DiagnoseFormat", "state": "JobState", "finish_reason": "FinishReason",
            "error_code": "ErrorCode", "quire_event_type": "EventKind", "quire_job_request_set_kind": "JobKind",
            "quire_chat_template_set_token.kind": "TokenKind", "quire_model_special_token.kind": "TokenKind",
-           "quire_constraint_create.kind": "ConstraintKind"}
+           "quire_constraint_create.kind": "ConstraintKind", "quire_response_parser_kind": "ResponseKind",
+           "quire_response_parser_set_reasoning": "ReasoningStart"}
 # int32_t that the comments do not show to be a yes or no, and those that are ids of tokens.
-BOOLS = {"add_special", "parse_special", "skip_special", "quire_matcher_accept"}
+BOOLS = {"add_special", "parse_special", "skip_special", "quire_matcher_accept", "quire_response_parser_next"}
 TOKENS = {"token", "quire_model_special_token", "quire_model_find_token", "quire_job_stop_token",
           "quire_event_stop_token"}
 OPTIONAL = {"quire_model_special_token", "quire_model_find_token"}  # -1 is none
-BYTES = {"quire_matcher_forced_text"}  # text that may end inside of a character
+BYTES = {"quire_matcher_forced_text", "quire_response_parser_raw"}  # text that may end inside of a character
+NULLABLE = {"quire_response_detect.model", "quire_alias_set_cache.cache"}  # objects that may be left out
 
 
 @dataclass
@@ -74,13 +76,24 @@ OBJECTS = [
            "conversation is one JSON object with `messages` as OpenAI has them, and whatever else the template reads, "
            "such as `tools` and `add_generation_prompt`; docs/chat.md tells what templates can do. Special tokens come "
            "from the template's words alone: text of a message is text, whatever it contains.", True),
+    Object("quire_alias", "Alias"),
+    Object("quire_response_parser", "ResponseParser", "Follows one answer of a model, given in any pieces, and tells its "
+           "parts: text, reasoning, and calls of tools, in the way that the model's family writes them. Two threads must "
+           "not use one parser at once.", True),
 ]
 # function: (class that has it or "", name in Go, in Java and C#): what makes an object of a class above.
 CREATORS = {
     "quire_constraint_create": ("Model", "NewConstraint", "CreateConstraint"),
+    "quire_response_constraint_create": ("Model", "NewResponseConstraint", "CreateResponseConstraint"),
+    "quire_response_parser_create": ("", "NewResponseParser", "Create"),
     "quire_matcher_create": ("Constraint", "NewMatcher", "CreateMatcher"),
     "quire_chat_template_create": ("", "NewChatTemplate", "Create"),
     "quire_chat_template_open": ("", "OpenChatTemplate", "Open"),
+}
+# function: (class that has it in Java and C#, name in Go, name there): calls without an object.
+STATICS = {
+    "quire_diagnose": ("Runtime", "Diagnose", "Diagnose"),
+    "quire_response_dialects": ("ResponseParser", "ResponseDialects", "Dialects"),
 }
 # Reached by hand: what waits, what has a shape of its own, and what makes objects with a part by hand.
 BY_HAND = """quire_cache_create quire_cache_create_queue quire_job_submit
@@ -88,7 +101,7 @@ quire_job_submit_many quire_job_fork quire_job_poll quire_job_drain quire_job_wa
 quire_model_load quire_cache_close quire_queue_poll quire_queue_create quire_queue_fd quire_plan_create
 quire_runtime_create quire_cache_stats quire_stats_namespace quire_stats_num_namespaces quire_stats_namespace_name
 quire_runtime_options_set_log_level quire_runtime_options_set_log_sink quire_model_options_set_progress
-quire_model_options_set_path quire_job_request_set_queue quire_event_error_code quire_event_error_message""".split()
+quire_model_options_set_path quire_job_request_set_queue quire_alias_submit quire_event_error_code quire_event_error_message""".split()
 # Names that are not made of the function's own.
 NAMES = {
     "quire_queue_close": "shutdown",
@@ -96,8 +109,9 @@ NAMES = {
     "quire_job_request_add_banned_text": "banned_text",
     "quire_job_request_add_logit_bias": "logit_bias",
     "quire_cache_required_bytes": "cache_bytes",
+    "quire_response_detect": "dialect",
 }
-DEFAULTS = {"add_special": "true", "parse_special": "false", "skip_special": "true"}  # of C#
+DEFAULTS = {"add_special": "true", "format": "DiagnoseFormat.Text", "parse_special": "false", "skip_special": "true"}  # of C#
 
 
 @dataclass
@@ -216,6 +230,7 @@ FIGURES = [
             when={"progress_done progress_total": ("PROGRESS",), "text": TEXT + ("LOG",),
                   "tokens first_token log_probs top_tokens top_log_probs": TEXT, "finish_reason": LAST,
                   "kept_tokens kept_bytes": ("REWIND",), "log_level lost_lines": ("LOG",)}),
+    Figures("ResponseEvent", "quire_response_parser", "One part of an answer.", "kind call_index text raw name id"),
 ]
 # Names of figures: (Go and C#, Java); the getter behind its prefix where there is none.
 FIGURE_NAMES = {"quire_job_finish_reason": ("finish", "finish_reason"),
@@ -225,7 +240,9 @@ FIGURE_NAMES = {"quire_job_finish_reason": ("finish", "finish_reason"),
 # Methods that read figures: (class, name, figures, getter that tells how many or "").
 READERS = [("Job", "info", "JobInfo", ""), ("Model", "info", "ModelInfo", ""),
            ("Model", "tensors", "Tensor", "quire_model_num_tensors"),
-           ("Runtime", "devices", "Device", "quire_runtime_num_devices")]
-READER_COMMENTS = {"info": "What is known of it now.",
+           ("Runtime", "devices", "Device", "quire_runtime_num_devices"),
+           ("ResponseParser", "event", "ResponseEvent", "")]
+READER_COMMENTS = {"event": "The event that the parser went on to last.",
+                   "info": "What is known of it now.",
                    "tensors": "All tensors, in an order that does not change.",
                    "devices": "All devices, those that cannot be used included, in an order that does not change."}

@@ -13,8 +13,6 @@ FETCHES = {"text": "text", "bytes": "bytes", "tokens": "ints", "sizes": "longs",
 IMPORTS = {"Duration": "java.time.Duration", "OptionalInt": "java.util.OptionalInt", "List": "java.util.List",
            "Map": "java.util.Map", "EnumMap": "java.util.EnumMap", "IntStream": "java.util.stream.IntStream",
            "LongConsumer": "java.util.function.LongConsumer"}
-# Enums that are results too, of which a later library may have more.
-OPEN = ("ErrorCode", "EventKind", "FinishReason", "JobState", "LogLevel")
 NATIVE = "QuireNative."
 
 
@@ -78,6 +76,7 @@ class Writer:
         self.lines = []
 
     def enums(self):
+        open_ = shape.results_of_enums(self.made)
         for enum, items in self.made.enums:
             self.say(enum.comment)
             self.add(f"public enum {enum.name} {{")
@@ -85,11 +84,11 @@ class Writer:
                 if comment:
                     self.say(comments.plain(comment[0].upper() + comment[1:]), "  ")
                 self.add(f"  {item}(QuireNativeConstants.{constant}),")
-            if enum.name in OPEN:
+            if enum.name in open_:
                 self.add("  /** One that a later version of the library added. */", "  OTHER(-1),")
             self.lines[-1] = self.lines[-1][:-1] + ";"
             self.add("", "  final int value;", "", f"  {enum.name}(int value) {{", "    this.value = value;", "  }", "")
-            if enum.name in OPEN:
+            if enum.name in open_:
                 self.add(f"  static {enum.name} of(int value) {{", f"    for ({enum.name} one : values()) {{",
                          "      if (one.value == value) {", "        return one;", "      }", "    }",
                          "    return OTHER;", "  }", "")
@@ -241,10 +240,10 @@ class Writer:
                 self.add(f"  {name}(long value) {{", f"    super(value, QuireNative::{one.ctype}_free);", "  }", "")
             else:
                 self.add(f"  {name}(long value, LongConsumer free) {{", "    super(value, free);", "  }", "")
-            for function, (owner, _, made_by) in interface.CREATORS.items():
-                call = self.made.calls[function]
-                if owner == one.name or not owner and call.result.of == one.name:
-                    self.method(call, camel(made_by[0].lower() + made_by[1:]), is_static=not owner)
+            for call, owner, _, made_by in shape.creators(self.made, one):
+                self.method(call, camel(made_by), is_static=not owner)
+            for call, _, called in shape.statics(self.made, one):
+                self.method(call, camel(called), is_static=True)
             for call in shape.methods(self.made, one.ctype):
                 self.method(call, camel(call.name))
             for reader in interface.READERS:
@@ -276,7 +275,9 @@ class Writer:
         if kind in FETCHES:
             inner = f"Results.{FETCHES[kind]}(out -> {inner})"
         for value in values:
-            if value.kind in ("object", "filled"):
+            if value.nullable:
+                inner = f"NativeHandle.withOrNone({camel(value.name)}, {camel(value.name)}Value -> {inner})"
+            elif value.kind in ("object", "filled"):
                 inner = f"{camel(value.name)}.with({camel(value.name)}Value -> {inner})"
         if call.waits:
             inner = f"NativeHandle.withOrNone(cancel, cancelValue -> {inner})"

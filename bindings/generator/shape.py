@@ -29,6 +29,7 @@ class Value:
     name: str
     kind: str
     of: str = ""
+    nullable: bool = False  # an object that may be left out
 
 
 @dataclass
@@ -88,7 +89,7 @@ def value(function, kind, name):
     if kind.rstrip("*") in FILLED:
         return Value(name, "filled", FILLED[kind.rstrip("*")])
     if kind.rstrip("*") in HANDLES:
-        return Value(name, "object", HANDLES[kind.rstrip("*")])
+        return Value(name, "object", HANDLES[kind.rstrip("*")], f"{function.name}.{name}" in interface.NULLABLE)
     return Value(name, "other", kind)
 
 
@@ -158,7 +159,7 @@ def read(functions, constants):
 def is_generated(call):
     """Whether a call becomes a method or a setting by itself."""
     return not (call.function in interface.BY_HAND or call.function in interface.CREATORS
-                or call.function == f"{call.owner}_free" or call.function.endswith("_create"))
+                or call.function in interface.STATICS or call.function == f"{call.owner}_free" or call.function.endswith("_create"))
 
 
 def methods(made, ctype):
@@ -186,6 +187,31 @@ def fields_of(made, figures):
         names = interface.FIGURE_NAMES.get(call.function, (getter.removesuffix("_ns"),) * 2)
         when = next((kinds for names_, kinds in figures.when.items() if getter in names_.split()), ())
         yield names[0], names[1], call, when
+
+
+def ctype_of(name):
+    """The type of the C interface behind a class."""
+    return next(one.ctype for one in interface.OBJECTS if one.name == name)
+
+
+def creators(made, one):
+    """(call, class that has it or "", name in Go, in Java and C#) of what stands with a class and makes objects."""
+    for function, (owner, in_go, elsewhere) in interface.CREATORS.items():
+        call = made.calls[function]
+        if owner == one.name or not owner and call.result.of == one.name:
+            yield call, owner, in_go, elsewhere
+
+
+def statics(made, one):
+    """(call, name in Go, in Java and C#) of the calls of a class that need no object."""
+    for function, (owner, in_go, elsewhere) in interface.STATICS.items():
+        if owner == one.name:
+            yield made.calls[function], in_go, elsewhere
+
+
+def results_of_enums(made):
+    """The enums that are results, of which a later library may have more."""
+    return {call.result.of for call in made.calls.values() if call.result.kind == "enum"}
 
 
 def base_of(figures):

@@ -47,21 +47,11 @@ func (c *Cache) Submit(request Request) (*Job, error) {
 
 // SubmitContext hands a request to the cache; once the context is done the job is cancelled.
 func (c *Cache) SubmitContext(ctx context.Context, request Request) (*Job, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	var job *Job
-	err := c.dispatcher.submit(&request, c.newQueue, func(filled native.JobRequestHandle) error {
-		submitted, err := with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) native.JobHandle {
+	return c.dispatcher.job(ctx, &request, c.newQueue, func(filled native.JobRequestHandle) (native.JobHandle, error) {
+		return with(c.handle, func(cache native.CacheHandle, e *native.ErrorHandle) native.JobHandle {
 			return native.Quire_job_submit(cache, filled, e)
 		})
-		if err == nil {
-			job = newJob(submitted, c.dispatcher, &request)
-			job.cancelWith(ctx)
-		}
-		return err
 	})
-	return job, err
 }
 
 func (c *Cache) newQueue() (native.QueueHandle, error) {

@@ -1,6 +1,7 @@
 package quire
 
 import (
+	"context"
 	"sync"
 
 	"quire.dev/quire/internal/native"
@@ -11,8 +12,8 @@ import (
 // with its job and under its EventPolicy.
 type dispatcher struct {
 	mutex   sync.Mutex
-	queue   *handle[native.QueueHandle] // nil while there is no job
-	users   int                         // jobs, and submits under way
+	queue   *handle[native.QueueHandle] // nil while there is nothing that uses it
+	users   int                         // jobs, submits under way, and aliases
 	waiting map[int64]*waiter
 }
 
@@ -66,6 +67,24 @@ func (d *dispatcher) submit(request *Request, create func() (native.QueueHandle,
 		return err
 	}
 	return call(filled.get())
+}
+
+// job submits a request of one job, which ends once the context is done.
+func (d *dispatcher) job(ctx context.Context, request *Request, create func() (native.QueueHandle, error),
+	submit func(filled native.JobRequestHandle) (native.JobHandle, error)) (*Job, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	var job *Job
+	err := d.submit(request, create, func(filled native.JobRequestHandle) error {
+		submitted, err := submit(filled)
+		if err == nil {
+			job = newJob(submitted, d, request)
+			job.cancelWith(ctx)
+		}
+		return err
+	})
+	return job, err
 }
 
 // add makes the waiter of a job that was submitted just now.

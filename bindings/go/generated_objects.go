@@ -10,6 +10,16 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
+// Diagnose: Writes a report of the version, the CPU and the instruction sets in use, each backend with its devices
+// or the reason why it cannot be used, and how many handles of each type are alive. Needs no runtime and changes
+// nothing. Fails with InvalidArgument for an unknown format. Two reports may differ in length: pass room to spare.
+func Diagnose(format DiagnoseFormat) (string, error) {
+	result, err := measured(func(out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_diagnose(int32(format), out, e)
+	})
+	return string(result), err
+}
+
 // SetMemoryBudget: Changes RuntimeOptions.MemoryBudget of a runtime in use; what is taken beyond it already stays.
 // Fails with NotFound for a device that does not exist.
 func (o *Runtime) SetMemoryBudget(text string, bytes int64) error {
@@ -47,6 +57,25 @@ func (o *Runtime) Devices() ([]Device, error) {
 func (o *Model) NewConstraint(kind ConstraintKind, text string) (*Constraint, error) {
 	made, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) native.ConstraintHandle {
 		return native.Quire_constraint_create(value, int32(kind), text, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Constraint{own(made, native.Quire_constraint_free)}, nil
+}
+
+// NewResponseConstraint: What an answer has to be, as one constraint: reasoning, then text or calls of the tools
+// with their arguments by schema, in the words of the dialect, so that a parser of that dialect reads each answer
+// back. The rules are one JSON object: `dialect` (a name), and of OpenAI's requests `tools`, `tool_choice` ("none",
+// "auto", "required", or a function by name), `parallel_tool_calls` and `response_format` ("text", "json_object",
+// "json_schema", and also {"type": "regex", "pattern": ...} and {"type": "choice", "choices": [...]}); `reasoning`
+// is "closed", "open" or "off", as of a parser. Marks that are special tokens of the model's vocabulary are those
+// tokens and cannot be spelled. The same rules for the same model are compiled once. Fails with Format where the
+// rules are malformed, Unsupported naming what cannot be kept to, NotFound for a dialect or a tool that is not
+// there, Capacity naming the limit that it goes beyond.
+func (o *Model) NewResponseConstraint(text string) (*Constraint, error) {
+	made, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) native.ConstraintHandle {
+		return native.Quire_response_constraint_create(value, text, e)
 	})
 	if err != nil {
 		return nil, err
@@ -580,13 +609,164 @@ func (o *ChatTemplate) Hash() (string, error) {
 	return string(result), err
 }
 
-// T: The name of the dialect that the source of a chat template tells; where that says nothing, and `model` is not
-// NULL, that the special tokens of its vocabulary tell. "plain" has no calls. Of several templates the one for
-// tools counts.
-func (o *ChatTemplate) T(model *Model) (string, error) {
+// Dialect: The name of the dialect that the source of a chat template tells; where that says nothing, and `model`
+// is not NULL, that the special tokens of its vocabulary tell. "plain" has no calls. Of several templates the one
+// for tools counts.
+func (o *ChatTemplate) Dialect(model *Model) (string, error) {
 	defer runtime.KeepAlive(model)
+	var modelValue native.ModelHandle
+	if model != nil {
+		if modelValue = model.handle.get(); modelValue == 0 {
+			return "", errClosed
+		}
+	}
 	result, err := measuredWith(o.handle, func(value native.ChatTemplateHandle, out []byte, e *native.ErrorHandle) int64 {
-		return native.Quire_response_detect(value, model.handle.get(), out, e)
+		return native.Quire_response_detect(value, modelValue, out, e)
 	})
 	return string(result), err
+}
+
+// SetCache: Puts a cache behind the alias, in place of the one that was there; NULL takes that away. The alias
+// keeps its cache alive as a handle would. Fails with InvalidArgument for a cache of another runtime, Closed for
+// one that is closed; the alias stays as it was then.
+func (o *Alias) SetCache(cache *Cache) error {
+	defer runtime.KeepAlive(cache)
+	var cacheValue native.CacheHandle
+	if cache != nil {
+		if cacheValue = cache.handle.get(); cacheValue == 0 {
+			return errClosed
+		}
+	}
+	_, err := with(o.handle, func(value native.AliasHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_alias_set_cache(value, cacheValue, e)
+	})
+	return err
+}
+
+// AddFallback: Adds a cache to the end of the chain that is tried in turn where the one before it refuses a job for
+// a reason of its own: there is none, it is closed or its device is lost, it is full, the job is beyond a quota,
+// its deadline, or too large for it. At most 16.
+func (o *Alias) AddFallback(cache *Cache) error {
+	defer runtime.KeepAlive(cache)
+	_, err := with(o.handle, func(value native.AliasHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_alias_add_fallback(value, cache.handle.get(), e)
+	})
+	return err
+}
+
+// ClearFallbacks: Takes all fallbacks away.
+func (o *Alias) ClearFallbacks() error {
+	_, err := with(o.handle, func(value native.AliasHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_alias_clear_fallbacks(value, e)
+	})
+	return err
+}
+
+// Reason: Why the last job that did not go to the cache behind the alias went to a fallback, as one line; empty
+// where none has.
+func (o *Alias) Reason() (string, error) {
+	result, err := measuredWith(o.handle, func(value native.AliasHandle, out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_alias_reason(value, out, e)
+	})
+	return string(result), err
+}
+
+// NumSwaps: How often the cache behind the alias was exchanged for another.
+func (o *Alias) NumSwaps() (int64, error) {
+	return with(o.handle, func(value native.AliasHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_alias_num_swaps(value, e)
+	})
+}
+
+// NumFallbacks: Jobs that went to a fallback.
+func (o *Alias) NumFallbacks() (int64, error) {
+	return with(o.handle, func(value native.AliasHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_alias_num_fallbacks(value, e)
+	})
+}
+
+// ResponseParser: follows one answer of a model, given in any pieces, and tells its parts: text, reasoning, and
+// calls of tools, in the way that the model's family writes them. Two threads must not use one parser at once.
+type ResponseParser struct {
+	handle *handle[native.ResponseParserHandle]
+}
+
+// Close frees it; what was made from it lives on.
+func (o *ResponseParser) Close() error { return o.handle.close() }
+
+// NewResponseParser: A parser for answers in the dialect that `text` names. Fails with NotFound, with the names
+// there are.
+func NewResponseParser(text string) (*ResponseParser, error) {
+	made, err := call(func(e *native.ErrorHandle) native.ResponseParserHandle {
+		return native.Quire_response_parser_create(text, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &ResponseParser{own(made, native.Quire_response_parser_free)}, nil
+}
+
+// ResponseDialects: The names of all dialects, each on a line.
+func ResponseDialects() (string, error) {
+	result, err := measured(func(out []byte, e *native.ErrorHandle) int64 {
+		return native.Quire_response_dialects(out, e)
+	})
+	return string(result), err
+}
+
+// SetTools: The tools of the request, a JSON list as OpenAI has them: their schemas say which arguments are strings
+// where the dialect does not. Before the first byte. Fails with Format where it is none.
+func (o *ResponseParser) SetTools(text string) error {
+	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_response_parser_set_tools(value, text, e)
+	})
+	return err
+}
+
+// SetReasoning: Where reasoning begins, one of ReasoningStart. Before the first byte.
+func (o *ResponseParser) SetReasoning(reasoning ReasoningStart) error {
+	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_response_parser_set_reasoning(value, int32(reasoning), e)
+	})
+	return err
+}
+
+// SetPrompt: The prompt that the answer follows, or its end: the parser begins inside of the reasoning or the
+// message that it has begun. Before the first byte.
+func (o *ResponseParser) SetPrompt(text string) error {
+	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_response_parser_set_prompt(value, text, e)
+	})
+	return err
+}
+
+// Feed: Takes the next bytes, cut anywhere. Fails with InvalidArgument after the end.
+func (o *ResponseParser) Feed(text string) error {
+	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_response_parser_feed(value, text, e)
+	})
+	return err
+}
+
+// Finish: There are no more bytes: what was held back comes as events.
+func (o *ResponseParser) Finish() error {
+	_, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_response_parser_finish(value, e)
+	})
+	return err
+}
+
+// Next: Goes on to the next event, which the functions below then tell. Pieces that follow each other come as one.
+func (o *ResponseParser) Next() (bool, error) {
+	result, err := with(o.handle, func(value native.ResponseParserHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_response_parser_next(value, e)
+	})
+	return result == 1, err
+}
+
+// Event: the event that the parser went on to last.
+func (o *ResponseParser) Event() (ResponseEvent, error) {
+	var info ResponseEvent
+	err := read(o.handle, info.read)
+	return info, err
 }

@@ -977,3 +977,33 @@ func takeEvent(taken native.EventHandle) (Event, error) {
 func (o *Event) isLast() bool {
 	return o.Kind == EventFinished || o.Kind == EventError
 }
+
+// ResponseEvent: one part of an answer.
+type ResponseEvent struct {
+	// The kind of the event, ResponseKind; -1 on failure: InvalidArgument where there is no event.
+	Kind ResponseKind
+
+	// Which call of the answer the event is of, from 0; -1 where it is of none, and on failure.
+	CallIndex int64
+
+	// Text, reasoning or arguments of the event.
+	Text string
+
+	// The bytes of the answer that the event covers.
+	Raw []byte
+
+	// The name of the tool where a call begins or ends.
+	Name string
+
+	// The id of the call where it begins or ends, as far as the answer has one by then.
+	ID string
+}
+
+func (o *ResponseEvent) read(f *figures[native.ResponseParserHandle]) {
+	o.Kind = ResponseKind(get(f, native.Quire_response_parser_kind))
+	o.CallIndex = get(f, native.Quire_response_parser_call_index)
+	o.Text = getText(f, native.Quire_response_parser_text)
+	o.Raw = getAll(f, native.Quire_response_parser_raw)
+	o.Name = getText(f, native.Quire_response_parser_name)
+	o.ID = getText(f, native.Quire_response_parser_id)
+}

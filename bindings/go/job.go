@@ -161,18 +161,12 @@ func (j *Job) Close() error { return j.handle.close() }
 // Fork makes a second job that goes on from the tokens of this one. Of the request count Seed, UserData, Queue
 // and MaxNewTokens.
 func (j *Job) Fork(request Request) (*Job, error) {
-	var forked *Job
 	noQueue := func() (native.QueueHandle, error) {
 		return 0, closed("the job was over before it could be forked")
 	}
-	err := j.dispatcher.submit(&request, noQueue, func(filled native.JobRequestHandle) error {
-		made, err := with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) native.JobHandle {
+	return j.dispatcher.job(context.Background(), &request, noQueue, func(filled native.JobRequestHandle) (native.JobHandle, error) {
+		return with(j.handle, func(job native.JobHandle, e *native.ErrorHandle) native.JobHandle {
 			return native.Quire_job_fork(job, filled, e)
 		})
-		if err == nil {
-			forked = newJob(made, j.dispatcher, &request)
-		}
-		return err
 	})
-	return forked, err
 }

@@ -30,13 +30,5 @@ func NewRuntime(options RuntimeOptions) (*Runtime, error) {
 // Close frees the runtime; models made with it stay usable.
 func (r *Runtime) Close() error { return r.handle.close() }
 
-// Diagnose reports what this machine offers and what the library found: the first thing to attach to a bug report.
-func Diagnose(format DiagnoseFormat) (string, error) {
-	text, err := measured(func(out []byte, e *native.ErrorHandle) int64 {
-		return native.Quire_diagnose(int32(format), out, e)
-	})
-	return string(text), err
-}
-
 // LibraryVersion is the version of the library that is loaded, such as "0.1.0".
 func LibraryVersion() string { return native.Quire_version_string() }

@@ -11,8 +11,18 @@ import (
 // Stream submits a request and yields the events of its job, its failure last. The job is cancelled with the
 // context, and where the loop is left.
 func (c *Cache) Stream(ctx context.Context, request Request) iter.Seq2[Event, error] {
+	return stream(ctx, request, c.SubmitContext)
+}
+
+// Stream does the same with the cache behind the alias.
+func (a *Alias) Stream(ctx context.Context, request Request) iter.Seq2[Event, error] {
+	return stream(ctx, request, a.SubmitContext)
+}
+
+func stream(ctx context.Context, request Request,
+	submit func(context.Context, Request) (*Job, error)) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		job, err := c.SubmitContext(ctx, request)
+		job, err := submit(ctx, request)
 		if err != nil {
 			yield(Event{}, err)
 			return

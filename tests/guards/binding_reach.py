@@ -25,7 +25,6 @@ FOR_A_SINK = "of use with a log sink alone"
 OF_THE_HEADER = "of the header; quire_version_string tells of the library"
 TAKEN_IN_BATCHES = "these languages take events with the drains"
 ANSWER_OF_A_WAIT = "an error, a timeout or a cancelled wait shows itself otherwise there"
-TO_COME = "comes with the next change of the layers"
 FILLED_ANEW = "a request is filled anew for each use"
 # Why a layer may do without it.
 EXEMPT = {
@@ -46,34 +45,6 @@ EXEMPT = {
     "quire_runtime_options_set_log_level": FOR_A_SINK,
     "quire_runtime_options_set_log_sink": "called on threads that block all signals, with which runtimes stop threads",
 }
-
-# Names that wait for that.
-EXEMPT.update(dict.fromkeys("""quire_alias_add_fallback
-quire_alias_clear_fallbacks
-quire_alias_create
-quire_alias_free
-quire_alias_num_fallbacks
-quire_alias_num_swaps
-quire_alias_reason
-quire_alias_set_cache
-quire_alias_submit
-quire_response_constraint_create
-quire_response_dialects
-quire_response_parser_call_index
-quire_response_parser_create
-quire_response_parser_feed
-quire_response_parser_finish
-quire_response_parser_free
-quire_response_parser_id
-quire_response_parser_kind
-quire_response_parser_name
-quire_response_parser_next
-quire_response_parser_raw
-quire_response_parser_set_prompt
-quire_response_parser_set_reasoning
-quire_response_parser_set_tools
-quire_response_parser_text
-""".split(), TO_COME))
 
 
 def without_comments(text):

@@ -177,12 +177,14 @@ public static class JobsTest
         {
             { typeof(string), "a" }, { typeof(int[]), new[] { 1 } }, { typeof(Request), new Request() },
             { typeof(CacheOptions), new CacheOptions() }, { typeof(ModelOptions), new ModelOptions() },
+            { typeof(Cache), with.Cache },
         };
         Func<ParameterInfo, object> argument = parameter => parameter.ParameterType.IsValueType
             ? Activator.CreateInstance(parameter.ParameterType) : arguments[parameter.ParameterType];
         var objects = new IDisposable[]
         {
-            with.Runtime, with.Model, with.Cache, with.Runtime.CreateQueue(), with.Cache.Submit(Endless()),
+            with.Runtime.CreateAlias("chat"), with.Runtime, with.Model, with.Cache, with.Runtime.CreateQueue(),
+            with.Cache.Submit(Endless()), ResponseParser.Create("plain"),
         };
         foreach (IDisposable one in objects)
         {

@@ -219,7 +219,9 @@ func TestEveryMethodOfAClosedObjectRefuses(t *testing.T) {
 	cache := must(model.NewCache(quire.CacheOptions{MaxTokens: 2048}))
 	queue := must(runtime.NewQueue())
 	job := must(cache.Submit(endless()))
-	for _, object := range []io.Closer{runtime, model, cache, queue, job} {
+	alias := must(runtime.NewAlias("chat"))
+	parser := must(quire.NewResponseParser("plain"))
+	for _, object := range []io.Closer{runtime, model, cache, queue, job, alias, parser} {
 		if err := object.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -30,6 +30,7 @@ import dev.quire.JobKind;
 import dev.quire.Pooling;
 import dev.quire.Histogram;
 import dev.quire.QuireRuntime;
+import dev.quire.ResponseParser;
 import dev.quire.Request;
 import dev.quire.Stats;
 import dev.quire.Tensor;
@@ -193,8 +194,8 @@ public final class JobsTest {
         Map.entry(double.class, 1.0), Map.entry(Quota.class, Quota.PAGES), Map.entry(LogLevel.class, LogLevel.OFF),
         Map.entry(TokenKind.class, TokenKind.BOS), Map.entry(ConstraintKind.class, ConstraintKind.REGEX),
         Map.entry(CacheOptions.class, new CacheOptions()), Map.entry(ModelOptions.class, new ModelOptions()));
-    AutoCloseable[] objects = {with.runtime, with.model, with.cache, with.runtime.createQueue(),
-        with.cache.submit(endless()), new Cancel()};
+    AutoCloseable[] objects = {with.runtime.createAlias("chat"), with.runtime, with.model, with.cache,
+        with.runtime.createQueue(), with.cache.submit(endless()), new Cancel(), ResponseParser.create("plain")};
     for (AutoCloseable object : objects) {
       object.close();
       for (Method method : object.getClass().getMethods()) {

@@ -17,9 +17,9 @@ final class Dispatcher {
 
   private final ReentrantLock lock = new ReentrantLock();
   private final Map<Long, Waiter> waiting = new HashMap<>();
-  /** Null while there is no job. */
+  /** Null while there is nothing that uses it. */
   private EventQueue queue;
-  /** Jobs, and submits under way. */
+  /** Jobs, submits under way, and aliases. */
   private int users;
 
   /** Makes a native call with a request, whose events come to the dispatcher unless it names a queue. */
@@ -38,7 +38,8 @@ final class Dispatcher {
     }
   }
 
-  private EventQueue acquire(Supplier<EventQueue> create) {
+  /** The queue, for what releases it later; without one create makes it. */
+  EventQueue acquire(Supplier<EventQueue> create) {
     lock.lock();
     try {
       if (queue == null) {
@@ -55,7 +56,7 @@ final class Dispatcher {
     }
   }
 
-  private void release() {
+  void release() {
     lock.lock();
     try {
       if (--users == 0) {

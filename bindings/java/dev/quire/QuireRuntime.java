@@ -48,10 +48,9 @@ public final class QuireRuntime extends RuntimeCalls {
     return with(runtime -> new EventQueue(QuireNative.quire_queue_create(runtime)));
   }
 
-  /** What this machine offers and what the library found: the first thing to attach to a bug report. */
-  public static String diagnose(DiagnoseFormat format) {
-    NativeLibrary.load();
-    return Results.text(out -> QuireNative.quire_diagnose(format.value, out));
+  /** An alias without a cache; messages and lines of the log call it by the name. */
+  public Alias createAlias(String name) {
+    return with(runtime -> Alias.of(runtime, name, dispatcher));
   }
 
   /** The version of the library that is loaded, such as "0.1.0". */

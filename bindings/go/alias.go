@@ -1,0 +1,53 @@
+package quire
+
+import (
+	"context"
+
+	"quire.dev/quire/internal/native"
+)
+
+// Alias is a name that jobs are submitted to, and the cache behind it, which can be exchanged while jobs run: new jobs
+// go to the new cache, running ones finish on the old one. Close the old cache after the exchange, do not shut it down.
+type Alias struct {
+	handle     *handle[native.AliasHandle]
+	dispatcher *dispatcher
+}
+
+// NewAlias makes an alias without a cache; messages and lines of the log call it by the name. As long as it is open the
+// dispatcher of the runtime waits for its jobs, those to come included.
+func (r *Runtime) NewAlias(name string) (*Alias, error) {
+	if _, err := r.dispatcher.acquire(func() (native.QueueHandle, error) { return with(r.handle, native.Quire_queue_create) }); err != nil {
+		return nil, err
+	}
+	created, err := with(r.handle, func(runtime native.RuntimeHandle, e *native.ErrorHandle) native.AliasHandle {
+		return native.Quire_alias_create(runtime, name, e)
+	})
+	if err != nil {
+		r.dispatcher.release()
+		return nil, err
+	}
+	d := r.dispatcher
+	return &Alias{own(created, func(alias native.AliasHandle, e *native.ErrorHandle) int32 {
+		d.release()
+		return native.Quire_alias_free(alias, e)
+	}), d}, nil
+}
+
+// Close frees the alias; its jobs run on.
+func (a *Alias) Close() error { return a.handle.close() }
+
+// Submit hands a request to the cache behind the alias, else to the first of its fallbacks that takes it.
+func (a *Alias) Submit(request Request) (*Job, error) {
+	return a.SubmitContext(context.Background(), request)
+}
+
+// SubmitContext does the same; once the context is done the job is cancelled.
+func (a *Alias) SubmitContext(ctx context.Context, request Request) (*Job, error) {
+	return a.dispatcher.job(ctx, &request, a.noQueue, func(filled native.JobRequestHandle) (native.JobHandle, error) {
+		return with(a.handle, func(alias native.AliasHandle, e *native.ErrorHandle) native.JobHandle {
+			return native.Quire_alias_submit(alias, filled, e)
+		})
+	})
+}
+
+func (a *Alias) noQueue() (native.QueueHandle, error) { return 0, errClosed }
