@@ -37,25 +37,13 @@ def item_name(item):
     return {"IO": "IO", "FP8": "FP8"}.get(item, pascal(item.lower()))
 
 
-def names_of(made):
-    names = {enum.prefix: enum.name for enum, _ in made.enums}
-    names.update({constant: f"{enum.name}.{item_name(item)}" for enum, items in made.enums
-                  for item, constant, _ in items})
-    owners = {one.ctype: one.name for one in interface.OBJECTS}
-    owners.update({one.ctype: one.name for one in interface.SETTINGS})
-    for call in made.calls.values():
-        if call.owner in owners:
-            own = shape.setting_name(call) if "options" in call.owner or "request" in call.owner else call.name
-            names[call.function] = f"{owners[call.owner]}.{pascal(own)}"
-    for figures in interface.FIGURES:
-        for name, _, call, _ in shape.fields_of(made, figures):
-            names[call.function] = f"{figures.name}.{pascal(name)}"
-    return names
+NAMING = shape.Naming(lambda enum: enum.name, lambda enum, item: f"{enum.name}.{item_name(item)}",
+                      lambda call, words: pascal(words), 0, {})
 
 
 class Writer:
     def __init__(self, made):
-        self.made, self.names, self.lines = made, names_of(made), []
+        self.made, self.names, self.lines = made, shape.names_of(made, NAMING), []
 
     def say(self, text, indent="    "):
         said = comments.translate(text, self.names).replace("&", "&amp;").replace("<", "&lt;")

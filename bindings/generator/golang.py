@@ -49,26 +49,13 @@ def argument(value, name=None):
     return ARGUMENTS.get(kind, "{}").format(name or shape.camel(value.name))
 
 
-def names_of(made):
-    names = {enum.prefix: ENUM_NAMES[enum.name] for enum, _ in made.enums}
-    names.update({constant: item_name(enum, item) for enum, items in made.enums for item, constant, _ in items})
-    objects = {one.ctype: one.go_name or one.name for one in interface.OBJECTS}
-    objects.update({one.ctype: one.name for one in interface.SETTINGS})
-    for call in made.calls.values():
-        if call.owner in objects:
-            own = interface.GO_NOT.get(call.function) or go(shape.setting_name(call)
-                                                            if "options" in call.owner or "request" in call.owner
-                                                            else call.name)
-            names[call.function] = f"{objects[call.owner]}.{own}"
-    for figures in interface.FIGURES:
-        for name, _, call, _ in shape.fields_of(made, figures):
-            names[call.function] = f"{figures.name}.{go(name)}"
-    return names
+NAMING = shape.Naming(lambda enum: ENUM_NAMES[enum.name], item_name,
+                      lambda call, words: interface.GO_NOT.get(call.function) or go(words), 0, CLASSES)
 
 
 class Writer:
     def __init__(self, made):
-        self.made, self.names, self.lines = made, names_of(made), []
+        self.made, self.names, self.lines = made, shape.names_of(made, NAMING), []
 
     def say(self, text, indent=""):
         self.lines += comments.wrapped(comments.translate(text, self.names), indent + "// ")

@@ -14,26 +14,12 @@ IMPORTS = {"Duration": "java.time.Duration", "OptionalInt": "java.util.OptionalI
            "Map": "java.util.Map", "EnumMap": "java.util.EnumMap", "IntStream": "java.util.stream.IntStream",
            "LongConsumer": "java.util.function.LongConsumer"}
 NATIVE = "QuireNative."
+NAMING = shape.Naming(lambda enum: enum.name, lambda enum, item: f"{enum.name}.{item}", lambda call, words: camel(words), 1,
+                      {"Runtime": "QuireRuntime"})
 
 
 def type_of(value):
     return value.of if value.kind in ("enum", "object", "filled") else TYPES[value.kind]
-
-
-def names_of(made):
-    names = {enum.prefix: enum.name for enum, _ in made.enums}
-    names.update({constant: f"{enum.name}.{item}" for enum, items in made.enums for item, constant, _ in items})
-    owners = {one.ctype: one.name for one in interface.OBJECTS}
-    owners.update({one.ctype: one.name for one in interface.SETTINGS})
-    owners["quire_runtime"] = "QuireRuntime"
-    for call in made.calls.values():
-        if call.owner in owners:
-            own = shape.setting_name(call) if "options" in call.owner or "request" in call.owner else call.name
-            names[call.function] = f"{owners[call.owner]}.{camel(own)}"
-    for figures in interface.FIGURES:
-        for _, name, call, _ in shape.fields_of(made, figures):
-            names[call.function] = f"{figures.name}.{camel(name)}"
-    return names
 
 
 def converted(value):
@@ -49,7 +35,7 @@ def converted(value):
 
 class Writer:
     def __init__(self, made):
-        self.made, self.names, self.lines, self.files = made, names_of(made), [], {}
+        self.made, self.names, self.lines, self.files = made, shape.names_of(made, NAMING), [], {}
 
     def say(self, text, indent=""):
         said = comments.translate(text, self.names).replace("<", "&lt;").replace("*/", "* /")

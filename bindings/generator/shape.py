@@ -156,6 +156,33 @@ def read(functions, constants):
     return made
 
 
+@dataclass
+class Naming:
+    """How a language spells what the comments of the headers name."""
+    enum: object  # of an Enum
+    item: object  # of an Enum and an item
+    member: object  # of a call, and of its name in words
+    figure: int  # which of the two names of a figure
+    classes: dict  # names of classes that differ
+
+
+def names_of(made, naming):
+    """{name of the C interface: name of the language}"""
+    names = {enum.prefix: naming.enum(enum) for enum, _ in made.enums}
+    names.update({constant: naming.item(enum, item) for enum, items in made.enums for item, constant, _ in items})
+    owners = {one.ctype: naming.classes.get(one.name, one.name) for one in interface.OBJECTS + interface.SETTINGS}
+    filled = {one.ctype for one in interface.SETTINGS}
+    for call in made.calls.values():
+        if call.owner in owners:
+            own = setting_name(call) if call.owner in filled else call.name
+            names[call.function] = f"{owners[call.owner]}.{naming.member(call, own)}"
+    for figures in interface.FIGURES:
+        for field_ in fields_of(made, figures):
+            call = field_[2]
+            names[call.function] = f"{figures.name}.{naming.member(call, field_[naming.figure])}"
+    return names
+
+
 def is_generated(call):
     """Whether a call becomes a method or a setting by itself."""
     return not (call.function in interface.BY_HAND or call.function in interface.CREATORS

@@ -62,3 +62,14 @@ function(quire_add_test name)
     set_property(GLOBAL APPEND PROPERTY QUIRE_THREAD_TESTS ${name})
   endif()
 endfunction()
+
+# quire_write_pkgconfig(FOLDER): a quire.pc there, of the library of this build tree, for cgo.
+function(quire_write_pkgconfig folder)
+  file(GENERATE OUTPUT "${folder}/quire.pc" CONTENT
+"Name: quire
+Description: the library of this build tree
+Version: ${PROJECT_VERSION}
+Cflags: -I${PROJECT_SOURCE_DIR}/capi/include
+Libs: -L$<TARGET_FILE_DIR:quire> -lquire
+")
+endfunction()
