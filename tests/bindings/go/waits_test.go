@@ -2,8 +2,6 @@ package story
 
 import (
 	"context"
-	"errors"
-	"math/rand"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -119,62 +117,6 @@ func collection() time.Duration {
 	}
 	sort.Slice(took, func(i, j int) bool { return took[i] < took[j] })
 	return took[2]
-}
-
-func TestACancelledContextOfASubmitEndsTheJob(t *testing.T) {
-	_, cache := open(t)
-	ctx, cancel := context.WithCancel(context.Background())
-	endless := greedy("Once", 1900)
-	endless.IgnoreEOS = true
-	job := must(cache.SubmitContext(ctx, endless))
-	defer job.Close()
-	must(job.Next(context.Background()))
-	cancel()
-	if err := job.Wait(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if finish := must(job.Info()).Finish; finish != quire.FinishCancelled {
-		t.Errorf("%v", finish)
-	}
-	if _, err := cache.SubmitContext(ctx, endless); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
-func TestRandomCancelsLeaveNothing(t *testing.T) {
-	_, cache := open(t)
-	rounds := 200
-	if os.Getenv("QUIRE_LONG_TESTS") != "" {
-		rounds = 10000
-	}
-	random := rand.New(rand.NewSource(1))
-	var jobs sync.WaitGroup
-	for i := 0; i < rounds; i++ {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.Intn(5000))*time.Microsecond)
-		jobs.Add(1)
-		go func(ends, closes bool) {
-			defer jobs.Done()
-			defer cancel()
-			job, err := cache.SubmitContext(ctx, greedy("Once upon a time", 20))
-			if err != nil {
-				return
-			}
-			for err == nil {
-				if closes && job.Close() != nil {
-					t.Error("close")
-				}
-				_, err = job.Next(ctx)
-			}
-			_ = job.Close()
-		}(random.Intn(2) == 0, random.Intn(4) == 0)
-		if i%50 == 49 {
-			jobs.Wait()
-		}
-	}
-	jobs.Wait()
-	for stats := must(cache.Stats()); stats.JobsRunning+stats.JobsQueued+stats.PagesReferenced > 0; stats = must(cache.Stats()) {
-		time.Sleep(time.Millisecond) // the end of a step
-	}
 }
 
 // A queue is told once for each step: a reader that takes all there is drains as often as the engine steps.
