@@ -1,9 +1,11 @@
 #include "kernels/interface/host_memory.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <new>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace quire::kernels {
 namespace {
@@ -11,26 +13,46 @@ namespace {
 constexpr size_t kLargeBytes = size_t{1} << 20;
 // A weight is read end to end once a token: 4 KiB pages would cost a walk of the page table each.
 constexpr size_t kHugeBytes = size_t{4} << 20;
+constexpr size_t kHugePage = size_t{2} << 20;
 
-// Of the whole pages within a piece. What the system makes of it is its own affair.
-void advise(void* memory, size_t bytes, int advice) noexcept {
-  constexpr uintptr_t kPage = 4096;
-  const auto begin = (reinterpret_cast<uintptr_t>(memory) + kPage - 1) / kPage * kPage;
-  const auto end = (reinterpret_cast<uintptr_t>(memory) + bytes) / kPage * kPage;
-  static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, advice));
+constexpr size_t rounded_up(size_t value, size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+void* map(size_t bytes) noexcept {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+// Begins with a huge page, so that all but the end of it can be one. What the system makes of it is its own
+// affair.
+void* map_huge(size_t bytes) noexcept {
+  const size_t kept = rounded_up(bytes, static_cast<size_t>(::sysconf(_SC_PAGESIZE)));
+  void* room = map(kept + kHugePage);
+  if (room == nullptr) return nullptr;
+  const auto begin = reinterpret_cast<uintptr_t>(room);
+  const size_t before = rounded_up(begin, kHugePage) - begin;
+  auto* memory = static_cast<std::byte*>(room) + before;
+  if (before > 0) static_cast<void>(::munmap(room, before));
+  if (before < kHugePage) static_cast<void>(::munmap(memory + kept, kHugePage - before));
+  static_cast<void>(::madvise(memory, kept, MADV_HUGEPAGE));
+  return memory;
 }
 
 }  // namespace
 
 void* take_host_memory(size_t bytes) noexcept {
   if (bytes == 0 || bytes > std::numeric_limits<size_t>::max() / 2) return nullptr;
-  void* memory = ::operator new (bytes, std::align_val_t{kHostAlignment}, std::nothrow);
-  if (memory != nullptr && bytes >= kHugeBytes) advise(memory, bytes, MADV_HUGEPAGE);
-  return memory;
+  if (bytes >= kHugeBytes) return map_huge(bytes);
+  if (bytes >= kLargeBytes) return map(bytes);
+  return ::operator new (bytes, std::align_val_t{kHostAlignment}, std::nothrow);
 }
 
 void give_host_memory(void* memory, size_t bytes) noexcept {
-  if (memory != nullptr && bytes >= kLargeBytes) advise(memory, bytes, MADV_DONTNEED);
+  if (memory != nullptr && bytes >= kLargeBytes) {
+    static_cast<void>(::munmap(memory, bytes));
+    return;
+  }
   ::operator delete (memory, std::align_val_t{kHostAlignment});
 }
 

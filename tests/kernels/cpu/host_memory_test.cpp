@@ -39,6 +39,30 @@ TEST(HostMemory, IsAlignedAndRefusesWhatThereCannotBe) {
   give_host_memory(nullptr, 0);
 }
 
+// The heap never gets the place of a large piece, which was advised to lie in huge pages: small blocks would
+// take 2 MiB each there.
+TEST(HostMemory, OfLargePiecesIsNoPartOfTheHeap) {
+  for (const size_t bytes : {size_t{1} << 20, size_t{3000000}, (size_t{4} << 20) + 1, size_t{9} << 20}) {
+    auto* memory = static_cast<unsigned char*>(take_host_memory(bytes));
+    ASSERT_NE(memory, nullptr);
+    EXPECT_EQ(memory[0] | memory[bytes - 1], 0);  // as the system gives it
+    memory[0] = memory[bytes - 1] = 1;
+    give_host_memory(memory, bytes);
+    unsigned char resident = 0;
+    for (const uintptr_t place :
+         {reinterpret_cast<uintptr_t>(memory), reinterpret_cast<uintptr_t>(memory) + bytes - 1})
+      EXPECT_NE(::mincore(reinterpret_cast<void*>(place / kPage * kPage), kPage, &resident), 0) << bytes;
+  }
+}
+
+TEST(HostMemory, OfHugePagesBeginsWithOne) {
+  constexpr size_t kBytes = (size_t{5} << 20) + 12345;
+  void* memory = take_host_memory(kBytes);
+  ASSERT_NE(memory, nullptr);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % (size_t{2} << 20), 0U);
+  give_host_memory(memory, kBytes);
+}
+
 // As the threads of a load take it: small blocks between large ones keep a heap from shrinking.
 TEST(HostMemory, OfLargePiecesIsTheSystemsOnceGivenBack) {
   constexpr size_t kBytes = 3000000, kPieces = 16, kThreads = 3;

@@ -23,6 +23,7 @@ type Engine struct {
 	mutex  sync.Mutex
 	models map[string]*slot
 	live   map[*model]struct{} // all that are not freed: of slots, and dismissed ones that are in use
+	freed  bool                // a model was freed since the heap was last trimmed
 }
 
 // slot is the place of one model of the configuration.
@@ -112,6 +113,7 @@ func (e *Engine) freeUnused(m *model) {
 	}
 	delete(e.live, m)
 	m.free()
+	e.freed = true
 }
 
 // release ends one use of a model.

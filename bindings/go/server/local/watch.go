@@ -33,6 +33,7 @@ func (e *Engine) look() {
 			return
 		case now := <-ticks.C:
 			e.dropIdle(now)
+			e.trim()
 			e.lookAtSteps(now)
 		}
 	}
@@ -48,6 +49,17 @@ func (e *Engine) dropIdle(now time.Time) {
 		}
 		e.log.Info("a model is given up: nobody used it", server.Fields{"model": s.name})
 		e.dismiss(s)
+	}
+}
+
+// trim gives the system back what the heap keeps of models that were freed.
+func (e *Engine) trim() {
+	e.mutex.Lock()
+	freed := e.freed
+	e.freed = false
+	e.mutex.Unlock()
+	if freed {
+		trimHeap()
 	}
 }
 
