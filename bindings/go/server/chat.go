@@ -21,7 +21,7 @@ type chatRequest struct {
 	ReasoningEffort     string          `json:"reasoning_effort"`
 	TemplateArgs        json.RawMessage `json:"chat_template_kwargs"`
 	Grammar             string          `json:"grammar"`
-	ReasoningBudget     int             `json:"reasoning_budget"`
+	ReasoningBudget     *int            `json:"reasoning_budget"`
 }
 
 func (r *chatRequest) generation(c *call) (*Generation, error) {
@@ -46,10 +46,14 @@ func (r *chatRequest) generation(c *call) (*Generation, error) {
 	if r.TopLogProbs > 0 && !r.LogProbs {
 		return nil, invalid("top_logprobs", "top_logprobs needs logprobs to be true")
 	}
+	if r.ReasoningBudget != nil {
+		return nil, invalid("reasoning_budget", "a budget of reasoning is not supported; reasoning_effort tells the template how "+
+			"much the model is to think")
+	}
 	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(r.Priority), StopTexts: r.Stop, IgnoreEOS: r.IgnoreEOS,
 		LogProbs: r.LogProbs, TopLogProbs: r.TopLogProbs, ToolChoice: choice,
-		ParallelCalls: r.ParallelToolCalls == nil || *r.ParallelToolCalls, Grammar: r.Grammar,
-		ReasoningEffort: r.ReasoningEffort, ReasoningTokens: r.ReasoningBudget}
+		ParallelCalls: r.ParallelToolCalls == nil || *r.ParallelToolCalls, Grammar: r.Grammar}
+	g.ReasoningEffort = r.ReasoningEffort
 	g.Messages = r.Messages
 	g.Tools = present(r.Tools)
 	g.TemplateArgs = present(r.TemplateArgs)
@@ -261,10 +265,10 @@ func resultsOf(messages []*wholeMessage) []Result {
 
 func (s *Server) wholeChat(c *call, head chatHead, streams []Stream) error {
 	type message struct {
-		Role      string     `json:"role"`
-		Content   *string    `json:"content"`
-		Refusal   *string    `json:"refusal"`
-		Reasoning string     `json:"reasoning_content,omitempty"`
+		Role    string  `json:"role"`
+		Content *string `json:"content"`
+		Refusal *string `json:"refusal"`
+		reasoningField
 		ToolCalls []toolCall `json:"tool_calls,omitempty"`
 	}
 	type choice struct {
@@ -281,7 +285,7 @@ func (s *Server) wholeChat(c *call, head chatHead, streams []Stream) error {
 	for i, whole := range gathered {
 		text := whole.content.String()
 		choices[i] = choice{Index: i, LogProbs: logProbsOf(whole.logProbs), FinishReason: finishWord(whole.result.Finish),
-			Message: message{Role: "assistant", Reasoning: whole.reasoning.String(), ToolCalls: whole.calls}}
+			Message: message{Role: "assistant", reasoningField: newReasoningField(whole.reasoning.String()), ToolCalls: whole.calls}}
 		if text != "" || len(whole.calls) == 0 {
 			choices[i].Message.Content = &text
 		}
@@ -295,10 +299,18 @@ func (s *Server) wholeChat(c *call, head chatHead, streams []Stream) error {
 	}{head, choices, newUsage(results)})
 }
 
+// reasoningField is a text of reasoning under both of the names that clients know.
+type reasoningField struct {
+	ReasoningContent string `json:"reasoning_content,omitempty"`
+	Reasoning        string `json:"reasoning,omitempty"`
+}
+
+func newReasoningField(text string) reasoningField { return reasoningField{text, text} }
+
 type chatDelta struct {
-	Role      string     `json:"role,omitempty"`
-	Content   *string    `json:"content,omitempty"`
-	Reasoning string     `json:"reasoning_content,omitempty"`
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+	reasoningField
 	ToolCalls []toolCall `json:"tool_calls,omitempty"`
 }
 
@@ -357,7 +369,7 @@ func (d *chatDelta) fill(piece Piece, numCalls *int) bool {
 	case PieceText:
 		d.Content = &piece.Text
 	case PieceReasoning:
-		d.Reasoning = piece.Text
+		d.reasoningField = newReasoningField(piece.Text)
 	case PieceCallBegun:
 		index := *numCalls
 		*numCalls++

@@ -37,6 +37,7 @@ type ModelConfig struct {
 	IdleSeconds   int      `json:"idle_seconds"`
 	OwnedBy       string   `json:"owned_by"`
 	ChatTemplate  string   `json:"chat_template"` // path of a template that wins over the model's
+	Dialect       string   `json:"dialect"`       // in which it writes reasoning and calls; "": as the template tells
 }
 
 // Same tells whether a model is loaded in the same way.

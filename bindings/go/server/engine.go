@@ -57,6 +57,9 @@ type Prompt struct {
 	Tools        json.RawMessage // likewise; nil where there are none
 	TemplateArgs json.RawMessage // further arguments of the chat template
 
+	// How much the model is to think, "none" for not at all; "": as its template has it.
+	ReasoningEffort string
+
 	// ContinueFinal has the answer go on in the last message, which is the assistant's.
 	ContinueFinal bool
 }
@@ -67,17 +70,15 @@ type Generation struct {
 	Sampling
 	Scheduling
 
-	MaxNewTokens    int // 0: what the context leaves
-	StopTexts       []string
-	IgnoreEOS       bool // the model's own end does not end it
-	LogProbs        bool
-	TopLogProbs     int
-	ToolChoice      string          // "auto", "none", "required", or the name of a function; "": auto
-	ParallelCalls   bool            // several calls in one answer
-	ResponseFormat  json.RawMessage // OpenAI's response_format; nil: text
-	Grammar         string          // GBNF or Lark, where the client sent one
-	ReasoningEffort string
-	ReasoningTokens int // budget; 0: none
+	MaxNewTokens   int // 0: what the context leaves
+	StopTexts      []string
+	IgnoreEOS      bool // the model's own end does not end it
+	LogProbs       bool
+	TopLogProbs    int
+	ToolChoice     string          // "auto", "none", "required", or the name of a function; "": auto
+	ParallelCalls  bool            // several calls in one answer
+	ResponseFormat json.RawMessage // OpenAI's response_format; nil: text
+	Grammar        string          // GBNF or Lark, where the client sent one
 }
 
 // Sampling are the settings of the draw; nil and zero are the model's own.
@@ -116,9 +117,8 @@ const (
 type Piece struct {
 	Kind     PieceKind
 	Text     string
-	CallID   string // of a call
-	Name     string // of PieceCallBegun
-	NumToken int    // tokens that came with it
+	CallID   string // of PieceCallBegun, as is Name
+	Name     string
 	LogProbs []TokenLogProb
 }
 

@@ -23,8 +23,7 @@ type messagesRequest struct {
 		DisableParallel bool   `json:"disable_parallel_tool_use"`
 	} `json:"tool_choice"`
 	Thinking *struct {
-		Type         string `json:"type"`
-		BudgetTokens int    `json:"budget_tokens"`
+		Type string `json:"type"`
 	} `json:"thinking"`
 }
 
@@ -175,8 +174,8 @@ func (r *messagesRequest) generation(c *call) (*Generation, error) {
 	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(nil), StopTexts: r.StopSequences, ParallelCalls: true}
 	g.Messages, g.Tools = messages, tools
 	g.ContinueFinal = r.Messages[len(r.Messages)-1].Role == "assistant"
-	if r.Thinking != nil && r.Thinking.Type == "enabled" {
-		g.ReasoningTokens = r.Thinking.BudgetTokens
+	if r.Thinking != nil {
+		g.ReasoningEffort = map[string]string{"enabled": "medium", "disabled": "none"}[r.Thinking.Type]
 	}
 	if r.ToolChoice != nil {
 		g.ParallelCalls = !r.ToolChoice.DisableParallel

@@ -253,7 +253,7 @@ func (w *responseWriter) piece(piece Piece) error {
 	case PieceReasoning:
 		return w.reasoning(piece.Text)
 	case PieceCallBegun:
-		if err := w.close(); err != nil {
+		if err := w.close(statusCompleted); err != nil {
 			return err
 		}
 		return w.add(&callItem{newID("fc_"), "function_call", piece.CallID, piece.Name, "", "in_progress"})
@@ -265,7 +265,7 @@ func (w *responseWriter) piece(piece Piece) error {
 		}
 		return nil
 	default:
-		return w.close()
+		return w.close(statusCompleted)
 	}
 }
 
@@ -280,7 +280,7 @@ func (w *responseWriter) add(item interface{}) error {
 func (w *responseWriter) text(text string) error {
 	item, is := w.open.(*messageItem)
 	if !is {
-		if err := w.close(); err != nil {
+		if err := w.close(statusCompleted); err != nil {
 			return err
 		}
 		item = &messageItem{newID("msg_"), "message", "assistant", "in_progress", []outputText{}}
@@ -301,7 +301,7 @@ func (w *responseWriter) text(text string) error {
 func (w *responseWriter) reasoning(text string) error {
 	item, is := w.open.(*reasoningItem)
 	if !is {
-		if err := w.close(); err != nil {
+		if err := w.close(statusCompleted); err != nil {
 			return err
 		}
 		item = &reasoningItem{newID("rs_"), "reasoning", []interface{}{}, nil, "in_progress"}
@@ -315,14 +315,19 @@ func (w *responseWriter) reasoning(text string) error {
 		"content_index": 0, "delta": text})
 }
 
+const (
+	statusCompleted  = "completed"
+	statusIncomplete = "incomplete" // the length limit cut it off
+)
+
 // close ends the open item, if any.
-func (w *responseWriter) close() error {
+func (w *responseWriter) close(status string) error {
 	var err error
 	switch item := w.open.(type) {
 	case nil:
 		return nil
 	case *messageItem:
-		item.Status = "completed"
+		item.Status = status
 		text := item.Content[0]
 		err = w.event("response.output_text.done", fields{"item_id": item.ID, "output_index": w.index(),
 			"content_index": 0, "text": text.Text, "logprobs": []interface{}{}})
@@ -331,11 +336,11 @@ func (w *responseWriter) close() error {
 				"content_index": 0, "part": text})
 		}
 	case *callItem:
-		item.Status = "completed"
+		item.Status = status
 		err = w.event("response.function_call_arguments.done", fields{"item_id": item.ID, "name": item.Name,
 			"output_index": w.index(), "arguments": item.Arguments})
 	case *reasoningItem:
-		item.Status = "completed"
+		item.Status = status
 		err = w.event("response.reasoning_text.done", fields{"item_id": item.ID, "output_index": w.index(),
 			"content_index": 0, "text": item.Content[0].Text})
 	}
@@ -348,7 +353,11 @@ func (w *responseWriter) close() error {
 }
 
 func (w *responseWriter) end() error {
-	if err := w.close(); err != nil {
+	w.body.Status = statusCompleted
+	if w.result.Finish == FinishLength {
+		w.body.Status = statusIncomplete
+	}
+	if err := w.close(w.body.Status); err != nil {
 		return err
 	}
 	usage := &responseUsage{InputTokens: w.result.Usage.Prompt, OutputTokens: w.result.Usage.New,
@@ -356,12 +365,10 @@ func (w *responseWriter) end() error {
 	usage.InputDetails.Cached = w.result.Usage.Cached
 	usage.OutputDetails.Reasoning = w.result.Usage.Reasoning
 	w.body.Usage = usage
-	if w.result.Finish == FinishLength {
-		w.body.Status = "incomplete"
+	if w.body.Status == statusIncomplete {
 		w.body.IncompleteDetails = &incompleteDetails{"max_output_tokens"}
 		return w.event("response.incomplete", fields{"response": w.body})
 	}
-	w.body.Status = "completed"
 	return w.event("response.completed", fields{"response": w.body})
 }
 

@@ -2,6 +2,7 @@ package local
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 
 	"quire.dev/quire"
@@ -9,38 +10,22 @@ import (
 )
 
 // constraint is what the answer has to be; nil where that is any text.
-func (m *model) constraint(g *server.Generation) (*quire.Constraint, error) {
+func (m *model) constraint(g *server.Generation, promptEnd string) (*quire.Constraint, error) {
 	if g.Grammar != "" {
-		if g.ResponseFormat != nil {
-			return nil, invalid("grammar", "grammar and response_format exclude each other")
+		if g.ResponseFormat != nil || g.ToolChoice == "required" || isNamed(g.ToolChoice) {
+			return nil, invalid("grammar", "grammar excludes response_format and a tool_choice that requires a call")
 		}
-		return m.compile("grammar", grammarKind(g.Grammar), g.Grammar)
+		constraint, err := m.model.NewConstraint(grammarKind(g.Grammar), g.Grammar)
+		return constraint, refusal("grammar", err)
 	}
-	if g.ResponseFormat == nil {
-		return nil, nil
+	if err := checkFormat(g.ResponseFormat); err != nil {
+		return nil, err
 	}
-	var format struct {
-		Type       string `json:"type"`
-		JSONSchema struct {
-			Schema json.RawMessage `json:"schema"`
-		} `json:"json_schema"`
+	rules, err := m.rules(g)
+	if rules == nil || err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(g.ResponseFormat, &format); err != nil {
-		return nil, invalid("response_format", "response_format must be an object with its type")
-	}
-	switch format.Type {
-	case "text":
-		return nil, nil
-	case "json_object":
-		return m.compile("response_format", quire.ConstraintJSONObject, "")
-	case "json_schema":
-		if format.JSONSchema.Schema == nil {
-			return nil, invalid("response_format", "response_format.json_schema.schema is missing")
-		}
-		return m.compile("response_format", quire.ConstraintJSONSchema, string(format.JSONSchema.Schema))
-	}
-	return nil, invalid("response_format", "response_format.type must be text, json_object or json_schema, not %q",
-		format.Type)
+	return m.compile(rules, promptEnd)
 }
 
 // grammarKind tells the two notations apart: GBNF defines rules by ::=, which Lark does not know.
@@ -51,10 +36,120 @@ func grammarKind(source string) quire.ConstraintKind {
 	return quire.ConstraintLark
 }
 
-func (m *model) compile(param string, kind quire.ConstraintKind, source string) (*quire.Constraint, error) {
-	constraint, err := m.model.NewConstraint(kind, source)
+// checkFormat refuses what the library would take for something else.
+func checkFormat(text json.RawMessage) error {
+	if text == nil {
+		return nil
+	}
+	var format struct {
+		Type       string `json:"type"`
+		JSONSchema struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
+	}
+	if err := json.Unmarshal(text, &format); err != nil || format.Type == "" {
+		return invalid("response_format", "response_format must be an object with its type")
+	}
+	if format.Type == "json_schema" && format.JSONSchema.Schema == nil {
+		return invalid("response_format", "response_format.json_schema.schema is missing")
+	}
+	return nil
+}
+
+// What stands before the name in the choice of a function.
+const namedFunction = "function:"
+
+func isNamed(choice string) bool { return strings.HasPrefix(choice, namedFunction) }
+
+// rules are those of a response constraint; nil where the model may answer as it likes. Tools alone ask for no constraint:
+// the model calls them as it has learned to. A choice, a single call, or a strict schema does.
+func (m *model) rules(g *server.Generation) (map[string]interface{}, error) {
+	required := g.ToolChoice == "required" || isNamed(g.ToolChoice)
+	rules := map[string]interface{}{"dialect": m.dialect}
+	if required && g.Tools == nil {
+		return nil, invalid("tool_choice", "tool_choice asks for a call, and there are no tools")
+	}
+	if required && m.dialect == plainDialect {
+		return nil, invalid("tool_choice", "the model %q calls no tools in a way that is known; the configuration may name "+
+			"its dialect", m.name)
+	}
+	if g.ResponseFormat != nil {
+		rules["response_format"] = g.ResponseFormat
+	}
+	if wantsCalls(g) && m.dialect != plainDialect {
+		rules["tools"] = g.Tools
+		rules["tool_choice"] = toolChoice(g.ToolChoice)
+		rules["parallel_tool_calls"] = g.ParallelCalls
+		if required || !g.ParallelCalls || anyStrict(g.Tools) {
+			return rules, nil
+		}
+	}
+	if isText(g.ResponseFormat) {
+		return nil, nil
+	}
+	return rules, nil
+}
+
+func isText(format json.RawMessage) bool {
+	var kind struct {
+		Type string `json:"type"`
+	}
+	return format == nil || json.Unmarshal(format, &kind) == nil && kind.Type == "text"
+}
+
+// toolChoice is the choice in OpenAI's form.
+func toolChoice(choice string) interface{} {
+	if isNamed(choice) {
+		return map[string]interface{}{"type": "function",
+			"function": map[string]string{"name": strings.TrimPrefix(choice, namedFunction)}}
+	}
+	if choice == "" {
+		return "auto"
+	}
+	return choice
+}
+
+// anyStrict tells whether the schema of a tool is to be kept to.
+func anyStrict(tools json.RawMessage) bool {
+	var list []struct {
+		Function struct {
+			Strict bool `json:"strict"`
+		} `json:"function"`
+	}
+	_ = json.Unmarshal(tools, &list) // what they are is the matter of whoever reads them
+	for _, tool := range list {
+		if tool.Function.Strict {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *model) compile(rules map[string]interface{}, promptEnd string) (*quire.Constraint, error) {
+	var err error
+	if rules["reasoning"], err = m.reasoningStart(promptEnd); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(rules)
 	if err != nil {
-		return nil, refusal(param, err)
+		return nil, err
+	}
+	constraint, err := m.model.NewResponseConstraint(string(text))
+	if err != nil {
+		return nil, refusal(fieldAtFault(rules, err), err)
 	}
 	return constraint, nil
+}
+
+// fieldNamed is the field of a request that a message of the library names.
+var fieldNamed = regexp.MustCompile(`\b(tool_choice|tools|response_format)\b`)
+
+func fieldAtFault(rules map[string]interface{}, err error) string {
+	if field := fieldNamed.FindString(err.Error()); field != "" {
+		return field
+	}
+	if _, has := rules["tools"]; has {
+		return "tools"
+	}
+	return "response_format"
 }

@@ -13,7 +13,28 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	if err != nil {
 		return nil, err
 	}
-	constraint, err := m.constraint(g)
+	s := &stream{model: m, topLogProbs: request.TopLogProbs}
+	promptEnd := ""
+	if g.Messages != nil {
+		if promptEnd, err = m.promptEnd(request.Tokens); err != nil {
+			return nil, err
+		}
+		if s.answer, err = m.newAnswer(g, promptEnd); err != nil {
+			return nil, err
+		}
+		request.EmitSpecial = m.dialect != plainDialect // its marks may be special tokens
+	}
+	if s.job, err = m.constrainedJob(g, request, promptEnd); err != nil {
+		if s.answer != nil {
+			s.answer.close()
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+func (m *model) constrainedJob(g *server.Generation, request quire.Request, promptEnd string) (*quire.Job, error) {
+	constraint, err := m.constraint(g, promptEnd)
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +46,7 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	if err != nil {
 		return nil, m.failed(err)
 	}
-	return &stream{model: m, job: job, topLogProbs: request.TopLogProbs}, nil
+	return job, nil
 }
 
 // failed is jobFailure, and gives up a model whose device is gone.

@@ -19,6 +19,8 @@ type model struct {
 	model      *quire.Model
 	cache      *quire.Cache
 	template   *quire.ChatTemplate // nil: the model has none
+	dialect    string              // in which it writes reasoning and calls
+	reasons    bool                // it may write reasoning
 	recommends bool                // its authors say how to draw from it
 	info       server.ModelInfo
 
@@ -49,6 +51,9 @@ func load(ctx context.Context, e *Engine, name string, config server.ModelConfig
 func (m *model) prepare(config server.ModelConfig, options quire.CacheOptions) error {
 	var err error
 	if m.template, err = chatTemplate(m.model, config); err != nil {
+		return err
+	}
+	if err = m.chooseDialect(config); err != nil {
 		return err
 	}
 	if m.recommends, err = recommends(config.Path); err != nil {

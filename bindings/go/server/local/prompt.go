@@ -50,6 +50,7 @@ func conversation(prompt *server.Prompt) (string, error) {
 	if prompt.ContinueFinal {
 		input["continue_final_message"] = json.RawMessage("true")
 	}
+	setThinking(input, prompt.ReasoningEffort)
 	if _, says := input["continue_final_message"]; !says {
 		if _, says := input["add_generation_prompt"]; !says {
 			input["add_generation_prompt"] = json.RawMessage("true")
@@ -59,8 +60,26 @@ func conversation(prompt *server.Prompt) (string, error) {
 	return string(text), err
 }
 
-// templateMessages puts messages into the form that templates expect: contents are texts, and the arguments of calls
-// are the objects that they are, not texts of them.
+// setThinking tells the template how much the model is to think, by the names that templates have for it. What the client
+// says to the template itself stays.
+func setThinking(input map[string]json.RawMessage, effort string) {
+	if effort == "" {
+		return
+	}
+	set := func(name string, value interface{}) {
+		if _, says := input[name]; !says {
+			input[name], _ = json.Marshal(value)
+		}
+	}
+	set("enable_thinking", effort != "none")
+	set("thinking", effort != "none")
+	if effort != "none" {
+		set("reasoning_effort", effort)
+	}
+}
+
+// templateMessages puts messages into the form that templates expect: contents are texts, the arguments of calls
+// are the objects that they are, not texts of them, and reasoning has one of its two names.
 func templateMessages(text json.RawMessage) (json.RawMessage, error) {
 	var messages []map[string]json.RawMessage
 	if err := json.Unmarshal(text, &messages); err != nil {
@@ -78,6 +97,10 @@ func templateMessages(text json.RawMessage) (json.RawMessage, error) {
 		if content != nil {
 			message["content"] = content
 		}
+		if _, says := message["reasoning_content"]; !says && message["reasoning"] != nil {
+			message["reasoning_content"] = message["reasoning"]
+		}
+		delete(message, "reasoning")
 		if calls := message["tool_calls"]; calls != nil {
 			message["tool_calls"] = withObjects(calls)
 		}

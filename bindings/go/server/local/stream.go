@@ -13,7 +13,11 @@ import (
 type stream struct {
 	model       *model
 	job         *quire.Job
+	answer      *answer // nil: all is text
 	topLogProbs int
+	ready       []server.Piece        // to be taken
+	logProbs    []server.TokenLogProb // of tokens that no piece has come of yet
+	reasoning   int                   // tokens
 	over        bool
 	result      server.Result
 }
@@ -22,7 +26,10 @@ func asError(err error, target **quire.Error) bool { return errors.As(err, targe
 
 // Next waits for the next piece. A client that goes away ends ctx, and that the job.
 func (s *stream) Next(ctx context.Context) (server.Piece, error) {
-	for !s.over {
+	for len(s.ready) == 0 {
+		if s.over {
+			return server.Piece{}, io.EOF
+		}
 		event, err := s.job.Next(ctx)
 		if err != nil {
 			s.Close()
@@ -31,26 +38,68 @@ func (s *stream) Next(ctx context.Context) (server.Piece, error) {
 			}
 			return server.Piece{}, s.model.failed(err)
 		}
-		piece, err := s.piece(&event)
-		if err != nil {
+		if err := s.take(&event); err != nil {
 			return server.Piece{}, err
 		}
-		if event.Usage != nil {
-			s.finish(&event)
-		}
-		if piece.Text != "" || len(piece.LogProbs) > 0 {
-			return piece, nil
+	}
+	piece := s.ready[0]
+	s.ready = s.ready[1:]
+	return piece, nil
+}
+
+// take makes an event into the pieces that are ready.
+func (s *stream) take(event *quire.Event) error {
+	if err := s.addLogProbs(event); err != nil {
+		return err
+	}
+	pieces, err := s.pieces(event)
+	if err != nil {
+		return err
+	}
+	if s.answer != nil && s.answer.inReasoning() {
+		s.reasoning += len(event.Tokens)
+	}
+	for i := range pieces {
+		if pieces[i].Kind == server.PieceText || pieces[i].Kind == server.PieceReasoning {
+			pieces[i].LogProbs, s.logProbs = s.logProbs, nil
+			break
 		}
 	}
-	return server.Piece{}, io.EOF
+	if event.Usage != nil {
+		s.finish(event)
+		if len(s.logProbs) > 0 {
+			pieces = append(pieces, server.Piece{Kind: server.PieceText, LogProbs: s.logProbs})
+		}
+	}
+	s.ready = pieces
+	return nil
+}
+
+func (s *stream) pieces(event *quire.Event) ([]server.Piece, error) {
+	if s.answer == nil {
+		if event.Text == "" && len(s.logProbs) == 0 {
+			return nil, nil
+		}
+		return []server.Piece{{Kind: server.PieceText, Text: event.Text}}, nil
+	}
+	pieces, err := s.answer.feed(event.Text)
+	if err != nil || event.Usage == nil {
+		return pieces, err
+	}
+	rest, err := s.answer.finish()
+	return append(pieces, rest...), err
 }
 
 func (s *stream) finish(event *quire.Event) {
 	s.over = true
 	s.result = server.Result{StopText: event.Usage.StopText, Usage: usageOf(event.Usage.PromptTokens,
 		event.Usage.CachedTokens, event.Usage.NewTokens)}
-	if event.Finish == quire.Length || event.Finish == quire.MaxSeqLen {
+	s.result.Usage.Reasoning = s.reasoning
+	switch {
+	case event.Finish == quire.Length || event.Finish == quire.MaxSeqLen:
 		s.result.Finish = server.FinishLength
+	case s.answer != nil && s.answer.numCalls > 0:
+		s.result.Finish = server.FinishCalls
 	}
 }
 
@@ -58,27 +107,26 @@ func usageOf(prompt, cached, new int64) server.Usage {
 	return server.Usage{Prompt: int(prompt), Cached: int(cached), New: int(new)}
 }
 
-func (s *stream) piece(event *quire.Event) (server.Piece, error) {
-	piece := server.Piece{Kind: server.PieceText, Text: event.Text, NumToken: len(event.Tokens)}
+func (s *stream) addLogProbs(event *quire.Event) error {
 	if len(event.LogProbs) == 0 {
-		return piece, nil
+		return nil
 	}
 	numTop := len(event.TopTokens) / len(event.LogProbs)
 	for i, token := range event.Tokens {
 		entry, err := s.model.logProb(token, event.LogProbs[i])
 		if err != nil {
-			return piece, err
+			return err
 		}
 		for j := i * numTop; j < (i+1)*numTop && j-i*numTop < s.topLogProbs; j++ {
 			other, err := s.model.logProb(event.TopTokens[j], event.TopLogProbs[j])
 			if err != nil {
-				return piece, err
+				return err
 			}
 			entry.Top = append(entry.Top, other)
 		}
-		piece.LogProbs = append(piece.LogProbs, entry)
+		s.logProbs = append(s.logProbs, entry)
 	}
-	return piece, nil
+	return nil
 }
 
 func (m *model) logProb(token int32, value float32) (server.TokenLogProb, error) {
@@ -92,4 +140,7 @@ func (s *stream) Result() server.Result { return s.result }
 // Close ends the job where it is not over, within a step.
 func (s *stream) Close() {
 	_ = s.job.Close()
+	if s.answer != nil {
+		s.answer.close()
+	}
 }

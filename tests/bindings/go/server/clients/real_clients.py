@@ -7,6 +7,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 
 try:
@@ -30,11 +31,24 @@ def user(text):
 
 WEATHER = {"name": "weather", "description": "The weather of a city.",
            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
+CITY = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"],
+        "additionalProperties": False}
+# A template as families have it that write calls as hermes does.
+TEMPLATE = """{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_call>
+{% endfor %}{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content or '' }}<|im_end|>
+{% endfor %}<|im_start|>assistant
+"""
 ENDLESS = {"logit_bias": {"1": -1000, "2": -1000}, "max_tokens": 1500}  # no end token is drawn
 
 
-def start():
-    process = subprocess.Popen([SERVER, "--model", f"m={MODEL}", "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE,
+def start(directory):
+    template = pathlib.Path(directory, "template.jinja")
+    template.write_text(TEMPLATE)
+    config = pathlib.Path(directory, "config.json")
+    config.write_text(json.dumps({"models": {"m": {"path": MODEL}, "calls": {
+        "path": MODEL, "cache_tokens": 4096, "chat_template": str(template)}}}))
+    process = subprocess.Popen([SERVER, "--config", str(config), "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE,
                                text=True)
     for line in process.stderr:
         if json.loads(line)["message"] == "listening":
@@ -127,12 +141,47 @@ def anthropic_client(checker):
     must_fail(anthropic.BadRequestError, lambda: client.messages.create(model="m", max_tokens=0, messages=user("a")))
 
 
+def is_call(name, arguments):
+    assert name == "weather" and json.loads(arguments)["city"] in ("Oslo", "Rome"), (name, arguments)
+
+
+def calls(checker):
+    """The model is made to call; what comes of it is valid, and a client of each interface reads it."""
+    client = openai.OpenAI(base_url=checker.base + "/v1", api_key="k", max_retries=0)
+    tool = {"type": "function", "function": {"name": "weather", "parameters": CITY, "strict": True}}
+    asked = {"model": "calls", "messages": user("How warm is it?"), "tools": [tool], "tool_choice": "required",
+             "parallel_tool_calls": False, "max_tokens": 100}
+    checker.chat(asked)
+    with client.chat.completions.stream(**asked) as stream:
+        choice = stream.get_final_completion().choices[0]
+    assert choice.finish_reason == "tool_calls", choice
+    is_call(choice.message.tool_calls[0].function.name, choice.message.tool_calls[0].function.arguments)
+    flat = {"type": "function", "name": "weather", "parameters": CITY, "strict": True}
+    asked = {"model": "calls", "input": "How warm is it?", "tools": [flat], "max_output_tokens": 100,
+             "tool_choice": {"type": "function", "name": "weather"}, "parallel_tool_calls": False}
+    checker.response(asked)
+    item = client.responses.create(**asked).output[0]
+    is_call(item.name, item.arguments)
+    claude = anthropic.Anthropic(base_url=checker.base, api_key="k", max_retries=0)
+    asked = {"model": "calls", "messages": user("How warm is it?"), "max_tokens": 100, "tools": [
+        {"name": "weather", "input_schema": CITY}], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
+    checker.message(asked)
+    with claude.messages.stream(**asked) as stream:
+        message = stream.get_final_message()
+    assert message.stop_reason == "tool_use", message
+    is_call(message.content[0].name, json.dumps(message.content[0].input))
+
+
 def main():
-    process, base = start()
+    with tempfile.TemporaryDirectory() as directory:
+        run(*start(directory))
+
+
+def run(process, base):
     try:
         checker = Checker(base, SHARED)
         checker.post("/v1/completions", {"model": "m", "prompt": "a", "max_tokens": 1})  # loads the model
-        for part in (schemas, openai_client, anthropic_client):
+        for part in (schemas, openai_client, anthropic_client, calls):
             part(checker)
             print(part.__name__, "passed")
     finally:

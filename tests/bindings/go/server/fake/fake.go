@@ -73,7 +73,7 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 		parts := strings.SplitN(rest, " ", 2)
 		s.pieces = append(s.pieces, server.Piece{Kind: server.PieceCallBegun, CallID: "call_1", Name: parts[0]})
 		s.words(server.PieceArguments, parts[1])
-		s.pieces = append(s.pieces, server.Piece{Kind: server.PieceCallEnded, CallID: "call_1"})
+		s.pieces = append(s.pieces, server.Piece{Kind: server.PieceCallEnded})
 		s.result.Finish = server.FinishCalls
 	case "fail":
 		s.words(server.PieceText, "so far")
@@ -156,7 +156,7 @@ type stream struct {
 func (s *stream) words(kind server.PieceKind, text string) {
 	for i, word := range strings.SplitAfter(text, " ") {
 		if word != "" || i == 0 {
-			s.pieces = append(s.pieces, server.Piece{Kind: kind, Text: word, NumToken: 1})
+			s.pieces = append(s.pieces, server.Piece{Kind: kind, Text: word})
 		}
 	}
 }
