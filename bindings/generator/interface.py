@@ -17,6 +17,8 @@ ENUMS = [
     Enum("QUIRE_LOG_", "LogLevel", "How much of the log is told; a level includes those before it.", "Log"),
     Enum("QUIRE_MODEL_SCOPE_", "ModelScope", "How much of a model is loaded.", "Scope"),
     Enum("QUIRE_KV_", "KvFormat", "How keys and values are stored.", "KV", "KVFormat"),
+    Enum("QUIRE_ACTIVATION_", "ActivationDtype", "As what the products of layers take their activations.",
+         "Activation"),
     Enum("QUIRE_QUOTA_", "Quota", "What the jobs of one namespace may take of a cache.", "Quota", "QuotaKind"),
     Enum("QUIRE_JOB_KIND_", "JobKind", "What a job does.", "Kind"),
     Enum("QUIRE_POOLING_", "Pooling", "How an embedding is made of the states of a prompt.", "Pooling"),
@@ -36,7 +38,7 @@ ENUMS = [
 NO_ENUM = ("QUIRE_WAIT_", "QUIRE_ABI_", "QUIRE_VERSION_")
 
 # Which enum an int32_t is, by its name, or by the start of the function and the name.
-ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "level": "LogLevel", "log_level": "LogLevel",
+ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "activation_dtype": "ActivationDtype", "level": "LogLevel", "log_level": "LogLevel",
            "scope": "ModelScope", "pooling": "Pooling", "event_policy": "EventPolicy", "histogram": "HistogramKind",
            "format": "DiagnoseFormat", "state": "JobState", "finish_reason": "FinishReason",
            "error_code": "ErrorCode", "quire_event_type": "EventKind", "quire_job_request_set_kind": "JobKind",

@@ -139,6 +139,18 @@ const (
 	KVFP8 = KVFormat(native.QUIRE_KV_FP8)
 )
 
+// ActivationDtype: as what the products of layers take their activations.
+type ActivationDtype int32
+
+// The values of ActivationDtype.
+const (
+	// As exactly as the device computes: 16 bits or more.
+	ActivationFull = ActivationDtype(native.QUIRE_ACTIVATION_FULL)
+
+	// Integers of 8 bits, a scale for each 128 of a token.
+	ActivationI8 = ActivationDtype(native.QUIRE_ACTIVATION_I8)
+)
+
 // QuotaKind: what the jobs of one namespace may take of a cache.
 type QuotaKind int32
 

@@ -69,6 +69,12 @@ type ModelOptions struct {
 	// Over how many of its devices each layer is cut, 1 to 64; the devices are then of one kind and as many. 1, the
 	// default: each layer is on one device. Where this version cannot, Runtime.Ad refuses it with Unsupported.
 	NumShards int
+
+	// One of ActivationDtype. ActivationI8 makes prompts and batches faster and results less exact, in products with
+	// matrices of EXL2, GPTQ, AWQ and the other formats of integer codes; all others, and the one that gives logits,
+	// stay as they are. Results still depend on nothing but the job. A device that cannot: Runtime.Ad refuses it with
+	// Unsupported. Default: ActivationFull.
+	ActivationDtype ActivationDtype
 }
 
 func (o *ModelOptions) native() (*handle[native.ModelOptionsHandle], error) {
@@ -84,6 +90,7 @@ func (o *ModelOptions) fill(s *settings[native.ModelOptionsHandle]) {
 	}
 	s.int(native.Quire_model_options_set_scope, int(o.Scope))
 	s.int(native.Quire_model_options_set_num_shards, o.NumShards)
+	s.int(native.Quire_model_options_set_activation_dtype, int(o.ActivationDtype))
 }
 
 // CacheOptions: settings of a cache. The zero value takes every default.

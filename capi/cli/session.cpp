@@ -82,6 +82,10 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
   app.add_option("--reserve", choice.reserve,
                  "Memory of devices that is left alone: 512M, or 512M,2G for each (default: 256M)")
       ->type_name("BYTES");
+  app.add_option("--activation-dtype", choice.activation_dtype,
+                 "As what quantized products take activations; i8 is faster and less exact (full)")
+      ->type_name("full|i8")
+      ->check(CLI::IsMember({"full", "i8"}));
   app.add_option("--threads", choice.num_threads, "Threads that compute on the CPU (default: one per core)")
       ->type_name("N");
 }
@@ -122,6 +126,8 @@ ModelOptions choose_model(const ModelChoice& choice, const std::string& path) {
     call(quire_model_options_set_split, options.get(), choice.split.data(), choice.split.size());
   if (!choice.reserve.empty())
     call(quire_model_options_set_reserve, options.get(), choice.reserve.data(), choice.reserve.size());
+  if (choice.activation_dtype == "i8")
+    call(quire_model_options_set_activation_dtype, options.get(), QUIRE_ACTIVATION_I8);
   return options;
 }
 

@@ -24,13 +24,14 @@ struct ModelChoice {
   std::string device;   // or several, separated by commas
   std::string split;    // empty: automatically
   std::string reserve;  // empty: the default
+  std::string activation_dtype = "full";
   int num_threads = 0;
   bool json = false;
 };
 
 // --model and --json.
 void add_model_options(CLI::App& app, ModelChoice& choice);
-// --device, --split, --reserve and --threads as well.
+// --device, --split, --reserve, --activation-dtype and --threads as well.
 void add_runtime_options(CLI::App& app, ModelChoice& choice);
 
 // --kv-format, and the QUIRE_KV_* of a name that the parser has let through.

@@ -264,6 +264,7 @@
   X(quire_model_options*, model_options_create, (quire_error** error)) \
   X(int32_t, model_options_free, (quire_model_options* handle, quire_error** error)) \
   X(int32_t, model_options_set_device, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, model_options_set_activation_dtype, (quire_model_options* options, int32_t activation_dtype, quire_error** error)) \
   X(int32_t, model_options_set_num_shards, (quire_model_options* options, int32_t num_shards, quire_error** error)) \
   X(int32_t, model_options_set_path, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, model_options_set_planned_cache, (quire_model_options* options, quire_cache_options* cache, quire_error** error)) \

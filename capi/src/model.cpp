@@ -130,6 +130,8 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
   quire::ModelOptions options;
   options.source = open_model_source(runtime->runtime()->files(), settings.path);
   options.scope = static_cast<quire::ModelScope>(settings.scope);
+  if (settings.activation_dtype == QUIRE_ACTIVATION_I8)
+    options.activations = quire::kernels::ActivationDtype::i8;
   options.monitor = make_monitor(settings, wait);
 
   auto share = std::make_shared<ModelShare>();

@@ -145,6 +145,14 @@ int32_t quire_model_options_set_num_shards(quire_model_options* options, int32_t
   });
 }
 
+int32_t quire_model_options_set_activation_dtype(quire_model_options* options, int32_t activation_dtype,
+                                                 quire_error** error) {
+  return set_option(options, "options", error, [&](ModelSettings& settings) {
+    settings.activation_dtype =
+        range_argument(activation_dtype, QUIRE_ACTIVATION_FULL, QUIRE_ACTIVATION_I8, "activation_dtype");
+  });
+}
+
 quire_cache_options* quire_cache_options_create(quire_error** error) {
   return create_options<quire_cache_options>(error);
 }

@@ -95,6 +95,7 @@ struct ModelSettings {
   quire_progress_fn progress = nullptr;
   void* progress_user_data = nullptr;
   int32_t num_shards = 1;
+  int32_t activation_dtype = QUIRE_ACTIVATION_FULL;
 };
 
 template <>

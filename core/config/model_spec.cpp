@@ -30,6 +30,7 @@ constexpr std::array<std::string_view, kernels::kNumMechanisms> kNames = {
     "experts of attention heads",
     "differential attention",
     "a scale at the end of a layer",
+    "activations of 8 bits",
 };
 
 uint64_t of_norm(const std::optional<NormPart>& norm, kernels::Mechanism where) {

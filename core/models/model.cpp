@@ -36,8 +36,9 @@ std::shared_ptr<const Model> Model::load(const ModelOptions& options) {
 void Model::load_weights(const ModelOptions& options) {
   const std::unique_ptr<WeightProvider> weights = options.source->weights(ReadScope::all, options.monitor);
   placement_ = placement_or_default(options.placement, *config_);
-  transformer_ = build_transformer(*config_, *weights, options.devices, placement_,
-                                   {BuildMode::prepare, options.threads, options.num_helpers});
+  transformer_ =
+      build_transformer(*config_, *weights, options.devices, placement_,
+                        {BuildMode::prepare, options.threads, options.num_helpers, options.activations});
   weights->finish();
 }
 

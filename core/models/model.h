@@ -32,6 +32,7 @@ struct ModelOptions {
   Placement placement;  // empty: all layers on the first device
   const ThreadFactory* threads = &system_threads();
   int32_t num_helpers = 0;  // threads that read and prepare weights beside the caller
+  kernels::ActivationDtype activations = kernels::ActivationDtype::full;
   LoadMonitor monitor;
 };
 

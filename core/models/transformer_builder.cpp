@@ -40,8 +40,13 @@ std::string spelled(const WeightProvider& weights, const std::string& name, bool
 class PieceBuilder {
  public:
   PieceBuilder(const ModelConfig& config, WeightProvider& weights, std::shared_ptr<Device> device,
-               BuildMode mode)
-      : config_(config), model_(config.spec), weights_(weights), device_(std::move(device)), mode_(mode) {}
+               const BuildOptions& options)
+      : config_(config),
+        model_(config.spec),
+        weights_(weights),
+        device_(std::move(device)),
+        mode_(options.mode),
+        activations_(options.activations) {}
 
   RotaryLayer rotary(const RopeSpec& rope) const {
     const auto frequencies = [&](bool is_short) {
@@ -73,6 +78,9 @@ class PieceBuilder {
     if (spec.laurel) add_laurel(*spec.laurel, layer.laurel.emplace());
     if (spec.layer_input) add_layer_input(*spec.layer_input, index, layer.layer_input.emplace());
     if (!spec.output_scale.name.empty()) layer.output_scale = host_vector(spec.output_scale).front();
+    for (MatrixRequest& request : requests_) {
+      for (WeightSource& part : request.parts) part.activations = activations_;
+    }
     prepare_matrices();
     return layer;
   }
@@ -414,6 +422,7 @@ class PieceBuilder {
   WeightProvider& weights_;
   const std::shared_ptr<Device> device_;
   const BuildMode mode_;
+  const kernels::ActivationDtype activations_;
   std::deque<LinearWeight> read_;  // what requests point to
   std::vector<MatrixRequest> requests_;
   std::vector<ExpertMatrices*> collected_;
@@ -475,13 +484,14 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
   require_placement(placement, config.num_layers, gsl::narrow<int32_t>(devices.size()));
   auto transformer = std::make_shared<Transformer>(empty_stages(devices, placement));
   const auto builder_for = [&](const TransformerStage& stage) {
-    return PieceBuilder(config, weights, stage.device, options.mode);
+    return PieceBuilder(config, weights, stage.device, options);
   };
   const auto trim_at_end = gsl::finally([&] {
     for (const std::shared_ptr<Device>& device : devices) device->trim();
   });
   for (TransformerStage& stage : transformer->stages) {
     uint64_t needed = mechanisms_of_ends(config.spec);
+    if (options.activations == kernels::ActivationDtype::i8) needed |= kernels::kMechanismByteActivations;
     for (size_t i = 0; i < stage.layers.size(); ++i)
       needed |= mechanisms_of(config.spec.layers[static_cast<size_t>(stage.first_layer) + i]);
     require_mechanisms(*stage.device, needed);

@@ -21,7 +21,8 @@ enum class BuildMode : uint8_t { prepare, plan };
 struct BuildOptions {
   BuildMode mode = BuildMode::prepare;
   const ThreadFactory* threads = &system_threads();
-  int32_t num_helpers = 0;  // threads beside the caller
+  int32_t num_helpers = 0;                                                // threads beside the caller
+  kernels::ActivationDtype activations = kernels::ActivationDtype::full;  // of the layers' products
 };
 
 // Reads, checks and prepares a layer at a time on each thread, each layer for its own device, so that host

@@ -46,21 +46,17 @@ int32_t tile_rows_at(int32_t row, int32_t rows, int32_t max_tile_rows) {
 
 // ---- dense ----
 
-void dense_unit(const IsaKernels& isa, const Weight& weight, const WeightPart& part, const float* input,
-                int32_t first_panel, int32_t num_panels, int32_t row, int32_t rows, size_t first_column,
-                const Output& output) {
+DensePanels dense_panels_of(const WeightPart& part, int32_t num_in, int32_t first_panel, int32_t num_panels) {
   DensePanels panels;
   panels.dtype = part.dtype;
   panels.data = part.data.as<uint8_t>() + static_cast<size_t>(first_panel) * part.panel_bytes;
   panels.panel_bytes = part.panel_bytes;
-  panels.num_in = weight.num_in;
+  panels.num_in = num_in;
   panels.num_panels = num_panels;
   panels.last_columns = columns_of_last(part, first_panel + num_panels - 1);
   panels.scales = part.panel_scales(first_panel);
   panels.scale_rows = part.scale_rows;
-  const auto stride = static_cast<size_t>(weight.num_in);
-  isa.dense_panels(panels, input + static_cast<size_t>(row) * stride, stride, rows,
-                   panel_output(output, part, first_panel, first_column, row));
+  return panels;
 }
 
 void dense_part(Context* context, const Weight& weight, const WeightPart& part, const float* input,
@@ -71,12 +67,15 @@ void dense_part(Context* context, const Weight& weight, const WeightPart& part, 
   const int32_t together = row_units == 1 ? kDensePanels : 1;
   const int64_t panel_units = (part.num_panels - 1) / together + 1;
   const int64_t work = int64_t{weight.num_in} * kPanelColumns * together * std::min(rows, kRowsOfUnit);
+  const auto stride = static_cast<size_t>(weight.num_in);
   share_work(context->device, panel_units * row_units, work, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t u = first; u < last; ++u) {
       const auto panel = static_cast<int32_t>(u / row_units) * together;
       const auto row = static_cast<int32_t>(u % row_units) * kRowsOfUnit;
-      dense_unit(isa, weight, part, input, panel, std::min(together, part.num_panels - panel), row,
-                 std::min(kRowsOfUnit, rows - row), first_column, output);
+      isa.dense_panels(
+          dense_panels_of(part, weight.num_in, panel, std::min(together, part.num_panels - panel)),
+          input + static_cast<size_t>(row) * stride, stride, std::min(kRowsOfUnit, rows - row),
+          panel_output(output, part, panel, first_column, row));
     }
   });
 }
@@ -85,16 +84,16 @@ void dense_part(Context* context, const Weight& weight, const WeightPart& part, 
 
 // Activations of some rows as integers, tile after tile.
 struct QuantRows {
+  const QuantKernels* kernels;
   int8_t* codes;
   float* scales;
   int32_t* sums;
   int32_t num_blocks;
   int32_t rows;
-  int32_t max_tile_rows;
 
   // The tile that begins at `row`, itself the first row of a tile.
   QuantTile tile(int32_t row) const {
-    return {codes_of(row), scales_of(row), sums_of(row), tile_rows_at(row, rows, max_tile_rows)};
+    return {codes_of(row), scales_of(row), sums_of(row), tile_rows_at(row, rows, kernels->max_tile_rows)};
   }
   int8_t* codes_of(int32_t row) const { return codes + size_t{2} * kBlockRows * blocks_before(row); }
   float* scales_of(int32_t row) const {
@@ -111,20 +110,21 @@ struct QuantRows {
 
 void quantize_rows(Context* context, const RowOrder& order, int32_t num_in, const float* input,
                    const QuantRows& target) {
-  const IsaKernels& isa = context->device->isa;
+  const QuantKernels& kernels = *target.kernels;
   const int32_t* features = order.identity ? nullptr : order.features.as<int32_t>();
   share_work(context->device, target.rows, 2 * int64_t{num_in}, [&](int32_t, int64_t first, int64_t last) {
     for (auto row = static_cast<int32_t>(first); row < last; ++row) {
       // Walk to the row's tile: full tiles lead, so this is a division and at most a few steps.
-      int32_t tile_row = row / target.max_tile_rows * target.max_tile_rows;
+      int32_t tile_row = row / kernels.max_tile_rows * kernels.max_tile_rows;
       QuantTile tile = target.tile(tile_row);
       while (row >= tile_row + tile.rows) {
         tile_row += tile.rows;
         tile = target.tile(tile_row);
       }
-      isa.quantize_row(input + static_cast<size_t>(row) * static_cast<size_t>(num_in), features, num_in,
-                       target.num_blocks, row - tile_row, tile.rows, target.codes_of(tile_row),
-                       target.scales_of(tile_row), target.sums_of(tile_row));
+      kernels.quantize_row({input + static_cast<size_t>(row) * static_cast<size_t>(num_in), features, num_in,
+                            target.num_blocks},
+                           {target.codes_of(tile_row), target.scales_of(tile_row), target.sums_of(tile_row),
+                            row - tile_row, tile.rows});
     }
   });
 }
@@ -208,7 +208,7 @@ class QuantUnits {
 // While the tiles of a unit but the first find its panels in their cache, memory has nothing to do: so each
 // tile brings its share of the panels that come next, which most often are the same thread's.
 void bring_next(const QuantUnits::Place& at, const QuantRows& rows, QuantPanels& panels) {
-  const int32_t num_tiles = (rows.rows - at.row - 1) / rows.max_tile_rows + 1;
+  const int32_t num_tiles = (rows.rows - at.row - 1) / rows.kernels->max_tile_rows + 1;
   if (num_tiles == 1 || rows.rows - at.row > kRowsOfUnit) return;  // or these panels come again
   if (at.panel + 2 * at.num_panels > at.part->num_panels) return;
   const size_t words = static_cast<size_t>(at.num_panels) * panels.panel_words;
@@ -231,8 +231,8 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
       const int32_t end = std::min(rows.rows, at.row + kRowsOfUnit);
       for (int32_t row = at.row; row < end;) {
         const QuantTile tile = rows.tile(row);
-        isa.quant_panels(panels, tile,
-                         panel_output(output, *at.part, at.panel, at.first_column, first_row + row));
+        rows.kernels->quant_panels(
+            panels, tile, panel_output(output, *at.part, at.panel, at.first_column, first_row + row));
         row += tile.rows;
         panels.next_codes += next_words;
       }
@@ -244,6 +244,7 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
 Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx, const float* input,
                        int32_t rows, const Output& output) {
   const RowOrder& order = weight.orders[static_cast<size_t>(order_idx)];
+  const IsaKernels& isa = context->device->isa;
   const size_t rows_that_fit = context->quant_capacity / order.num_rows;
   if (rows_that_fit == 0) {
     return fail(context->device, Status::invalid_argument,
@@ -253,12 +254,15 @@ Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx
   int32_t chunk = static_cast<int32_t>(std::min<size_t>(rows_that_fit, static_cast<size_t>(rows)));
   if (chunk > kRowsOfUnit) chunk = chunk / kRowsOfUnit * kRowsOfUnit;
   for (int32_t row = 0; row < rows; row += chunk) {
-    const QuantRows quantized = {context->quant_codes.as<int8_t>(), context->quant_scales.as<float>(),
-                                 context->quant_sums.as<int32_t>(), order.num_blocks(),
-                                 std::min(chunk, rows - row),       context->device->isa.max_tile_rows};
+    const QuantRows quantized = {weight.activations == ActivationDtype::i8 ? &isa.i8 : &isa.full,
+                                 context->quant_codes.as<int8_t>(),
+                                 context->quant_scales.as<float>(),
+                                 context->quant_sums.as<int32_t>(),
+                                 order.num_blocks(),
+                                 std::min(chunk, rows - row)};
     const size_t first_input = static_cast<size_t>(row) * static_cast<size_t>(weight.num_in);
     quantize_rows(context, order, weight.num_in, input + first_input, quantized);
-    const QuantUnits units(weight, order_idx, context->device->isa.max_quant_panels, quantized.rows);
+    const QuantUnits units(weight, order_idx, isa.max_quant_panels, quantized.rows);
     multiply(context, units, quantized, row, output);
   }
   return Status::ok;

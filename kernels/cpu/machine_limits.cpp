@@ -65,7 +65,7 @@ Status measure_op_rate(Device* device, double* ops_per_second) {
     constexpr int64_t kRoundsOfPiece = 500;
     constexpr int64_t kPiecesOfThread = 20;
     const AlignedBuffer activations(device->meter,
-                                    static_cast<size_t>(device->isa.max_tile_rows) * kBlockRows * 2);
+                                    static_cast<size_t>(device->isa.full.max_tile_rows) * kBlockRows * 2);
     std::atomic<int64_t> ops{0};
     const double seconds = best_seconds([&] {
       ops = 0;

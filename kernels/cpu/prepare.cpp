@@ -155,6 +155,7 @@ std::unique_ptr<Weight> prepare_matrix(Device& device, const MatrixSource& matri
   const WeightLayout layout = lay_out_weight(matrix.parts, matrix.num_parts);
   auto made = std::make_unique<Weight>();
   made->num_in = matrix.parts[0].num_in;
+  made->activations = matrix.parts[0].activations;
   for (const std::vector<int32_t>& order : layout.orders)
     made->orders.push_back(keep_order(device, order, made->num_in));
   for (int32_t i = 0; i < matrix.num_parts; ++i)

@@ -68,6 +68,7 @@ struct Weight {
   int32_t num_out = 0;  // of all parts; of a table: its columns
   std::vector<WeightPart> parts;
   std::vector<RowOrder> orders;
+  ActivationDtype activations = ActivationDtype::full;  // of the quantized parts
 
   bool is_table = false;
   DType table_dtype = DType::f16;

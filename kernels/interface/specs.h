@@ -150,7 +150,8 @@ enum Mechanism : uint64_t {
   kMechanismHeadExperts = 1U << 20,
   kMechanismDifferential = 1U << 21,
   kMechanismLayerScale = 1U << 22,
-  kNumMechanisms = 23,
+  kMechanismByteActivations = 1U << 23,  // ActivationDtype::i8
+  kNumMechanisms = 24,
 };
 
 constexpr uint64_t mechanisms_of(const NormSpec& norm) {

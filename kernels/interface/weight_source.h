@@ -12,6 +12,11 @@ namespace quire::kernels {
 
 enum class WeightFormat : uint8_t { dense, exl2, coded };
 
+// As what a product takes its activations. `full`: as exactly as the backend has them. `i8`: as integers of 8
+// bits, a scale for each 128 of a row: x = code * amax / 127; in products with exl2 and coded matrices, and
+// on backends that can. What a row gives never depends on other rows.
+enum class ActivationDtype : uint8_t { full, i8 };
+
 // nn.Linear.weight as stored: [N, K], K contiguous.
 struct DenseSource {
   DType dtype = DType::f16;  // f16, bf16, f32 or f8_e4m3
@@ -104,8 +109,9 @@ struct WeightSource {
   // Output j of the prepared matrix is stored column column_order[j]; nullptr: unchanged. Lets a producer
   // write its results in the row order of the next matrix. Applies to the bias too.
   const int32_t* column_order = nullptr;
-  const float* bias = nullptr;  // [num_out] in stored column order, or nullptr
-  float prescale = 1.0f;        // multiplies the matrix, not the bias
+  const float* bias = nullptr;                          // [num_out] in stored column order, or nullptr
+  float prescale = 1.0f;                                // multiplies the matrix, not the bias
+  ActivationDtype activations = ActivationDtype::full;  // the same for all parts of a matrix
 };
 
 // A matrix whose parts have their input in common.

@@ -72,6 +72,17 @@ TEST(ModelOptions, ShardsHaveARange) {
   quire_model_options_free(options, nullptr);
 }
 
+TEST(ModelOptions, ActivationsAreOneOfThose) {
+  quire_model_options* const options = quire_model_options_create(nullptr);
+  EXPECT_EQ(Pinned(options, "options")->read().activation_dtype, QUIRE_ACTIVATION_FULL);
+  EXPECT_EQ(quire_model_options_set_activation_dtype(options, QUIRE_ACTIVATION_I8, nullptr), 1);
+  EXPECT_EQ(Pinned(options, "options")->read().activation_dtype, QUIRE_ACTIVATION_I8);
+  Report report;
+  EXPECT_EQ(quire_model_options_set_activation_dtype(options, 2, &report.error), 0);
+  EXPECT_EQ(report.message(), "activation_dtype: 2 is not in 0 to 1");
+  quire_model_options_free(options, nullptr);
+}
+
 TEST(CacheOptions, HaveRanges) {
   quire_cache_options* const options = quire_cache_options_create(nullptr);
   EXPECT_EQ(quire_cache_options_set_page_tokens(options, 4, nullptr), 1);

@@ -138,6 +138,7 @@ void set_model_options(CWorld& w, const Calls& call) {
   call(quire_model_options_set_scope, w.model_options, QUIRE_MODEL_SCOPE_TOKENIZER);
   call(quire_model_options_set_progress, w.model_options, nullptr, nullptr);
   call(quire_model_options_set_num_shards, w.model_options, 1);
+  call(quire_model_options_set_activation_dtype, w.model_options, QUIRE_ACTIVATION_FULL);
 }
 void free_model_options(CWorld& w, const Calls& call) {
   call(quire_model_options_free, w.model_options);

@@ -35,6 +35,10 @@
 #define QUIRE_KV_Q4 3  /* 4.5 bits */
 #define QUIRE_KV_FP8 4 /* 8 bits, without a scale */
 
+/* As what the products of layers take their activations. */
+#define QUIRE_ACTIVATION_FULL 0 /* as exactly as the device computes: 16 bits or more */
+#define QUIRE_ACTIVATION_I8 1   /* integers of 8 bits, a scale for each 128 of a token */
+
 /* What the jobs of one namespace may take of a cache. */
 #define QUIRE_QUOTA_RUNNING_JOBS 0 /* jobs that run at the same time; others of the namespace wait */
 #define QUIRE_QUOTA_QUEUED_JOBS 1  /* jobs that wait; one more is refused with QUIRE_ERROR_QUOTA */
@@ -161,6 +165,15 @@ QUIRE_API int32_t quire_model_options_set_progress(quire_model_options* options,
  */
 QUIRE_API int32_t quire_model_options_set_num_shards(quire_model_options* options, int32_t num_shards,
                                                      quire_error** error);
+
+/**
+ * One of QUIRE_ACTIVATION_*. QUIRE_ACTIVATION_I8 makes prompts and batches faster and results less exact, in
+ * products with matrices of EXL2, GPTQ, AWQ and the other formats of integer codes; all others, and the one
+ * that gives logits, stay as they are. Results still depend on nothing but the job. A device that cannot:
+ * quire_model_load refuses it with QUIRE_ERROR_UNSUPPORTED. Default: QUIRE_ACTIVATION_FULL.
+ */
+QUIRE_API int32_t quire_model_options_set_activation_dtype(quire_model_options* options,
+                                                           int32_t activation_dtype, quire_error** error);
 
 /* Cache. */
 

@@ -22,10 +22,22 @@ namespace quire::kernels {
 namespace {
 
 constexpr IsaKernels kKernels = {
-    "avx2",       kQuantRows,      kQuantPanels,      quantize_row,    quant_panels,
-    dense_panels, embed_row,       norm_row,          activate,        scale_logits,
-    append_token, attention_begin, attention_segment, attention_merge, attention_finish,
-    read_once,    dot_rounds,
+    "avx2",
+    kQuantPanels,
+    {kQuantRows<2>, quantize_row<2>, quant_panels<2>},
+    {kQuantRows<2>, quantize_row<1>, quant_panels<2>},
+    dense_panels,
+    embed_row,
+    norm_row,
+    activate,
+    scale_logits,
+    append_token,
+    attention_begin,
+    attention_segment,
+    attention_merge,
+    attention_finish,
+    read_once,
+    dot_rounds,
 };
 
 }  // namespace

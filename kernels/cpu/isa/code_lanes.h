@@ -83,8 +83,5 @@ QUIRE_LANE_INLINE int32_t load_quad(const int8_t* x) {
   return quad;
 }
 
-// The activations of one row in a block.
-constexpr int kBlockBytes = 2 * kBlockRows;
-
 }  // namespace
 }  // namespace quire::kernels

@@ -1,14 +1,23 @@
-// Dot products of bytes, 4 to a lane: codes with the high and the low bytes of activations.
+// Dot products of bytes, 4 to a lane: codes with the high and the low bytes of activations, or with their
+// one.
 #pragma once
 
 namespace quire::kernels {
 namespace {
 
+// The activations of one row in a block.
+template <int kBytes>
+constexpr int kBlockBytes = kBytes* kBlockRows;
+
 // 16 activations to their bytes; low bytes from 128 up count as negative, and the high ones make up for it.
+template <int kBytes>
 QUIRE_LANE_INLINE void store_activations(int8_t* block, int half, I32 codes) {
-  auto* high = reinterpret_cast<uint8_t*>(block) + 16 * half;
-  store_bytes(high, bit_and(shift_right<8>(add(codes, splat_int(128))), splat_int(255)));
-  store_bytes(high + kBlockRows, bit_and(codes, splat_int(255)));
+  auto* bytes = reinterpret_cast<uint8_t*>(block) + 16 * half;
+  if constexpr (kBytes == 2) {
+    store_bytes(bytes, bit_and(shift_right<8>(add(codes, splat_int(128))), splat_int(255)));
+    bytes += kBlockRows;
+  }
+  store_bytes(bytes, bit_and(codes, splat_int(255)));
 }
 
 // The same word, or quad of codes, of kPanels panels.
@@ -45,10 +54,10 @@ QUIRE_LANE_INLINE Panels<kPanels> choose(Panels<kPanels> mask, Panels<kPanels> x
 
 // Sums over some blocks of kRows rows with kPanels panels. A product takes four to five cycles and two can
 // begin in each, so at least ten independent sums are needed: one row has two chains of them.
-template <int kRows, int kPanels>
+template <int kRows, int kPanels, int kBytes>
 struct Dots {
-  static constexpr int kChains = kRows == 1 ? 2 : 1;
-  I32 high[kRows][kPanels][kChains];
+  static constexpr int kChains = kRows * kBytes <= 2 ? 2 : 1;
+  I32 high[kRows][kPanels][kChains];  // kBytes 2
   I32 low[kRows][kPanels][kChains];
 
   QUIRE_LANE_INLINE void clear() {
@@ -57,22 +66,21 @@ struct Dots {
 #pragma GCC unroll 4
       for (int i = 0; i < kPanels; ++i) {
 #pragma GCC unroll 2
-        for (int c = 0; c < kChains; ++c) high[r][i][c] = low[r][i][c] = splat_int(0);
+        for (int c = 0; c < kChains; ++c) {
+          low[r][i][c] = splat_int(0);
+          if constexpr (kBytes == 2) high[r][i][c] = splat_int(0);
+        }
       }
     }
   }
 
   QUIRE_LANE_INLINE I32 sum(int r, int i) const {
-    I32 of_high = high[r][i][0];
-    I32 of_low = low[r][i][0];
-    if constexpr (kChains == 2) {
-      of_high = add(of_high, high[r][i][1]);
-      of_low = add(of_low, low[r][i][1]);
-    }
-    return add(shift_left<8>(of_high), of_low);
+    const I32 of_low = sum_of_chains(low[r][i]);
+    if constexpr (kBytes == 1) return of_low;
+    return add(shift_left<8>(sum_of_chains(high[r][i])), of_low);
   }
 
-  // x: [kRows, kBlockBytes].
+  // x: [kRows, kBlockBytes<kBytes>].
   template <int kBits, typename Value>
   QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[kPanels], const int8_t* x, Value value_of) {
     // Left alone, the compiler loads a word again for every shift, and the loads become the bottleneck.
@@ -91,18 +99,26 @@ struct Dots {
           for (int i = 0; i < kPanels; ++i) quads.of[i] = value_of(quads.of[i]);
 #pragma GCC unroll 8
           for (int r = 0; r < kRows; ++r) {
-            const int8_t* row = x + r * kBlockBytes + 4 * q;
-            const I32 high_bytes = splat_int(load_quad(row));
-            const I32 low_bytes = splat_int(load_quad(row + kBlockRows));
+            const int8_t* row = x + r * kBlockBytes<kBytes> + 4 * q;
+            const I32 low_bytes = splat_int(load_quad(row + kBlockRows * (kBytes - 1)));
+            [[maybe_unused]] const I32 high_bytes = splat_int(load_quad(row));
 #pragma GCC unroll 4
             for (int i = 0; i < kPanels; ++i) {
-              I32& to_high = high[r][i][q % kChains];
               I32& to_low = low[r][i][q % kChains];
-              to_high = dot_quads(to_high, quads.of[i], high_bytes);
+              if constexpr (kBytes == 2) {
+                I32& to_high = high[r][i][q % kChains];
+                to_high = dot_quads(to_high, quads.of[i], high_bytes);
+              }
               to_low = dot_quads(to_low, quads.of[i], low_bytes);
             }
           }
         });
+  }
+
+ private:
+  QUIRE_LANE_INLINE static I32 sum_of_chains(const I32 (&chains)[kChains]) {
+    if constexpr (kChains == 2) return add(chains[0], chains[1]);
+    return chains[0];
   }
 };
 

@@ -30,13 +30,30 @@ struct PanelOutput {
   bool accumulate = false;
 };
 
-// Activations of up to `max_tile_rows` rows as integers of 16 bits: x = code * scale.
+// Activations of up to `max_tile_rows` rows as integers of 16 or of 8 bits: x = code * scale.
 struct QuantTile {
-  const int8_t* codes =
-      nullptr;  // [blocks, rows, 64 bytes], their order that of the instruction set's dots_*.h
+  const int8_t* codes = nullptr;  // [blocks, rows, block bytes], their order that of the set's dots_*.h
   const float* scales = nullptr;  // [spans, rows]
   const int32_t* sums = nullptr;  // [blocks, rows] sum of the block's codes
   int32_t rows = 0;               // a power of two, at most max_tile_rows
+};
+
+// The place of one row in a tile of `tile_rows`.
+struct QuantRowTarget {
+  int8_t* codes = nullptr;
+  float* scales = nullptr;
+  int32_t* sums = nullptr;
+  int32_t row = 0;
+  int32_t tile_rows = 0;
+};
+
+// One row of activations: blocks of 32 of `input`, gathered by `order` (-1 gives 0; nullptr: in order, zeros
+// from num_in on).
+struct QuantRowSource {
+  const float* input = nullptr;
+  const int32_t* order = nullptr;
+  int32_t num_in = 0;
+  int32_t num_blocks = 0;
 };
 
 // Consecutive groups of one width.
@@ -121,16 +138,18 @@ struct AttentionState {
   float* denominator = nullptr;  // [16]
 };
 
-struct IsaKernels {
-  const char* name;       // "scalar", "avx2", "avx512"
+// Products of quantized panels with activations as integers of one size.
+struct QuantKernels {
   int32_t max_tile_rows;  // of a QuantTile: a power of two
-  int32_t max_quant_panels;
-
-  // Row blocks of 32 of `input`, gathered by `order` (-1 gives 0; nullptr: in order, num_in a multiple of 32
-  // or padded with zeros), into the place of `row` in a tile of `tile_rows` rows.
-  void (*quantize_row)(const float* input, const int32_t* order, int32_t num_in, int32_t num_blocks,
-                       int32_t row, int32_t tile_rows, int8_t* codes, float* scales, int32_t* sums);
+  void (*quantize_row)(const QuantRowSource& source, const QuantRowTarget& target);
   void (*quant_panels)(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output);
+};
+
+struct IsaKernels {
+  const char* name;  // "scalar", "avx2", "avx512"
+  int32_t max_quant_panels;
+  QuantKernels full;  // activations of 16 bits
+  QuantKernels i8;    // and of 8
   void (*dense_panels)(const DensePanels& panels, const float* input, size_t input_stride, int32_t rows,
                        const PanelOutput& output);
   void (*embed_row)(DType dtype, const void* row, int32_t columns, float scale, float* out);

@@ -19,9 +19,10 @@ uint32_t read_once(const void* memory, size_t bytes) {
 }
 
 // The inner loop of a quantized product with its weights already unpacked: `rounds` blocks of codes i + 1 in
-// panel i against kQuantRows rows x, as quantize_row makes them. Returns multiplications and additions done,
-// those of a code and an activation as one each.
+// panel i against the rows x of a tile, as quantize_row makes them. Returns multiplications and additions
+// done, those of a code and an activation as one each.
 int64_t dot_rounds(const int8_t* x, int64_t rounds, int32_t* result) {
+  constexpr int32_t kRows = kQuantRows<2>;
   // Panels differ, so that the compiler does not take one for the other.
   uint32_t words[kQuantPanels][kPanelColumns];
   const uint32_t* codes[kQuantPanels];
@@ -31,12 +32,12 @@ int64_t dot_rounds(const int8_t* x, int64_t rounds, int32_t* result) {
   }
   I32 seen = splat_int(0);
   for (int64_t round = 0; round < rounds; ++round) {
-    Dots<kQuantRows, kQuantPanels> dots;
+    Dots<kRows, kQuantPanels, 2> dots;
     dots.clear();
     dots.add_block<0>(
         codes, x, [](I32 same) __attribute__((always_inline)) { return same; });
 #pragma GCC unroll 4
-    for (int r = 0; r < kQuantRows; ++r) {
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
       for (int i = 0; i < kQuantPanels; ++i) seen = bit_or(seen, dots.sum(r, i));
     }
@@ -44,7 +45,7 @@ int64_t dot_rounds(const int8_t* x, int64_t rounds, int32_t* result) {
     __asm__ volatile("" ::: "memory");
   }
   *result = sum_lanes(seen);
-  return rounds * 2 * kBlockRows * kQuantRows * kQuantPanels * kPanelColumns;
+  return rounds * 2 * kBlockRows * kRows * kQuantPanels * kPanelColumns;
 }
 
 }  // namespace

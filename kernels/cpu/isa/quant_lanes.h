@@ -1,4 +1,4 @@
-// Products with quantized panels: exact integer dot products of codes with activations of 16 bits.
+// Products with quantized panels: exact integer dot products of codes with activations of kBytes bytes.
 #pragma once
 
 namespace quire::kernels {
@@ -6,16 +6,18 @@ namespace {
 
 // ---- activations to integers ----
 
-// x = code * scale with scale = amax / 32639, for the up to four blocks of a span; 32639 = 127 * 256 + 127,
-// so that high and low bytes are signed ones. A span whose amax is NaN or infinite gets a NaN scale, so that
-// a fault upstream is seen in every output of its row, and of no other row. A span below 2^-100 counts as 0.
+// x = code * scale with scale = amax / largest, for the up to four blocks of a span; of two bytes the largest
+// is 32639 = 127 * 256 + 127, so that high and low bytes are signed ones. A span whose amax is NaN or
+// infinite gets a NaN scale, so that a fault upstream is seen in every output of its row, and of no other
+// row. A span below 2^-100 counts as 0.
 struct SpanScale {
   float scale;
   float factor;  // codes of x: 0 where the scale is 0 or NaN
 };
 
-inline SpanScale span_scale(const float* x, int32_t num_rows) {
-  constexpr float kLargest = 32639.0f;
+template <int kBytes>
+SpanScale span_scale(const float* x, int32_t num_rows) {
+  constexpr float kLargest = kBytes == 1 ? 127.0f : 32639.0f;
   const I32 size_mask = splat_int(0x7fffffff);
   // Magnitudes of floats are ordered like their bits, with NaN above infinity.
   I32 largest = splat_int(0);
@@ -30,39 +32,47 @@ inline SpanScale span_scale(const float* x, int32_t num_rows) {
 }
 
 // Codes of one block to bytes; their sum.
-inline int32_t quantize_block(const float* x, float factor, int8_t* bytes) {
+template <int kBytes>
+int32_t quantize_block(const float* x, float factor, int8_t* bytes) {
   I32 sum = splat_int(0);
   for (int half = 0; half < 2; ++half) {
     // 0 * NaN must not become a code.
     const I32 codes = factor == 0.0f ? splat_int(0) : to_int(mul(load(x + 16 * half), splat(factor)));
-    store_activations(bytes, half, codes);
+    store_activations<kBytes>(bytes, half, codes);
     sum = add(sum, codes);
   }
   return sum_lanes(sum);
 }
 
-void quantize_row(const float* input, const int32_t* order, int32_t num_in, int32_t num_blocks, int32_t row,
-                  int32_t tile_rows, int8_t* codes, float* scales, int32_t* sums) {
-  for (int32_t first_block = 0; first_block < num_blocks; first_block += kSpanBlocks) {
-    const int32_t blocks = num_blocks - first_block < kSpanBlocks ? num_blocks - first_block : kSpanBlocks;
-    const int32_t rows = blocks * kBlockRows;
-    const int32_t first = first_block * kBlockRows;
+// The elements of a span: where they lie, or gathered.
+inline const float* elements_of_span(const QuantRowSource& source, int32_t first, int32_t count,
+                                     float* gathered) {
+  if (source.order != nullptr) {
+    const int32_t* from = source.order + first;
+    for (int32_t i = 0; i < count; ++i) gathered[i] = from[i] < 0 ? 0.0f : source.input[from[i]];
+    return gathered;
+  }
+  if (source.num_in - first >= count) return source.input + first;
+  for (int32_t i = 0; i < count; ++i)
+    gathered[i] = first + i < source.num_in ? source.input[first + i] : 0.0f;
+  return gathered;
+}
+
+template <int kBytes>
+void quantize_row(const QuantRowSource& source, const QuantRowTarget& target) {
+  for (int32_t first_block = 0; first_block < source.num_blocks; first_block += kSpanBlocks) {
+    const int32_t left = source.num_blocks - first_block;
+    const int32_t blocks = left < kSpanBlocks ? left : kSpanBlocks;
+    const int32_t count = blocks * kBlockRows;
     float gathered[kSpanBlocks * kBlockRows];
-    const float* x = input + first;
-    if (order != nullptr) {
-      const int32_t* from = order + first;
-      for (int32_t i = 0; i < rows; ++i) gathered[i] = from[i] < 0 ? 0.0f : input[from[i]];
-      x = gathered;
-    } else if (num_in - first < rows) {
-      for (int32_t i = 0; i < rows; ++i) gathered[i] = first + i < num_in ? input[first + i] : 0.0f;
-      x = gathered;
-    }
-    const SpanScale of_span = span_scale(x, rows);
-    scales[first_block / kSpanBlocks * tile_rows + row] = of_span.scale;
+    const float* x = elements_of_span(source, first_block * kBlockRows, count, gathered);
+    const SpanScale of_span = span_scale<kBytes>(x, count);
+    target.scales[first_block / kSpanBlocks * target.tile_rows + target.row] = of_span.scale;
     for (int32_t b = 0; b < blocks; ++b) {
-      const auto place =
-          static_cast<size_t>(first_block + b) * static_cast<size_t>(tile_rows) + static_cast<size_t>(row);
-      sums[place] = quantize_block(x + b * kBlockRows, of_span.factor, codes + place * kBlockBytes);
+      const size_t place = static_cast<size_t>(first_block + b) * static_cast<size_t>(target.tile_rows) +
+                           static_cast<size_t>(target.row);
+      int8_t* const codes = target.codes + place * kBlockBytes<kBytes>;
+      target.sums[place] = quantize_block<kBytes>(x + b * kBlockRows, of_span.factor, codes);
     }
   }
 }
@@ -166,10 +176,10 @@ QUIRE_LANE_INLINE const uint32_t* prefetch_next(const uint32_t* codes, int32_t l
 }
 
 // total += (dot - zero * sum of the codes of x) * scale of x * scale of the group.
-template <CodeKind kKind, int kBits, int kRows, int kPanels>
-QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels>& dots, const GroupTerms<kPanels>& terms,
-                                     const float* x_scales, const int32_t (&x_sums)[kRows],
-                                     QuantTotals<kRows, kPanels>& totals) {
+template <CodeKind kKind, int kBits, int kRows, int kPanels, int kBytes>
+QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels, kBytes>& dots,
+                                     const GroupTerms<kPanels>& terms, const float* x_scales,
+                                     const int32_t (&x_sums)[kRows], QuantTotals<kRows, kPanels>& totals) {
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     const F32 x_scale = splat(x_scales[r]);
@@ -185,7 +195,7 @@ QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels>& dots, const Gro
 
 // All groups of a run. The integers of the blocks that share a group and a span are exact; then one
 // multiplication and one fused multiply-add, in the order of the blocks, for each output.
-template <CodeKind kKind, int kBits, int kRows, int kPanels, bool kBringsNext>
+template <CodeKind kKind, int kBits, int kRows, int kPanels, int kBytes, bool kBringsNext>
 void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanels>& cursor,
                QuantTotals<kRows, kPanels>& all_totals) {
   QuantTotals<kRows, kPanels> totals = all_totals;
@@ -196,7 +206,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
     for (int32_t left = panels.group_blocks[at.group]; left > 0;) {
       const int32_t of_span = kSpanBlocks - at.block_of_span;
       const int32_t blocks = left < of_span ? left : of_span;
-      Dots<kRows, kPanels> dots;
+      Dots<kRows, kPanels, kBytes> dots;
       dots.clear();
       int32_t x_sums[kRows] = {};
       for (int32_t b = 0; b < blocks; ++b) {
@@ -208,7 +218,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
         for (int r = 0; r < kRows; ++r) x_sums[r] += at.x_sums[r];
 #pragma GCC unroll 4
         for (int i = 0; i < kPanels; ++i) at.codes[i] += 16 * kBits;
-        at.x += kRows * kBlockBytes;
+        at.x += kRows * kBlockBytes<kBytes>;
         at.x_sums += kRows;
       }
       add_to_totals<kKind, kBits>(dots, terms, at.x_scales, x_sums, totals);
@@ -224,7 +234,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
   all_totals = totals;
 }
 
-template <int kRows, bool kBringsNext>
+template <int kRows, int kBytes, bool kBringsNext>
 void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output) {
   constexpr int kPanels = kQuantPanels;
   QuantTotals<kRows, kPanels> totals;
@@ -244,32 +254,35 @@ void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const Pa
     const int32_t num_groups = panels.runs[run].num_groups;
     if (panels.scales != nullptr) {
       if (panels.values != nullptr) {
-        quant_run<CodeKind::table, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::table, 4, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor,
+                                                                           totals);
       } else if (panels.runs[run].bits == 4) {
-        quant_run<CodeKind::linear, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::linear, 4, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor,
+                                                                            totals);
       } else {
-        quant_run<CodeKind::linear, 8, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::linear, 8, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor,
+                                                                            totals);
       }
       continue;
     }
     switch (panels.runs[run].bits) {
       case 2:
-        quant_run<CodeKind::exl2, 2, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 2, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 3:
-        quant_run<CodeKind::exl2, 3, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 3, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 4:
-        quant_run<CodeKind::exl2, 4, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 4, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 5:
-        quant_run<CodeKind::exl2, 5, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 5, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       case 6:
-        quant_run<CodeKind::exl2, 6, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 6, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
         break;
       default:
-        quant_run<CodeKind::exl2, 8, kRows, kPanels, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 8, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
         break;
     }
   }
@@ -282,16 +295,21 @@ void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const Pa
   }
 }
 
+template <int kBytes>
 void quant_panels(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output) {
-  if (tile.rows == kQuantRows && panels.next_lines > 0)
-    return quant_panel_rows<kQuantRows, true>(panels, tile, output);
+  constexpr int32_t kMost = kQuantRows<kBytes>;
+  if (tile.rows == kMost && panels.next_lines > 0)
+    return quant_panel_rows<kMost, kBytes, true>(panels, tile, output);
   switch (tile.rows) {
     case 1:
-      return quant_panel_rows<1, false>(panels, tile, output);
+      return quant_panel_rows<1, kBytes, false>(panels, tile, output);
     case 2:
-      return quant_panel_rows<2, false>(panels, tile, output);
+      return quant_panel_rows<2, kBytes, false>(panels, tile, output);
+    case 4:
+      if constexpr (kMost >= 4) return quant_panel_rows<4, kBytes, false>(panels, tile, output);
+      break;
     default:
-      if constexpr (kQuantRows >= 4) return quant_panel_rows<4, false>(panels, tile, output);
+      if constexpr (kMost >= 8) return quant_panel_rows<8, kBytes, false>(panels, tile, output);
   }
 }
 

@@ -23,9 +23,22 @@ namespace quire::kernels {
 namespace {
 
 constexpr IsaKernels kKernels = {
-    "scalar",          kQuantRows,      kQuantPanels,     quantize_row, quant_panels, dense_panels,
-    embed_row,         norm_row,        activate,         scale_logits, append_token, attention_begin,
-    attention_segment, attention_merge, attention_finish, read_once,    dot_rounds,
+    "scalar",
+    kQuantPanels,
+    {kQuantRows<2>, quantize_row<2>, quant_panels<2>},
+    {kQuantRows<1>, quantize_row<1>, quant_panels<1>},
+    dense_panels,
+    embed_row,
+    norm_row,
+    activate,
+    scale_logits,
+    append_token,
+    attention_begin,
+    attention_segment,
+    attention_merge,
+    attention_finish,
+    read_once,
+    dot_rounds,
 };
 
 }  // namespace

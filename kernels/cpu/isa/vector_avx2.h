@@ -13,6 +13,7 @@ namespace {
 // Four rows of two registers each (dense), or of three (dots_avx2.h), leave room for operands in the sixteen
 // there are.
 constexpr int32_t kDenseRows = 4;
+template <int kBytes>
 constexpr int32_t kQuantRows = 4;
 constexpr int kQuantPanels = 1;
 constexpr int dense_panels_together(int rows) {

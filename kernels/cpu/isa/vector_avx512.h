@@ -14,7 +14,10 @@ constexpr int32_t kDenseRows = 8;
 // Four rows with two panels, a high and a low sum each, take half of the registers. Measured on Zen 5, 4
 // bits: six rows with two panels 76 % of the peak, eight with one 79 %, four with three 74 %, four with two
 // 86 %.
-constexpr int32_t kQuantRows = 4;
+//
+// Activations of one byte need half of the sums, so that eight rows with two panels take as many.
+template <int kBytes>
+constexpr int32_t kQuantRows = kBytes == 1 ? 8 : 4;
 constexpr int kQuantPanels = 2;
 constexpr int dense_panels_together(int rows) {
   return rows >= 8 ? 1 : rows == 4 ? 2 : 4;

@@ -15,6 +15,7 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kDenseRows = 2;
+template <int kBytes>
 constexpr int32_t kQuantRows = 2;
 constexpr int kQuantPanels = 1;
 constexpr int dense_panels_together(int) {

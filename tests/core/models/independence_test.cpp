@@ -24,20 +24,28 @@ void expect_identical(const std::vector<float>& a, const std::vector<float>& b, 
   EXPECT_EQ(std::memcmp(a.data(), b.data(), a.size() * sizeof(float)), 0) << what;
 }
 
-class Independence : public ::testing::Test {
+using kernels::ActivationDtype;
+
+class Independence : public ::testing::TestWithParam<ActivationDtype> {
  protected:
-  std::shared_ptr<const Model> model_ = load_model(QUIRE_EMBEDDED_MODEL);
+  void SetUp() override {
+    if (!runs_activations(GetParam())) GTEST_SKIP() << "the device has no activations of 8 bits";
+    model_ = load_model(QUIRE_EMBEDDED_MODEL, GetParam());
+    alone_ = TransformerRunner(model_, {}).logits(ids_, 512);
+  }
+
+  std::shared_ptr<const Model> model_;
   TokenIds ids_ = some_ids(90, 6144, 7);
-  std::vector<float> alone_ = TransformerRunner(model_, {}).logits(ids_, 512);
+  std::vector<float> alone_;
 };
 
-TEST_F(Independence, OfTheChunks) {
+TEST_P(Independence, OfTheChunks) {
   for (const int32_t chunk : {1, 3, 16, 17, 64}) {
     expect_identical(TransformerRunner(model_, {}).logits(ids_, chunk), alone_, "chunks");
   }
 }
 
-TEST_F(Independence, OfThePageSize) {
+TEST_P(Independence, OfThePageSize) {
   for (const int32_t page_tokens : {4, 7, 32}) {
     RunnerOptions options;
     options.page_tokens = page_tokens;
@@ -46,7 +54,7 @@ TEST_F(Independence, OfThePageSize) {
   }
 }
 
-TEST_F(Independence, OfTheCompany) {
+TEST_P(Independence, OfTheCompany) {
   TransformerRunner runner(model_, {});
   std::vector<float> mine;
   const auto take = [&](const std::vector<float>& rows, size_t first_row, size_t num_rows) {
@@ -63,6 +71,10 @@ TEST_F(Independence, OfTheCompany) {
   }
   expect_identical(mine, alone_, "company");
 }
+
+INSTANTIATE_TEST_SUITE_P(Activations, Independence,
+                         ::testing::Values(ActivationDtype::full, ActivationDtype::i8),
+                         [](const auto& test) { return test.param == ActivationDtype::i8 ? "i8" : "full"; });
 
 }  // namespace
 }  // namespace quire::testing

@@ -10,6 +10,8 @@
 namespace quire::testing {
 namespace {
 
+using kernels::ActivationDtype;
+
 constexpr int32_t kWindow = 512;
 constexpr int32_t kNumWindows = 80;
 
@@ -26,8 +28,9 @@ double negative_log_likelihood(const TokenIds& ids, const std::vector<float>& lo
   return sum;
 }
 
-double perplexity(const std::string& directory, const TokenIds& ids, int32_t num_windows) {
-  TransformerRunner runner(load_model(directory), {});
+double perplexity(const std::string& directory, const TokenIds& ids, int32_t num_windows,
+                  ActivationDtype activations = ActivationDtype::full) {
+  TransformerRunner runner(load_model(directory, activations), {});
   double sum = 0.0;
   for (int32_t w = 0; w < num_windows; ++w) {
     const TokenIds window(ids.begin() + w * kWindow, ids.begin() + (w + 1) * kWindow);
@@ -46,6 +49,7 @@ struct PerplexityCase {
   const char* model;
   double reference;
   double max_difference;
+  ActivationDtype activations = ActivationDtype::full;
 };
 
 class Perplexity : public ::testing::TestWithParam<PerplexityCase> {};
@@ -54,9 +58,10 @@ TEST_P(Perplexity, AgreesWithTheReference) {
   const std::string models = std::string(QUIRE_SHARED_DIR) + "/models/";
   const std::string directory = models + GetParam().model;
   if (!exists(directory + "/config.json")) GTEST_SKIP() << directory << " is absent";
+  if (!runs_activations(GetParam().activations)) GTEST_SKIP() << "the device has no such activations";
   const TokenIds ids = read_json_ids(models + "eval_ids.json");
-  expect_perplexity(GetParam().model, perplexity(directory, ids, kNumWindows), GetParam().reference,
-                    tolerance(GetParam().max_difference, 0.1));
+  expect_perplexity(GetParam().model, perplexity(directory, ids, kNumWindows, GetParam().activations),
+                    GetParam().reference, tolerance(GetParam().max_difference, 0.1));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stories, Perplexity,
@@ -65,6 +70,13 @@ INSTANTIATE_TEST_SUITE_P(Stories, Perplexity,
                                            PerplexityCase{"story-3m-exl2-5.0bpw", 55.286, 0.1},
                                            PerplexityCase{"story-3m-gptq-g128", 56.444, 0.1},
                                            PerplexityCase{"story-3m-gptq-g64-act", 56.229, 0.1}));
+
+// What activations of 8 bits cost, against the same references.
+INSTANTIATE_TEST_SUITE_P(
+    ByteActivations, Perplexity,
+    ::testing::Values(PerplexityCase{"story-15m-exl2-4.0bpw", 43.764, 0.2, ActivationDtype::i8},
+                      PerplexityCase{"story-3m-exl2-5.0bpw", 55.286, 0.2, ActivationDtype::i8},
+                      PerplexityCase{"story-3m-gptq-g128", 56.444, 0.2, ActivationDtype::i8}));
 
 // The first 16 windows, by its own tokenizer.
 TEST(RealModel, PerplexityOfSmolLm2AgreesWithTransformers) {

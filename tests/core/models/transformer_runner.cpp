@@ -72,11 +72,17 @@ double tolerance(double of_f32, double of_f16) {
   return is_f16 ? std::max(of_f32, of_f16) : of_f32;
 }
 
-std::shared_ptr<const Model> load_model(const std::string& path) {
+std::shared_ptr<const Model> load_model(const std::string& path, kernels::ActivationDtype activations) {
   ModelOptions options;
   options.source = open_model_source(posix_file_system(), path);
   options.devices = {open_test_device()};
+  options.activations = activations;
   return Model::load(options);
+}
+
+bool runs_activations(kernels::ActivationDtype activations) {
+  return activations == kernels::ActivationDtype::full ||
+         (open_test_device()->table().mechanisms & kernels::kMechanismByteActivations) != 0;
 }
 
 std::string refusal_of(const std::string& path) {

@@ -21,7 +21,11 @@ std::shared_ptr<Device> open_second_test_device();
 double tolerance(double of_f32, double of_f16);
 
 // On the device under test.
-std::shared_ptr<const Model> load_model(const std::string& path);
+std::shared_ptr<const Model> load_model(
+    const std::string& path, kernels::ActivationDtype activations = kernels::ActivationDtype::full);
+
+// Whether the device under test computes so.
+bool runs_activations(kernels::ActivationDtype activations);
 
 // Why a card does not run a model that the CPU does; empty where it does.
 std::string refusal_of(const std::string& path);

@@ -31,18 +31,18 @@ TEST_P(MachineLimits, AllOperationsAreDoneAndCounted) {
   CpuDevice device(GetParam());
   const kernels::IsaKernels& isa = device.handle()->isa;
   const std::vector<float> row(kernels::kBlockRows, 1.0f);
-  std::vector<int8_t> x(static_cast<size_t>(isa.max_tile_rows) * kernels::kBlockRows * 2);
-  std::vector<float> scales(static_cast<size_t>(isa.max_tile_rows));
+  std::vector<int8_t> x(static_cast<size_t>(isa.full.max_tile_rows) * kernels::kBlockRows * 2);
+  std::vector<float> scales(static_cast<size_t>(isa.full.max_tile_rows));
   std::vector<int32_t> sums(scales.size());
-  for (int32_t r = 0; r < isa.max_tile_rows; ++r) {
-    isa.quantize_row(row.data(), nullptr, kernels::kBlockRows, 1, r, isa.max_tile_rows, x.data(),
-                     scales.data(), sums.data());
+  for (int32_t r = 0; r < isa.full.max_tile_rows; ++r) {
+    isa.full.quantize_row({row.data(), nullptr, kernels::kBlockRows, 1},
+                          {x.data(), scales.data(), sums.data(), r, isa.full.max_tile_rows});
   }
   const int32_t product = sums[0];
   EXPECT_EQ(product, kernels::kBlockRows * 32639);
   int32_t result = 0;
   const int64_t ops = isa.dot_rounds(x.data(), 3, &result);
-  EXPECT_EQ(ops, int64_t{3} * 2 * isa.max_tile_rows * kernels::kBlockRows * isa.max_quant_panels *
+  EXPECT_EQ(ops, int64_t{3} * 2 * isa.full.max_tile_rows * kernels::kBlockRows * isa.max_quant_panels *
                      kernels::kPanelColumns);
   EXPECT_EQ(result, kernels::kPanelColumns * (isa.max_quant_panels == 2 ? product | 2 * product : product));
 }

@@ -1,6 +1,7 @@
 // Quantized products: against sums in double precision, and the same bits whatever the company.
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -10,16 +11,30 @@
 namespace quire::testing {
 namespace {
 
+using kernels::ActivationDtype;
 using kernels::Status;
 using kernels::WeightSource;
 
-class QuantizedLinear : public EachIsa {};
+// An instruction set, and as what activations are taken.
+class QuantizedLinear : public ::testing::TestWithParam<std::tuple<std::string, ActivationDtype>> {
+ protected:
+  static const std::string& isa() { return std::get<0>(GetParam()); }
+  static ActivationDtype activations() { return std::get<1>(GetParam()); }
+  static WeightSource source(const WeightFixture& fixture) {
+    WeightSource source = fixture.source();
+    source.activations = activations();
+    return source;
+  }
+  // Of an activation, in amax of its span: half of what lies between two integers.
+  static double largest_error() { return activations() == ActivationDtype::i8 ? 1.0 / 254.0 : 1.0 / 65278.0; }
+  static void check_one(CpuDevice& device, Random& random, const WeightFixture& fixture, int32_t rows);
+};
 
-// Activations are 16-bit integers with a scale for some rows: each is off by at most half a step, amax /
-// 65278, and the rows are the features that the weight brings together, so the largest activation of the row
-// bounds them all.
+// Activations are integers with a scale for some rows, and the rows are the features that the weight brings
+// together, so the largest activation of the row bounds the errors of all.
 void expect_product(const WeightFixture& fixture, const std::vector<float>& input, int32_t rows,
-                    const std::vector<float>& output, size_t stride, size_t first_column) {
+                    const std::vector<float>& output, size_t stride, size_t first_column,
+                    double largest_error) {
   const std::vector<float> matrix = dequantize_reference(fixture.source());
   const std::vector<float> bias = bias_reference(fixture.source());
   const auto num_in = static_cast<size_t>(fixture.num_in);
@@ -39,23 +54,24 @@ void expect_product(const WeightFixture& fixture, const std::vector<float>& inpu
         magnitude += std::abs(term);
         weights += std::abs(w);
       }
-      const double tolerance = weights * amax / 65278.0 + 4e-6 * magnitude;
+      const double tolerance = weights * amax * largest_error + 4e-6 * magnitude;
       ASSERT_NEAR(output[r * stride + first_column + n], sum, tolerance) << "row " << r << " column " << n;
     }
   }
 }
 
-void check_one(CpuDevice& device, Random& random, const WeightFixture& fixture, int32_t rows) {
-  const CpuWeight weight(device, {fixture.source()});
+void QuantizedLinear::check_one(CpuDevice& device, Random& random, const WeightFixture& fixture,
+                                int32_t rows) {
+  const CpuWeight weight(device, {source(fixture)});
   const auto input =
       random_floats(random, static_cast<size_t>(fixture.num_in) * static_cast<size_t>(rows), -3, 3);
   const auto output = run_linear(device, weight.get(), input, rows, fixture.num_out);
-  expect_product(fixture, input, rows, output, static_cast<size_t>(fixture.num_out), 0);
+  expect_product(fixture, input, rows, output, static_cast<size_t>(fixture.num_out), 0, largest_error());
 }
 
 TEST_P(QuantizedLinear, Exl2OfEveryWidth) {
   Random random(fresh_seed());
-  CpuDevice device(GetParam());
+  CpuDevice device(isa());
   for (const int32_t bits : {2, 3, 4, 5, 6, 8}) {
     for (const int32_t rows : {1, 2, 7, 16}) {
       Exl2Options options;
@@ -70,7 +86,7 @@ TEST_P(QuantizedLinear, Exl2OfEveryWidth) {
 
 TEST_P(QuantizedLinear, Exl2OfAllWidthsInOneMatrix) {
   Random random(fresh_seed());
-  CpuDevice device(GetParam());
+  CpuDevice device(isa());
   for (const int32_t rows : {1, 5, 150}) {
     Exl2Options options;
     options.seed = random.next();
@@ -86,7 +102,7 @@ TEST_P(QuantizedLinear, Exl2OfAllWidthsInOneMatrix) {
 
 TEST_P(QuantizedLinear, GptqWithAndWithoutActOrder) {
   Random random(fresh_seed());
-  CpuDevice device(GetParam());
+  CpuDevice device(isa());
   for (const int32_t group_size : {32, 48, 8}) {
     for (const bool act_order : {false, true}) {
       for (const int32_t rows : {1, 9}) {
@@ -108,7 +124,7 @@ TEST_P(QuantizedLinear, GptqWithAndWithoutActOrder) {
 
 TEST_P(QuantizedLinear, CodesOfEveryVariety) {
   Random random(fresh_seed());
-  CpuDevice device(GetParam());
+  CpuDevice device(isa());
   for (const int32_t rows : {1, 2, 7, 33}) {
     for (const CodedOptions& options : coded_varieties(random.next())) {
       SCOPED_TRACE(::testing::Message() << options.bits << " bits, groups of " << options.group_size);
@@ -120,7 +136,7 @@ TEST_P(QuantizedLinear, CodesOfEveryVariety) {
 // q, k, v with a shared row order and a part with its own; one of them dense.
 TEST_P(QuantizedLinear, PartsLieSideBySide) {
   Random random(fresh_seed());
-  CpuDevice device(GetParam());
+  CpuDevice device(isa());
   std::vector<WeightFixture> fixtures;
   for (const int32_t num_out : {40, 24, 17}) {
     Exl2Options options;
@@ -136,7 +152,7 @@ TEST_P(QuantizedLinear, PartsLieSideBySide) {
   dense.num_out = 21;
   fixtures.push_back(make_dense(dense));
   std::vector<WeightSource> sources;
-  for (const WeightFixture& fixture : fixtures) sources.push_back(fixture.source());
+  for (const WeightFixture& fixture : fixtures) sources.push_back(source(fixture));
   const CpuWeight weight(device, sources);
   const int32_t rows = 11;
   const auto input = random_floats(random, 96 * static_cast<size_t>(rows));
@@ -144,7 +160,7 @@ TEST_P(QuantizedLinear, PartsLieSideBySide) {
   const auto output = run_linear(device, weight.get(), input, rows, static_cast<int32_t>(stride));
   size_t first = 0;
   for (const WeightFixture& fixture : fixtures) {
-    expect_product(fixture, input, rows, output, stride, first);
+    expect_product(fixture, input, rows, output, stride, first, largest_error());
     first += static_cast<size_t>(fixture.num_out);
   }
 }
@@ -165,8 +181,8 @@ TEST_P(QuantizedLinear, ARowIsTheSameAloneAndInAnyBatchAndWithAnyThreads) {
   const auto row_of_interest = random_floats(random, num_in);
   std::vector<uint32_t> expected;
   for (const int32_t threads : {1, 2, 5}) {
-    CpuDevice device(GetParam(), threads);
-    const CpuWeight weight(device, {fixture.source()});
+    CpuDevice device(isa(), threads);
+    const CpuWeight weight(device, {source(fixture)});
     for (const int32_t rows : {1, 2, 3, 4, 8, 13, 64, 130, 300}) {
       auto input = random_floats(random, num_in * static_cast<size_t>(rows), -100, 100);
       const auto place = static_cast<size_t>(random.below(static_cast<uint32_t>(rows)));
@@ -183,9 +199,9 @@ TEST_P(QuantizedLinear, ARowIsTheSameAloneAndInAnyBatchAndWithAnyThreads) {
 
 TEST_P(QuantizedLinear, AddsToTheResidual) {
   Random random(fresh_seed());
-  CpuDevice device(GetParam());
+  CpuDevice device(isa());
   const WeightFixture fixture = mixed_fixture(random.next());
-  const CpuWeight weight(device, {fixture.source()});
+  const CpuWeight weight(device, {source(fixture)});
   const int32_t rows = 3;
   const auto input = random_floats(random, static_cast<size_t>(fixture.num_in) * 3);
   const auto product = run_linear(device, weight.get(), input, rows, fixture.num_out);
@@ -202,9 +218,9 @@ TEST_P(QuantizedLinear, AddsToTheResidual) {
 
 TEST_P(QuantizedLinear, AFaultyRowDoesNotTouchItsNeighbours) {
   Random random(fresh_seed());
-  CpuDevice device(GetParam());
+  CpuDevice device(isa());
   const WeightFixture fixture = mixed_fixture(random.next());
-  const CpuWeight weight(device, {fixture.source()});
+  const CpuWeight weight(device, {source(fixture)});
   const auto num_in = static_cast<size_t>(fixture.num_in);
   const auto num_out = static_cast<size_t>(fixture.num_out);
   const auto sound = random_floats(random, num_in * 9);
@@ -228,9 +244,9 @@ TEST_P(QuantizedLinear, AFaultyRowDoesNotTouchItsNeighbours) {
 
 TEST_P(QuantizedLinear, TakesActivationsOfAnySize) {
   Random random(fresh_seed());
-  CpuDevice device(GetParam());
+  CpuDevice device(isa());
   const WeightFixture fixture = mixed_fixture(random.next());
-  const CpuWeight weight(device, {fixture.source()});
+  const CpuWeight weight(device, {source(fixture)});
   const std::vector<float> bias = bias_reference(fixture.source());
   for (const float size : {0.0f, 1e-42f, 1e-33f}) {
     const auto input = random_floats(random, static_cast<size_t>(fixture.num_in), -size, size);
@@ -239,7 +255,20 @@ TEST_P(QuantizedLinear, TakesActivationsOfAnySize) {
   }
   const auto large = random_floats(random, static_cast<size_t>(fixture.num_in), -1e30f, 1e30f);
   expect_product(fixture, large, 1, run_linear(device, weight.get(), large, 1, fixture.num_out),
-                 static_cast<size_t>(fixture.num_out), 0);
+                 static_cast<size_t>(fixture.num_out), 0, largest_error());
+}
+
+// Where every activation is 0 or as large as the largest, integers of any size have it exactly.
+TEST_P(QuantizedLinear, WhatIntegersHaveExactlyIsExact) {
+  Random random(fresh_seed());
+  CpuDevice device(isa());
+  const WeightFixture fixture = mixed_fixture(random.next());
+  const CpuWeight weight(device, {source(fixture)});
+  const int32_t rows = 13;
+  std::vector<float> input(static_cast<size_t>(fixture.num_in) * rows);
+  for (float& x : input) x = 0.75f * static_cast<float>(static_cast<int32_t>(random.below(3)) - 1);
+  const auto output = run_linear(device, weight.get(), input, rows, fixture.num_out);
+  expect_product(fixture, input, rows, output, static_cast<size_t>(fixture.num_out), 0, 0.0);
 }
 
 // Every group of one row: 32 times the rows, and still every context has room for one row at a time.
@@ -249,7 +278,7 @@ TEST_P(QuantizedLinear, PaddingOfTinyGroupsFitsTheContext) {
   limits.max_tokens = 8;
   limits.max_logit_rows = 8;
   limits.max_columns = 64;
-  CpuDevice device(GetParam(), 2, limits);
+  CpuDevice device(isa(), 2, limits);
   CodedOptions options;
   options.seed = random.next();
   options.num_in = 64;
@@ -260,12 +289,12 @@ TEST_P(QuantizedLinear, PaddingOfTinyGroupsFitsTheContext) {
 }
 
 TEST_P(QuantizedLinear, RefusesAMatrixLargerThanTheContext) {
-  CpuDevice device(GetParam());
+  CpuDevice device(isa());
   CodedOptions options;
   options.num_in = 2048;
   options.group_size = 1;
   const WeightFixture fixture = make_coded(options);
-  const CpuWeight weight(device, {fixture.source()});
+  const CpuWeight weight(device, {source(fixture)});
   std::vector<float> input(2048);
   std::vector<float> output(32);
   kernels::LinearParams params;
@@ -294,18 +323,28 @@ TEST(QuantizedLinearAcrossIsas, GivesTheSameBits) {
   for (const CodedOptions& options : coded_varieties(random.next())) fixtures.push_back(make_coded(options));
   for (const WeightFixture& fixture : fixtures) {
     const auto input = random_floats(random, 13 * static_cast<size_t>(fixture.num_in));
-    std::vector<uint32_t> expected;
-    for (const std::string& isa : usable_isas()) {
-      CpuDevice device(isa);
-      const CpuWeight weight(device, {fixture.source()});
-      const auto output = bits_of(run_linear(device, weight.get(), input, 13, fixture.num_out));
-      if (expected.empty()) expected = output;
-      EXPECT_EQ(output, expected) << isa;
+    for (const ActivationDtype activations : {ActivationDtype::full, ActivationDtype::i8}) {
+      std::vector<uint32_t> expected;
+      WeightSource source = fixture.source();
+      source.activations = activations;
+      for (const std::string& isa : usable_isas()) {
+        CpuDevice device(isa);
+        const CpuWeight weight(device, {source});
+        const auto output = bits_of(run_linear(device, weight.get(), input, 13, fixture.num_out));
+        if (expected.empty()) expected = output;
+        EXPECT_EQ(output, expected) << isa;
+      }
     }
   }
 }
 
-QUIRE_FOR_EACH_ISA(QuantizedLinear);
+INSTANTIATE_TEST_SUITE_P(Isa, QuantizedLinear,
+                         ::testing::Combine(::testing::ValuesIn(usable_isas()),
+                                            ::testing::Values(ActivationDtype::full, ActivationDtype::i8)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) +
+                                  (std::get<1>(test.param) == ActivationDtype::i8 ? "_i8" : "");
+                         });
 
 }  // namespace
 }  // namespace quire::testing

@@ -311,6 +311,7 @@ extern int _wrap_quire_model_options_set_planned_cache_native_2f6ff26d28dacd19(u
 extern int _wrap_quire_model_options_set_scope_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_progress_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_model_options_set_activation_dtype_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_cache_options_create_native_2f6ff26d28dacd19(swig_voidp arg1);
 extern int _wrap_quire_cache_options_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_cache_options_set_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_12 arg2, swig_voidp arg3);
@@ -905,6 +906,8 @@ const QUIRE_KV_Q8 int32 = 1
 const QUIRE_KV_Q6 int32 = 2
 const QUIRE_KV_Q4 int32 = 3
 const QUIRE_KV_FP8 int32 = 4
+const QUIRE_ACTIVATION_FULL int32 = 0
+const QUIRE_ACTIVATION_I8 int32 = 1
 const QUIRE_QUOTA_RUNNING_JOBS int32 = 0
 const QUIRE_QUOTA_QUEUED_JOBS int32 = 1
 const QUIRE_QUOTA_PAGES int32 = 2
@@ -1088,6 +1091,16 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	swig_r = (int32)(C._wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_model_options_set_activation_dtype(arg1 ModelOptionsHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_model_options_set_activation_dtype_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 

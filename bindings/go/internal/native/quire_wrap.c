@@ -649,6 +649,23 @@ int _wrap_quire_model_options_set_num_shards_native_2f6ff26d28dacd19(quire_model
 }
 
 
+int _wrap_quire_model_options_set_activation_dtype_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_activation_dtype(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 quire_cache_options *_wrap_quire_cache_options_create_native_2f6ff26d28dacd19(quire_error **_swig_go_0) {
   quire_error **arg1 = (quire_error **) 0 ;
   quire_cache_options *result = 0 ;
