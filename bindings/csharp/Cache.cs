@@ -5,19 +5,8 @@ using Quire.Native;
 
 namespace Quire
 {
-    /// <summary>The key/value cache of a model with the scheduler that batches its jobs. Any thread may use it at
-    /// any time.</summary>
-    public sealed unsafe partial class Cache : IDisposable
+    public sealed unsafe partial class Cache
     {
-        internal readonly CacheHandle Handle;
-        private readonly Dispatcher dispatcher;
-
-        internal Cache(CacheHandle handle, Dispatcher dispatcher)
-        {
-            Handle = handle;
-            this.dispatcher = dispatcher;
-        }
-
         /// <summary>Hands a request over; everything that can be refused is refused here. The token cancels the
         /// job.</summary>
         public Job Submit(Request request, CancellationToken cancel = default(CancellationToken))
@@ -28,11 +17,9 @@ namespace Quire
                 cancel));
         }
 
-        private QueueHandle CreateQueue()
-        {
-            return new QueueHandle(
+        private QueueHandle CreateQueue() =>
+            new QueueHandle(
                 Call.Get((out IntPtr e) => QuireNative.quire_cache_create_queue(Handle, out e)));
-        }
 
         /// <summary>Hands over so many copies of a request, all or none: completions of one prompt, which is
         /// computed once. Their seeds count up from that of the request.</summary>
@@ -53,21 +40,7 @@ namespace Quire
         /// <summary>Ends every job with ErrorCode.Closed and refuses what comes later. Waits for the step in
         /// progress, where a device hangs no longer than CacheOptions.CloseTimeout. Events and figures can still be
         /// read.</summary>
-        public void Shutdown()
-        {
+        public void Shutdown() =>
             Call.Get((out IntPtr e) => QuireNative.quire_cache_close(Handle, QuireNative.QUIRE_WAIT_FOREVER, CancelHandle.None, out e));
-        }
-
-        /// <summary>The figures of this moment.</summary>
-        public Stats Stats()
-        {
-            return Quire.Stats.Take(Call.Get((out IntPtr e) => QuireNative.quire_cache_stats(Handle, out e)));
-        }
-
-        /// <summary>Frees the cache; its jobs run on.</summary>
-        public void Dispose()
-        {
-            Handle.Dispose();
-        }
     }
 }

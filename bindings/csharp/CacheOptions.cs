@@ -1,10 +1,12 @@
 using System;
 using System.Collections.Generic;
+using System.Runtime.CompilerServices;
 using Quire.Native;
 
 namespace Quire
 {
     /// <summary>What one namespace has of its own.</summary>
+    [NullableContext(1)]
     public sealed class NamespaceOptions
     {
         /// <summary>In place of those of all namespaces; 0 is no limit.</summary>

@@ -24,10 +24,7 @@ namespace Quire.Native
             Length = (UIntPtr)array.Length;
         }
 
-        public void Dispose()
-        {
-            pin.Free();
-        }
+        public void Dispose() => pin.Free();
     }
 
     /// <summary>Native calls whose error object is thrown.</summary>
@@ -86,10 +83,7 @@ namespace Quire.Native
             }
         }
 
-        public static string FetchText(Fetcher call)
-        {
-            return System.Text.Encoding.UTF8.GetString(Fetch<byte>(call));
-        }
+        public static string FetchText(Fetcher call) => System.Text.Encoding.UTF8.GetString(Fetch<byte>(call));
 
         /// <summary>Copies text that is borrowed.</summary>
         public static string Borrow(Borrower call)
@@ -110,10 +104,7 @@ namespace Quire.Native
             return all;
         }
 
-        public static int? UnlessNegative(int token)
-        {
-            return token < 0 ? (int?)null : token;
-        }
+        public static int? UnlessNegative(int token) => token < 0 ? (int?)null : token;
 
         /// <summary>Nanoseconds, of which a TimeSpan has hundreds; what is longer than the library can count is as long
         /// as it can. A negative time is a wait without limit.</summary>
@@ -123,9 +114,6 @@ namespace Quire.Native
             return time.Ticks < long.MinValue / 100 ? long.MinValue : time.Ticks * 100;
         }
 
-        public static TimeSpan FromNanoseconds(long nanoseconds)
-        {
-            return TimeSpan.FromTicks(nanoseconds / 100);
-        }
+        public static TimeSpan FromNanoseconds(long nanoseconds) => TimeSpan.FromTicks(nanoseconds / 100);
     }
 }

@@ -34,10 +34,7 @@ namespace Quire
             registration = token.Register(Trigger);
         }
 
-        private void Trigger()
-        {
-            Call.Get((out IntPtr e) => QuireNative.quire_cancel_trigger(handle, out e));
-        }
+        private void Trigger() => Call.Get((out IntPtr e) => QuireNative.quire_cancel_trigger(handle, out e));
 
         /// <summary>Makes the call. What the token ended is an OperationCanceledException.</summary>
         public T During<T>(Func<CancelHandle, T> call)

@@ -1,32 +1,20 @@
 using System;
 using System.Collections.Generic;
 using System.Threading;
+using System.Threading.Tasks;
 using Quire.Native;
 
 namespace Quire
 {
-    /// <summary>One stream of the events of many jobs, those whose Request.Queue it is: a service waits in one place
-    /// and tells its jobs apart by Event.UserData or Event.JobId. Any thread may use it at any time; each event is
-    /// given to one of those that wait. It keeps no job alive.</summary>
-    public sealed unsafe partial class EventQueue : IDisposable
+    public sealed unsafe partial class EventQueue
     {
         /// <summary>The most that one call of Drain takes.</summary>
         private const int MaxDrained = 1024;
 
-        internal QueueHandle Handle { get; private set; }
-
-        internal EventQueue(QueueHandle handle)
-        {
-            Handle = handle;
-        }
-
         /// <summary>Takes the next event. The failure of a job is its Event.Error; what is thrown is of the queue
         /// itself: ErrorCode.Closed once it is shut down and nothing is left in it. The token ends the
         /// wait.</summary>
-        public Event Next(CancellationToken cancel = default(CancellationToken))
-        {
-            return Drain(1, cancel)[0];
-        }
+        public Event Next(CancellationToken cancel = default(CancellationToken)) => Drain(1, cancel)[0];
 
         /// <summary>Takes up to maxEvents at once, waiting for the first and not for the others; otherwise as
         /// Next.</summary>
@@ -55,6 +43,13 @@ namespace Quire
             return Take(taken, (int)Math.Max(0, count));
         }
 
+        private static void Free(IntPtr taken)
+        {
+            IntPtr error;
+            QuireNative.quire_event_free(taken, out error);
+            if (error != IntPtr.Zero) QuireNative.quire_error_free(error);
+        }
+
         /// <summary>Copies events and frees all of them, also where one cannot be read.</summary>
         private static IList<Event> Take(IntPtr[] taken, int count)
         {
@@ -66,15 +61,70 @@ namespace Quire
             }
             finally
             {
-                while (next < count) Event.Free(taken[next++]);
+                while (next < count) Free(taken[next++]);
             }
             return events;
         }
+    }
 
-        /// <summary>Shuts the queue down and frees it.</summary>
-        public void Dispose()
+    public sealed partial class EventQueue
+    {
+        private readonly SemaphoreSlim turn = new SemaphoreSlim(1, 1); // of the tasks that wait
+
+        /// <summary>As Next, without holding the thread that calls: however many tasks wait, one thread of the pool does
+        /// it for them.</summary>
+        public Task<Event> NextAsync(CancellationToken cancel = default(CancellationToken))
         {
-            Handle.Dispose();
+            RequireOpen();
+            return First(cancel);
+        }
+
+        private async Task<Event> First(CancellationToken cancel) =>
+            (await DrainAsync(1, cancel).ConfigureAwait(false))[0];
+
+        /// <summary>As Drain, likewise.</summary>
+        public Task<IList<Event>> DrainAsync(int maxEvents, CancellationToken cancel = default(CancellationToken))
+        {
+            RequireOpen();
+            return InTurn(maxEvents, cancel);
+        }
+
+        private void RequireOpen()
+        {
+            if (Handle.IsClosed) throw new ObjectDisposedException("EventQueue");
+        }
+
+        private async Task<IList<Event>> InTurn(int maxEvents, CancellationToken cancel)
+        {
+            await turn.WaitAsync(cancel).ConfigureAwait(false);
+            try
+            {
+                return await Task.Run(() => Drain(maxEvents, cancel), cancel).ConfigureAwait(false);
+            }
+            finally
+            {
+                turn.Release();
+            }
+        }
+
+        /// <summary>The events as NextAsync gives them, for `await foreach`, until the queue is shut down and
+        /// empty.</summary>
+        public IAsyncEnumerable<Event> Events()
+        {
+            RequireOpen();
+            return new Sequence<Event>(UntilShutdown);
+        }
+
+        private async Task<Event> UntilShutdown(CancellationToken cancel)
+        {
+            try
+            {
+                return await NextAsync(cancel).ConfigureAwait(false);
+            }
+            catch (QuireClosedException)
+            {
+                return null;
+            }
         }
     }
 }

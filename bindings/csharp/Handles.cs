@@ -32,10 +32,7 @@ namespace Quire.Native
             base.Dispose(disposing);
         }
 
-        protected override bool ReleaseHandle()
-        {
-            return FreeOnce();
-        }
+        protected override bool ReleaseHandle() => FreeOnce();
 
         private bool FreeOnce()
         {

@@ -1,16 +1,17 @@
 using System;
+using System.Collections.Generic;
 using System.Threading;
+using System.Threading.Tasks;
+using System.Runtime.CompilerServices;
 using Quire.Native;
 
 namespace Quire
 {
     /// <summary>One generation. Any thread may use it at any time; each event is given to one of those that
     /// ask.</summary>
-    public sealed unsafe partial class Job : IDisposable
+    public sealed unsafe partial class Job
     {
-        internal readonly JobHandle Handle;
         private readonly Dispatcher dispatcher;
-        private readonly CancellationTokenRegistration ending;
         private readonly Waiter waiter; // null where its events go to a queue of the program
         private volatile bool over;
 
@@ -21,13 +22,14 @@ namespace Quire
             this.dispatcher = dispatcher;
             Handle = new JobHandle(job);
             long id = Id;
-            if (request.Queue == null)
-            {
-                waiter = dispatcher.Add(id);
-                Handle.Freed = waiter.End;
-            }
+            if (request.Queue == null) waiter = dispatcher.Add(id);
             var held = new WeakReference<JobHandle>(Handle); // a job that nobody disposes ends with the garbage
-            ending = cancel.Register(() => CancelHeld(held));
+            CancellationTokenRegistration ending = cancel.Register(() => CancelHeld(held));
+            Handle.Freed = () =>
+            {
+                if (waiter != null) waiter.End();
+                ending.Dispose();
+            };
         }
 
         private static void CancelHeld(WeakReference<JobHandle> held)
@@ -39,27 +41,22 @@ namespace Quire
                 Call.Get((out IntPtr e) => QuireNative.quire_job_cancel(job, out e));
             }
             catch (ObjectDisposedException) { } // meanwhile
+            catch (QuireBadHandleException) { } // between the look and the call
         }
 
         /// <summary>Waits for the next event but a start, or the last one; null once that was taken. Throws what the
         /// job failed with. The token ends the wait and not the job.</summary>
-        public Event Next(CancellationToken cancel = default(CancellationToken))
-        {
-            return NextAsync(cancel).GetAwaiter().GetResult();
-        }
+        [return: Nullable(2)]
+        public Event Next(CancellationToken cancel = default(CancellationToken)) =>
+            NextAsync(cancel).GetAwaiter().GetResult();
 
         /// <summary>Waits for the job to end, taking no event. The token ends the wait and not the job.</summary>
-        public void Wait(CancellationToken cancel = default(CancellationToken))
-        {
+        public void Wait(CancellationToken cancel = default(CancellationToken)) =>
             WaitAsync(cancel).GetAwaiter().GetResult();
-        }
 
         /// <summary>Done when there is news of the job; where its events go to a queue of the program, after a
         /// while.</summary>
-        private System.Threading.Tasks.Task News()
-        {
-            return waiter == null ? System.Threading.Tasks.Task.Delay(10) : waiter.Next();
-        }
+        private Task News() => waiter == null ? Task.Delay(10) : waiter.Next();
 
         /// <summary>Whether there was an event or the end, which is null, without waiting.</summary>
         private bool TryTake(out Event taken)
@@ -83,10 +80,8 @@ namespace Quire
             return over;
         }
 
-        private bool IsOver()
-        {
-            return Call.Get((out IntPtr e) => QuireNative.quire_job_wait(Handle, 0, CancelHandle.None, out e)) == 1;
-        }
+        private bool IsOver() =>
+            Call.Get((out IntPtr e) => QuireNative.quire_job_wait(Handle, 0, CancelHandle.None, out e)) == 1;
 
         private void Finish()
         {
@@ -107,12 +102,73 @@ namespace Quire
             return dispatcher.Submit(request, NoQueue, filled => new Job(
                 Call.Get((out IntPtr e) => QuireNative.quire_job_fork(Handle, filled, out e)), dispatcher, request));
         }
+    }
 
-        /// <summary>Frees the job, and cancels it where it is not over.</summary>
-        public void Dispose()
+    public sealed partial class Job
+    {
+        /// <summary>As Next, without holding a thread.</summary>
+        [return: Nullable(new byte[] { 1, 2 })]
+        public Task<Event> NextAsync(CancellationToken cancel = default(CancellationToken))
         {
-            ending.Dispose();
-            Handle.Dispose();
+            RequireOpen();
+            return Take(cancel);
+        }
+
+        private async Task<Event> Take(CancellationToken cancel)
+        {
+            while (true)
+            {
+                cancel.ThrowIfCancellationRequested();
+                Task news = News();
+                Event taken;
+                if (TryTake(out taken)) return taken;
+                await Until(news, cancel).ConfigureAwait(false);
+            }
+        }
+
+        /// <summary>As Wait, without holding a thread.</summary>
+        public Task WaitAsync(CancellationToken cancel = default(CancellationToken))
+        {
+            RequireOpen();
+            return End(cancel);
+        }
+
+        private async Task End(CancellationToken cancel)
+        {
+            while (true)
+            {
+                cancel.ThrowIfCancellationRequested();
+                Task news = News();
+                if (IsOver()) return;
+                await Until(news, cancel).ConfigureAwait(false);
+            }
+        }
+
+        /// <summary>The events as NextAsync gives them, for `await foreach`. Leaving the loop leaves the job
+        /// running.</summary>
+        public IAsyncEnumerable<Event> Events()
+        {
+            RequireOpen();
+            return new Sequence<Event>(NextAsync);
+        }
+
+        private void RequireOpen()
+        {
+            if (Handle.IsClosed) throw new ObjectDisposedException("Job");
+        }
+
+        private static async Task Until(Task news, CancellationToken cancel)
+        {
+            if (!cancel.CanBeCanceled)
+            {
+                await news.ConfigureAwait(false);
+                return;
+            }
+            var ended = new TaskCompletionSource<bool>(TaskCreationOptions.RunContinuationsAsynchronously);
+            using (cancel.Register(() => ended.TrySetResult(true)))
+            {
+                await Task.WhenAny(news, ended.Task).ConfigureAwait(false);
+            }
         }
     }
 }

@@ -43,12 +43,10 @@ namespace Quire
         }
 
         /// <summary>What a job failed with, as its last event says.</summary>
-        internal static unsafe QuireException OfEvent(IntPtr taken)
-        {
-            return Of((ErrorCode)Call.Get((out IntPtr e) => QuireNative.quire_event_error_code(taken, out e)),
+        internal static unsafe QuireException OfEvent(IntPtr taken) =>
+            Of((ErrorCode)Call.Get((out IntPtr e) => QuireNative.quire_event_error_code(taken, out e)),
                 Call.Borrow((UIntPtr* size, out IntPtr e) =>
                     QuireNative.quire_event_error_message(taken, size, out e)));
-        }
     }
 
     /// <summary>Text crosses the native boundary as UTF-8; what is no Unicode is refused, never
@@ -77,9 +75,7 @@ namespace Quire
             return Encoding.UTF8.GetString(bytes, length);
         }
 
-        public static string String(byte* bytes, UIntPtr length)
-        {
-            return bytes == null || length == UIntPtr.Zero ? "" : Encoding.UTF8.GetString(bytes, checked((int)length));
-        }
+        public static string String(byte* bytes, UIntPtr length) =>
+            bytes == null || length == UIntPtr.Zero ? "" : Encoding.UTF8.GetString(bytes, checked((int)length));
     }
 }

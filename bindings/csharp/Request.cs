@@ -1,10 +1,12 @@
 using System;
 using System.Linq;
+using System.Runtime.CompilerServices;
 using Quire.Native;
 
 namespace Quire
 {
     /// <summary>One part of a prompt.</summary>
+    [NullableContext(1)]
     public sealed class PromptPart
     {
         private string text;

@@ -1,15 +1,12 @@
 using System;
 using System.Threading;
+using System.Runtime.CompilerServices;
 using Quire.Native;
 
 namespace Quire
 {
-    /// <summary>The devices that models are loaded on. Any thread may use it at any time.</summary>
-    public sealed unsafe partial class Runtime : IDisposable
+    public sealed unsafe partial class Runtime
     {
-        internal readonly RuntimeHandle Handle;
-        private readonly Dispatcher dispatcher = new Dispatcher(); // of all jobs of its caches
-
         /// <summary>Makes a runtime that computes with so many threads; 0 is one per core.</summary>
         public Runtime(int numThreads = 0) : this(new RuntimeOptions { NumThreads = numThreads }) { }
 
@@ -21,6 +18,7 @@ namespace Quire
             {
                 Handle = new RuntimeHandle(
                     Call.Get((out IntPtr e) => QuireNative.quire_runtime_create(filled, out e)));
+                dispatcher = new Dispatcher();
             }
         }
 
@@ -31,7 +29,7 @@ namespace Quire
         }
 
         /// <summary>Loads a model directory. The token ends the load, which leaves nothing behind then.</summary>
-        public Model LoadModel(string path, ModelOptions options = null,
+        public Model LoadModel(string path, [Nullable(2)] ModelOptions options = null,
             CancellationToken cancel = default(CancellationToken))
         {
             options = options ?? new ModelOptions();
@@ -39,14 +37,14 @@ namespace Quire
             using (var ending = new Cancel(cancel))
             {
                 return ending.During(value =>
-                    ProgressCalls.During(options.Progress, filled, () => new Model(new ModelHandle(
+                    ProgressCalls.During(options.Progress, filled, () => new Model(
                         Call.Get((out IntPtr e) => QuireNative.quire_model_load(Handle, filled,
-                            QuireNative.QUIRE_WAIT_FOREVER, value, out e))), dispatcher)));
+                            QuireNative.QUIRE_WAIT_FOREVER, value, out e)), dispatcher)));
             }
         }
 
         /// <summary>The same on a thread of the pool.</summary>
-        public System.Threading.Tasks.Task<Model> LoadModelAsync(string path, ModelOptions options = null,
+        public System.Threading.Tasks.Task<Model> LoadModelAsync(string path, [Nullable(2)] ModelOptions options = null,
             CancellationToken cancel = default(CancellationToken))
         {
             if (Handle.IsClosed) throw new ObjectDisposedException("Runtime");
@@ -56,7 +54,7 @@ namespace Quire
         /// <summary>What a model directory and a cache will take, before a weight is read. Fails as a load does, and
         /// with ErrorCode.OutOfMemory where a split over several devices, automatic or by bytes, does not
         /// go.</summary>
-        public Plan Plan(string path, ModelOptions model = null, CacheOptions cache = null)
+        public Plan Plan(string path, [Nullable(2)] ModelOptions model = null, [Nullable(2)] CacheOptions cache = null)
         {
             using (ModelOptionsHandle filledModel = (model ?? new ModelOptions()).ToNative(path))
             using (CacheOptionsHandle filledCache = (cache ?? new CacheOptions()).ToNative())
@@ -66,23 +64,26 @@ namespace Quire
             }
         }
 
-        /// <summary>An empty queue for jobs of caches of this runtime.</summary>
-        public EventQueue CreateQueue()
-        {
-            return new EventQueue(new QueueHandle(
-                Call.Get((out IntPtr e) => QuireNative.quire_queue_create(Handle, out e))));
-        }
-
         /// <summary>An alias without a cache; messages and lines of the log call it by the name.</summary>
         public Alias CreateAlias(string name)
         {
-            return new Alias(Handle, name, dispatcher);
-        }
-
-        /// <summary>Frees the runtime; models made with it stay usable.</summary>
-        public void Dispose()
-        {
-            Handle.Dispose();
+            dispatcher.Acquire(() => new QueueHandle(
+                Call.Get((out IntPtr e) => QuireNative.quire_queue_create(Handle, out e))));
+            try
+            {
+                using (var text = new Pinned(Utf8.Bytes(name)))
+                {
+                    var alias = new Alias(Call.Get((out IntPtr e) =>
+                        QuireNative.quire_alias_create(Handle, (byte*)text.Address, text.Length, out e)), dispatcher);
+                    alias.Handle.Freed = dispatcher.Release;
+                    return alias;
+                }
+            }
+            catch
+            {
+                dispatcher.Release();
+                throw;
+            }
         }
     }
 }

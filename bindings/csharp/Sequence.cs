@@ -19,15 +19,9 @@ namespace Quire.Native
             this.cancel = cancel;
         }
 
-        public IAsyncEnumerator<T> GetAsyncEnumerator(CancellationToken cancel)
-        {
-            return new Sequence<T>(next, cancel);
-        }
+        public IAsyncEnumerator<T> GetAsyncEnumerator(CancellationToken cancel) => new Sequence<T>(next, cancel);
 
-        public ValueTask<bool> MoveNextAsync()
-        {
-            return new ValueTask<bool>(Move());
-        }
+        public ValueTask<bool> MoveNextAsync() => new ValueTask<bool>(Move());
 
         private async Task<bool> Move()
         {
@@ -35,9 +29,6 @@ namespace Quire.Native
             return Current != null;
         }
 
-        public ValueTask DisposeAsync()
-        {
-            return default(ValueTask);
-        }
+        public ValueTask DisposeAsync() => default(ValueTask);
     }
 }

@@ -175,7 +175,11 @@ class Writer:
     def read_part(self, one, part):
         name, count = go(part.name), native(f"{one.ctype}_{part.count}")
         if part.name == "namespaces":
-            self.add("\to.readNamespaces(f)")
+            self.add(f"\tfor i, n := int32(0), int32(get(f, {count})); i < n && f.err == nil; i++ {{",
+                     f"\t\tif o.{name} == nil {{", f"\t\t\to.{name} = map[string]{part.of}{{}}", "\t\t}",
+                     f"\t\town := getText(f, indexed({native(one.ctype + '_namespace_name')}, i))",
+                     f"\t\ttaken := get(f, numbered({native(one.ctype + '_namespace')}, i))", "\t\tif f.err == nil {",
+                     f"\t\t\to.{name}[own], f.err = take{part.of}(taken)", "\t\t}", "\t}")
         elif part.count == "HistogramKind":
             items = shape.items_of(self.made, part.count)
             first, last = (item_name(next(e for e, _ in self.made.enums if e.name == part.count), i)
@@ -259,17 +263,16 @@ class Writer:
         if call.function in interface.GO_POINTER:
             return self.add(f"\tif {field} != nil {{", *self.applied(call, target, ["*" + field]), "\t}")
         if call.function in interface.GO_NEGATIVE:
-            narrowed = f"narrowed({function})" if value.kind == "int" else function
-            return self.add(f"\tsetOrNone(s, {narrowed}, int64({field}))")
-        if value.kind == "bool":
-            return self.add(f"\ts.flag({function}, {field}, {0 if call.function in interface.GO_NOT else 1})")
+            return self.add(f"\tsetOrNone(s, {function}, {argument(value, field)})")
+        if call.function in interface.GO_NOT:
+            return self.add(f"\tif {field} {{", *self.applied(call, target, ["false"]), "\t}")
         if value.kind == "object":
             return self.add(f"\tif {field} != nil {{", f"\t\tshare(s, {function}, {field}.handle)", "\t}")
         if value.kind == "filled":
             return self.add(f"\tif {field} != nil {{", f"\t\tshareFilled(s, {function}, {field}.native)", "\t}")
-        how = {"enum": ("int", "int({})"), "time": ("int64", "int64({})"), "long": ("int64", "{}"),
-               "double": ("float", "{}"), "ulong": ("uint64", "{}")}.get(value.kind, (value.kind, "{}"))
-        return self.add(f"\ts.{how[0]}({function}, {how[1].format(field)})")
+        if value.kind == "tokens":
+            return self.add(f"\tif {field} != nil {{", *self.applied(call, target, [field]), "\t}")
+        return self.add(f"\tset(s, {function}, {argument(value, field)})")
 
     def fill_several(self, call, target):
         name, kind, _ = interface.COLLECTED[call.function]
@@ -288,11 +291,12 @@ class Writer:
     def objects(self):
         for one in interface.OBJECTS:
             name = one.go_name or one.name
-            if one.whole:
+            if not one.by_hand:
                 self.say(f"{name}: {one.comment[0].lower()}{one.comment[1:]}")
-                self.add(f"type {name} struct {{", f"\thandle *handle[{handle(one.ctype)}]", "}", "",
-                         f"// Close frees it; what was made from it lives on.",
-                         f"func (o *{name}) Close() error {{ return o.handle.close() }}", "")
+                self.add(f"type {name} struct {{", f"\thandle{' ' * 4 * one.waits} *handle[{handle(one.ctype)}]",
+                         *["\tdispatcher *dispatcher"] * one.waits, "}", "")
+            self.say(f"Close: {one.closing[0].lower()}{one.closing[1:]}")
+            self.add(f"func (o *{name}) Close() error {{ return o.handle.close() }}", "")
             for call, owner, made_by, _ in shape.creators(self.made, one):
                 self.creator(call, owner, made_by)
             for call, called, _ in shape.statics(self.made, one):
@@ -330,7 +334,8 @@ class Writer:
     def creator(self, call, owner, name):
         of, ctype = call.result.of, shape.ctype_of(call.result.of)
         result = handle(ctype)
-        self.head(call, name, f"(o *{owner}) " if owner else "", f"(*{of}, error)")
+        made = CLASSES[of]
+        self.head(call, name, f"(o *{owner}) " if owner else "", f"(*{made}, error)")
         given = ", ".join(["value"] * bool(owner) + [argument(value) for value in call.parameters] + ["e"])
         inner = f"{native(call.function)}({given})"
         if owner:
@@ -338,7 +343,8 @@ class Writer:
         else:
             self.add(f"\tmade, err := call(func(e *native.ErrorHandle) {result} {{")
         self.add(f"\t\treturn {inner}", "\t})", "\tif err != nil {", "\t\treturn nil, err", "\t}",
-                 f"\treturn &{of}{{own(made, {native(ctype + '_free')})}}, nil", "}", "")
+                 f"\treturn &{made}{{own(made, {native(ctype + '_free')}){', o.dispatcher' * shape.class_of(of).waits}}}, nil",
+                 "}", "")
 
     def static(self, call, name):
         self.head(call, name, "", f"({type_of(call.result)}, error)")
@@ -377,6 +383,10 @@ class Writer:
         if not count:
             return self.add(f"func (o *{owner}) {go(name)}() ({figures}, error) {{", f"\tvar info {figures}",
                             "\terr := read(o.handle, info.read)", "\treturn info, err", "}", "")
+        if shape.is_snapshot(self.made, count):
+            return self.add(f"func (o *{owner}) {go(name)}() ({figures}, error) {{",
+                            f"\ttaken, err := with(o.handle, {native(count)})", "\tif err != nil {",
+                            f"\t\treturn {figures}{{}}, err", "\t}", f"\treturn take{figures}(taken)", "}", "")
         ctype = next(one.ctype for one in interface.FIGURES if one.name == figures)
         return self.add(f"func (o *{owner}) {go(name)}() ([]{figures}, error) {{", f"\tvar all []{figures}",
                         f"\terr := read(o.handle, func(f *figures[{handle(ctype)}]) {{",

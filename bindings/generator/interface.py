@@ -62,14 +62,23 @@ class Object:
     comment: str = ""
     whole: bool = False  # has no part by hand
     go_name: str = ""
+    by_hand: bool = False  # in Go and C#: how it is made, and what it consists of
+    waits: bool = False  # knows the dispatcher of its runtime
+    closing: str = "Frees it; what was made from it lives on."
 
 
 OBJECTS = [
-    Object("quire_runtime", "Runtime"),
-    Object("quire_model", "Model"),
-    Object("quire_cache", "Cache"),
-    Object("quire_job", "Job"),
-    Object("quire_queue", "EventQueue", go_name="Queue"),
+    Object("quire_runtime", "Runtime", "The devices that models are loaded on. Any thread may use it at any time.",
+           waits=True, closing="Frees the runtime; models made with it stay usable."),
+    Object("quire_model", "Model", "A loaded model with its tokenizer; it never changes. Any thread may use it at any "
+           "time.", waits=True, closing="Frees the model; caches made for it stay usable."),
+    Object("quire_cache", "Cache", "The key/value cache of a model with the scheduler that batches its jobs. Any thread may "
+           "use it at any time.", waits=True, closing="Frees the cache; its jobs run on."),
+    Object("quire_job", "Job", by_hand=True, closing="Frees the job, and cancels it where it is not over. Never waits."),
+    Object("quire_queue", "EventQueue", "One stream of the events of many jobs, those whose request names it: a service "
+           "waits in one place and tells its jobs apart by quire_event_user_data or quire_event_job_id. Any thread may use "
+           "it at any time; each event is given to one of those that wait. It keeps no job alive.", go_name="Queue",
+           closing="Shuts the queue down and frees it. Never waits."),
     Object("quire_constraint", "Constraint", "What a text has to be, compiled for the vocabulary of a model. It never "
            "changes; any number of threads may use one.", True),
     Object("quire_matcher", "Matcher", "Follows one text through a constraint: tells which tokens may come next, takes "
@@ -78,13 +87,18 @@ OBJECTS = [
            "conversation is one JSON object with `messages` as OpenAI has them, and whatever else the template reads, "
            "such as `tools` and `add_generation_prompt`; docs/chat.md tells what templates can do. Special tokens come "
            "from the template's words alone: text of a message is text, whatever it contains.", True),
-    Object("quire_alias", "Alias"),
+    Object("quire_alias", "Alias", "A name that jobs are submitted to, and the cache behind it, which can be exchanged while "
+           "jobs run: new jobs go to the new cache, running ones finish on the old one. Close the old cache after the "
+           "exchange, do not shut it down. Any thread may use it at any time.", waits=True,
+           closing="Frees the alias; its jobs run on."),
     Object("quire_response_parser", "ResponseParser", "Follows one answer of a model, given in any pieces, and tells its "
            "parts: text, reasoning, and calls of tools, in the way that the model's family writes them. Two threads must "
            "not use one parser at once.", True),
 ]
 # function: (class that has it or "", name in Go, in Java and C#): what makes an object of a class above.
 CREATORS = {
+    "quire_cache_create": ("Model", "NewCache", "CreateCache"),
+    "quire_queue_create": ("Runtime", "NewQueue", "CreateQueue"),
     "quire_constraint_create": ("Model", "NewConstraint", "CreateConstraint"),
     "quire_response_constraint_create": ("Model", "NewResponseConstraint", "CreateResponseConstraint"),
     "quire_response_parser_create": ("", "NewResponseParser", "Create"),
@@ -98,9 +112,9 @@ STATICS = {
     "quire_response_dialects": ("ResponseParser", "ResponseDialects", "Dialects"),
 }
 # Reached by hand: what waits, what has a shape of its own, and what makes objects with a part by hand.
-BY_HAND = """quire_cache_create quire_cache_create_queue quire_job_submit
+BY_HAND = """quire_cache_create_queue quire_job_submit
 quire_job_submit_many quire_job_fork quire_job_poll quire_job_drain quire_job_wait quire_queue_drain quire_queue_ready
-quire_model_load quire_cache_close quire_queue_poll quire_queue_create quire_queue_fd quire_plan_create
+quire_model_load quire_cache_close quire_queue_poll quire_queue_fd quire_plan_create
 quire_runtime_create quire_cache_stats quire_stats_namespace quire_stats_num_namespaces quire_stats_namespace_name
 quire_runtime_options_set_log_level quire_runtime_options_set_log_sink quire_model_options_set_progress
 quire_model_options_set_path quire_job_request_set_queue quire_alias_submit quire_event_error_code quire_event_error_message""".split()
@@ -239,12 +253,13 @@ FIGURE_NAMES = {"quire_job_finish_reason": ("finish", "finish_reason"),
                 "quire_event_finish_reason": ("finish", "finish_reason"),
                 "quire_event_type": ("kind", "kind"), "quire_plan_layer_device": ("device", "device"),
                 "quire_plan_bytes_of_layer": ("bytes", "bytes")}
-# Methods that read figures: (class, name, figures, getter that tells how many or "").
-READERS = [("Job", "info", "JobInfo", ""), ("Model", "info", "ModelInfo", ""),
+# Methods that read figures: (class, name, figures, getter that tells how many, or that takes a snapshot, or "").
+READERS = [("Cache", "stats", "Stats", "quire_cache_stats"), ("Job", "info", "JobInfo", ""), ("Model", "info", "ModelInfo", ""),
            ("Model", "tensors", "Tensor", "quire_model_num_tensors"),
            ("Runtime", "devices", "Device", "quire_runtime_num_devices"),
            ("ResponseParser", "event", "ResponseEvent", "")]
-READER_COMMENTS = {"event": "The event that the parser went on to last.",
+READER_COMMENTS = {"stats": "The figures of this moment, those of each namespace included.",
+                   "event": "The event that the parser went on to last.",
                    "info": "What is known of it now.",
                    "tensors": "All tensors, in an order that does not change.",
                    "devices": "All devices, those that cannot be used included, in an order that does not change."}

@@ -11,7 +11,7 @@ TYPES = {"text": "String", "tokens": "int[]", "int": "int", "token": "int", "opt
          "sizes": "long[]", "values": "float[]", "borrowed": "String"}
 FETCHES = {"text": "text", "bytes": "bytes", "tokens": "ints", "sizes": "longs", "values": "floats"}
 IMPORTS = {"Duration": "java.time.Duration", "OptionalInt": "java.util.OptionalInt", "List": "java.util.List",
-           "Map": "java.util.Map", "EnumMap": "java.util.EnumMap", "IntStream": "java.util.stream.IntStream",
+           "Map": "java.util.Map", "LinkedHashMap": "java.util.LinkedHashMap", "EnumMap": "java.util.EnumMap", "IntStream": "java.util.stream.IntStream",
            "LongConsumer": "java.util.function.LongConsumer"}
 NATIVE = "QuireNative."
 NAMING = shape.Naming(lambda enum: enum.name, lambda enum, item: f"{enum.name}.{item}", lambda call, words: camel(words), 1,
@@ -148,7 +148,10 @@ class Writer:
         for name, (getter, argument) in one.fixed.items():
             self.add(f"    {name} = {NATIVE}{one.ctype}_{one.prefix}{getter}({given}, {argument});")
         for part in one.parts:
-            self.add(f"    {part.name} = {self.part(one, part)};")
+            if part.name == "namespaces":
+                self.namespaces(one, part)
+            else:
+                self.add(f"    {part.name} = {self.part(one, part)};")
         self.add("  }", "")
 
     @staticmethod
@@ -175,12 +178,16 @@ class Writer:
             return f"{last} ? QuireException.ofEvent(source) : null"
         if part.count == "HistogramKind":
             return "Results.byKind(HistogramKind.class, kind -> Histogram.of(source, kind.value))"
-        if part.name == "namespaces":
-            return "Results.namespaces(source)"
         if part.count:
             return (f"IntStream.range(0, {NATIVE}{one.ctype}_{part.count}(source))\n"
                     f"        .mapToObj(idx -> {part.of}.of(source, idx)).toList()")
         return f"{last} ? {part.of}.of(source) : null"
+
+    def namespaces(self, one, part):
+        own = f"{NATIVE}{one.ctype}_namespace"
+        self.add(f"    {part.name} = new LinkedHashMap<>();", f"    for (int i = 0; i < {NATIVE}{one.ctype}_{part.count}(source); i++) {{",
+                 "      int idx = i;", f"      {part.name}.put(Results.text(out -> {own}_name(source, idx, out)),",
+                 f"          {part.of}.take({own}(source, idx)));", "    }")
 
     # Settings.
 
@@ -224,6 +231,9 @@ class Writer:
             self.add(f"{'public final' if one.whole else 'abstract'} class {name} extends NativeHandle {{")
             if one.whole:
                 self.add(f"  {name}(long value) {{", f"    super(value, QuireNative::{one.ctype}_free);", "  }", "")
+            elif one.waits:
+                self.add("  final Dispatcher dispatcher;", "", f"  {name}(long value, LongConsumer free, Dispatcher dispatcher) {{",
+                         "    super(value, free);", "    this.dispatcher = dispatcher;", "  }", "")
             else:
                 self.add(f"  {name}(long value, LongConsumer free) {{", "    super(value, free);", "  }", "")
             for call, owner, _, made_by in shape.creators(self.made, one):
@@ -268,7 +278,7 @@ class Writer:
         if call.waits:
             inner = f"NativeHandle.withOrNone(cancel, cancelValue -> {inner})"
         if kind == "object":
-            inner = f"new {call.result.of}({inner})"
+            inner = f"new {call.result.of}({inner}{', dispatcher' * shape.class_of(call.result.of).waits})"
         if not is_static:
             inner = f"with(self ->\n        {inner})"
         back = {"done": inner, "bool": f"return {inner} == 1", "enum": f"return {call.result.of}.of({inner})",
@@ -279,6 +289,10 @@ class Writer:
         self.say(interface.READER_COMMENTS[name], "  ")
         if not count:
             self.add(f"  public {figures} {name}() {{", f"    return with({figures}::of);", "  }", "")
+            return
+        if shape.is_snapshot(self.made, count):
+            self.add(f"  public {figures} {name}() {{", f"    return with(self -> {figures}.take({NATIVE}{count}(self)));", "  }",
+                     "")
             return
         self.add(f"  public List<{figures}> {name}() {{", f"    return with(self -> IntStream.range(0, {NATIVE}{count}(self))",
                  f"        .mapToObj(idx -> {figures}.of(self, idx)).toList());", "  }", "")

@@ -218,7 +218,7 @@ def fields_of(made, figures):
 
 def ctype_of(name):
     """The type of the C interface behind a class."""
-    return next(one.ctype for one in interface.OBJECTS if one.name == name)
+    return class_of(name).ctype
 
 
 def creators(made, one):
@@ -234,6 +234,15 @@ def statics(made, one):
     for function, (owner, in_go, elsewhere) in interface.STATICS.items():
         if owner == one.name:
             yield made.calls[function], in_go, elsewhere
+
+
+def is_snapshot(made, reader):
+    """Whether a reader takes a snapshot, and reads it."""
+    return reader in made.calls and made.calls[reader].result.kind == "other"
+
+
+def class_of(name):
+    return next(one for one in interface.OBJECTS if one.name == name)
 
 
 def results_of_enums(made):

@@ -6,13 +6,6 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// Alias is a name that jobs are submitted to, and the cache behind it, which can be exchanged while jobs run: new jobs
-// go to the new cache, running ones finish on the old one. Close the old cache after the exchange, do not shut it down.
-type Alias struct {
-	handle     *handle[native.AliasHandle]
-	dispatcher *dispatcher
-}
-
 // NewAlias makes an alias without a cache; messages and lines of the log call it by the name. As long as it is open the
 // dispatcher of the runtime waits for its jobs, those to come included.
 func (r *Runtime) NewAlias(name string) (*Alias, error) {
@@ -32,9 +25,6 @@ func (r *Runtime) NewAlias(name string) (*Alias, error) {
 		return native.Quire_alias_free(alias, e)
 	}), d}, nil
 }
-
-// Close frees the alias; its jobs run on.
-func (a *Alias) Close() error { return a.handle.close() }
 
 // Submit hands a request to the cache behind the alias, else to the first of its fallbacks that takes it.
 func (a *Alias) Submit(request Request) (*Job, error) {

@@ -6,31 +6,6 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// Cache is the key/value cache of a model with the scheduler that batches its jobs.
-type Cache struct {
-	handle     *handle[native.CacheHandle]
-	dispatcher *dispatcher
-}
-
-// NewCache takes the memory and starts the scheduler.
-func (m *Model) NewCache(options CacheOptions) (*Cache, error) {
-	owned, err := options.native()
-	if err != nil {
-		return nil, err
-	}
-	defer owned.close()
-	created, err := with(m.handle, func(model native.ModelHandle, e *native.ErrorHandle) native.CacheHandle {
-		return native.Quire_cache_create(model, owned.get(), e)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &Cache{own(created, native.Quire_cache_free), m.dispatcher}, nil
-}
-
-// Close frees the cache; its jobs run on.
-func (c *Cache) Close() error { return c.handle.close() }
-
 // Shutdown ends every job with Closed and refuses what comes later. It waits for the step in progress, where a
 // device hangs no longer than CloseTimeout. Events and figures can still be read.
 func (c *Cache) Shutdown() error {

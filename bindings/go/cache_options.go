@@ -15,7 +15,7 @@ func (o *CacheOptions) fillRest(s *settings[native.CacheOptionsHandle]) {
 				return native.Quire_cache_options_set_namespace_quota(cache, name, int32(quota), narrow(limit), e)
 			})
 		}
-		s.float(func(cache native.CacheOptionsHandle, weight float64, e *native.ErrorHandle) int32 {
+		set(s, func(cache native.CacheOptionsHandle, weight float64, e *native.ErrorHandle) int32 {
 			return native.Quire_cache_options_set_namespace_weight(cache, name, weight, e)
 		}, options.Weight)
 	}

@@ -60,27 +60,3 @@ func read[H ~uintptr](owner *handle[H], function func(f *figures[H])) error {
 func failureOf(f *figures[native.EventHandle]) error {
 	return &Error{Code: Code(get(f, native.Quire_event_error_code)), Message: get(f, native.Quire_event_error_message)}
 }
-
-// Stats are the figures of this moment, those of each namespace included.
-func (c *Cache) Stats() (Stats, error) {
-	taken, err := with(c.handle, native.Quire_cache_stats)
-	if err != nil {
-		return Stats{}, err
-	}
-	return takeStats(taken)
-}
-
-func (o *Stats) readNamespaces(f *figures[native.StatsHandle]) {
-	n := get(f, native.Quire_stats_num_namespaces)
-	for i := int32(0); i < int32(n) && f.err == nil; i++ {
-		name := getText(f, indexed(native.Quire_stats_namespace_name, i))
-		taken := get(f, numbered(native.Quire_stats_namespace, i))
-		if f.err != nil {
-			return
-		}
-		if o.Namespaces == nil {
-			o.Namespaces = map[string]Stats{}
-		}
-		o.Namespaces[name], f.err = takeStats(taken)
-	}
-}

@@ -10,6 +10,26 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
+// Runtime: the devices that models are loaded on. Any thread may use it at any time.
+type Runtime struct {
+	handle     *handle[native.RuntimeHandle]
+	dispatcher *dispatcher
+}
+
+// Close: frees the runtime; models made with it stay usable.
+func (o *Runtime) Close() error { return o.handle.close() }
+
+// NewQueue: Makes an empty queue for jobs of caches of this runtime.
+func (o *Runtime) NewQueue() (*Queue, error) {
+	made, err := with(o.handle, func(value native.RuntimeHandle, e *native.ErrorHandle) native.QueueHandle {
+		return native.Quire_queue_create(value, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Queue{own(made, native.Quire_queue_free)}, nil
+}
+
 // Diagnose: Writes a report of the version, the CPU and the instruction sets in use, each backend with its devices
 // or the reason why it cannot be used, and how many handles of each type are alive. Needs no runtime and changes
 // nothing. Fails with InvalidArgument for an unknown format. Two reports may differ in length: pass room to spare.
@@ -49,6 +69,34 @@ func (o *Runtime) Devices() ([]Device, error) {
 		}
 	})
 	return all, err
+}
+
+// Model: a loaded model with its tokenizer; it never changes. Any thread may use it at any time.
+type Model struct {
+	handle     *handle[native.ModelHandle]
+	dispatcher *dispatcher
+}
+
+// Close: frees the model; caches made for it stay usable.
+func (o *Model) Close() error { return o.handle.close() }
+
+// NewCache: Takes the memory and starts the thread. `options` are copied; NULL takes every default. With the
+// options of today all memory that generation needs is taken here, so that no later step runs out of it; one that
+// lets a cache grow says so. Fails with OutOfMemory with the bytes needed, InvalidArgument naming the option,
+// Unsupported for a model that was loaded without weights. Nothing stays on failure.
+func (o *Model) NewCache(options CacheOptions) (*Cache, error) {
+	optionsFilled, err := options.native()
+	if err != nil {
+		return nil, err
+	}
+	defer optionsFilled.close()
+	made, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) native.CacheHandle {
+		return native.Quire_cache_create(value, optionsFilled.get(), e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Cache{own(made, native.Quire_cache_free), o.dispatcher}, nil
 }
 
 // NewConstraint: Compiles a constraint from its source for the vocabulary of a model, of which the tokenizer is
@@ -205,6 +253,16 @@ func (o *Model) Tensors() ([]Tensor, error) {
 	return all, err
 }
 
+// Cache: the key/value cache of a model with the scheduler that batches its jobs. Any thread may use it at any
+// time.
+type Cache struct {
+	handle     *handle[native.CacheHandle]
+	dispatcher *dispatcher
+}
+
+// Close: frees the cache; its jobs run on.
+func (o *Cache) Close() error { return o.handle.close() }
+
 // SetQuota: Changes CacheOptions.Quota of a cache in use; what is beyond the new limit already stays.
 func (o *Cache) SetQuota(quota QuotaKind, limit int) error {
 	_, err := with(o.handle, func(value native.CacheHandle, e *native.ErrorHandle) int32 {
@@ -337,6 +395,18 @@ func (o *Cache) Logits(ctx context.Context, request Request) ([]float32, error) 
 	})
 }
 
+// Stats: the figures of this moment, those of each namespace included.
+func (o *Cache) Stats() (Stats, error) {
+	taken, err := with(o.handle, native.Quire_cache_stats)
+	if err != nil {
+		return Stats{}, err
+	}
+	return takeStats(taken)
+}
+
+// Close: frees the job, and cancels it where it is not over. Never waits.
+func (o *Job) Close() error { return o.handle.close() }
+
 // Cancel: Ends the job within one step, or one chunk of its prompt, with FinishCancelled; events so far stay to be
 // taken. Does not wait. Does nothing to a job that is over, and may be called again.
 func (o *Job) Cancel() error {
@@ -426,6 +496,16 @@ func (o *Job) Info() (JobInfo, error) {
 	return info, err
 }
 
+// Queue: one stream of the events of many jobs, those whose request names it: a service waits in one place and
+// tells its jobs apart by Event.UserData or Event.JobID. Any thread may use it at any time; each event is given to
+// one of those that wait. It keeps no job alive.
+type Queue struct {
+	handle *handle[native.QueueHandle]
+}
+
+// Close: shuts the queue down and frees it. Never waits.
+func (o *Queue) Close() error { return o.handle.close() }
+
 // SetLogLevel: From now on the log of the runtime comes to the queue too, lines up to this LogLevel, as EventLog;
 // LogOff, the default, ends that. 1024 lines that nobody took are kept at most (Event.LostLines).
 func (o *Queue) SetLogLevel(level LogLevel) error {
@@ -450,7 +530,7 @@ type Constraint struct {
 	handle *handle[native.ConstraintHandle]
 }
 
-// Close frees it; what was made from it lives on.
+// Close: frees it; what was made from it lives on.
 func (o *Constraint) Close() error { return o.handle.close() }
 
 // NewMatcher: A matcher at the beginning of a text.
@@ -470,7 +550,7 @@ type Matcher struct {
 	handle *handle[native.MatcherHandle]
 }
 
-// Close frees it; what was made from it lives on.
+// Close: frees it; what was made from it lives on.
 func (o *Matcher) Close() error { return o.handle.close() }
 
 // Accept: Takes the next token. Fails with Capacity where the text goes beyond a limit of the constraint.
@@ -521,7 +601,7 @@ type ChatTemplate struct {
 	handle *handle[native.ChatTemplateHandle]
 }
 
-// Close frees it; what was made from it lives on.
+// Close: frees it; what was made from it lives on.
 func (o *ChatTemplate) Close() error { return o.handle.close() }
 
 // NewChatTemplate: A template from its source, in Jinja. Fails with Format with line and column where it is none.
@@ -626,6 +706,17 @@ func (o *ChatTemplate) Dialect(model *Model) (string, error) {
 	return string(result), err
 }
 
+// Alias: a name that jobs are submitted to, and the cache behind it, which can be exchanged while jobs run: new
+// jobs go to the new cache, running ones finish on the old one. Close the old cache after the exchange, do not shut
+// it down. Any thread may use it at any time.
+type Alias struct {
+	handle     *handle[native.AliasHandle]
+	dispatcher *dispatcher
+}
+
+// Close: frees the alias; its jobs run on.
+func (o *Alias) Close() error { return o.handle.close() }
+
 // SetCache: Puts a cache behind the alias, in place of the one that was there; NULL takes that away. The alias
 // keeps its cache alive as a handle would. Fails with InvalidArgument for a cache of another runtime, Closed for
 // one that is closed; the alias stays as it was then.
@@ -691,7 +782,7 @@ type ResponseParser struct {
 	handle *handle[native.ResponseParserHandle]
 }
 
-// Close frees it; what was made from it lives on.
+// Close: frees it; what was made from it lives on.
 func (o *ResponseParser) Close() error { return o.handle.close() }
 
 // NewResponseParser: A parser for answers in the dialect that `text` names. Fails with NotFound, with the names

@@ -809,7 +809,16 @@ func (o *Stats) read(f *figures[native.StatsHandle]) {
 		one.read(f, int32(kind))
 		o.Histograms[kind] = one
 	}
-	o.readNamespaces(f)
+	for i, n := int32(0), int32(get(f, native.Quire_stats_num_namespaces)); i < n && f.err == nil; i++ {
+		if o.Namespaces == nil {
+			o.Namespaces = map[string]Stats{}
+		}
+		own := getText(f, indexed(native.Quire_stats_namespace_name, i))
+		taken := get(f, numbered(native.Quire_stats_namespace, i))
+		if f.err == nil {
+			o.Namespaces[own], f.err = takeStats(taken)
+		}
+	}
 }
 
 // takeStats copies a snapshot and frees it.

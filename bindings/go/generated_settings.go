@@ -28,8 +28,8 @@ func (o *RuntimeOptions) native() (*handle[native.RuntimeOptionsHandle], error) 
 }
 
 func (o *RuntimeOptions) fill(s *settings[native.RuntimeOptionsHandle]) {
-	s.int(native.Quire_runtime_options_set_num_threads, o.NumThreads)
-	s.text(native.Quire_runtime_options_set_device, o.Device)
+	set(s, native.Quire_runtime_options_set_num_threads, narrow(o.NumThreads))
+	set(s, native.Quire_runtime_options_set_device, o.Device)
 	for key, value := range o.MemoryBudgets {
 		s.apply(func(target native.RuntimeOptionsHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_runtime_options_set_memory_budget(target, key, value, e)
@@ -82,15 +82,15 @@ func (o *ModelOptions) native() (*handle[native.ModelOptionsHandle], error) {
 }
 
 func (o *ModelOptions) fill(s *settings[native.ModelOptionsHandle]) {
-	s.text(native.Quire_model_options_set_device, o.Device)
-	s.text(native.Quire_model_options_set_split, o.Split)
-	s.text(native.Quire_model_options_set_reserve, o.Reserve)
+	set(s, native.Quire_model_options_set_device, o.Device)
+	set(s, native.Quire_model_options_set_split, o.Split)
+	set(s, native.Quire_model_options_set_reserve, o.Reserve)
 	if o.PlannedCache != nil {
 		shareFilled(s, native.Quire_model_options_set_planned_cache, o.PlannedCache.native)
 	}
-	s.int(native.Quire_model_options_set_scope, int(o.Scope))
-	s.int(native.Quire_model_options_set_num_shards, o.NumShards)
-	s.int(native.Quire_model_options_set_activation_dtype, int(o.ActivationDtype))
+	set(s, native.Quire_model_options_set_scope, int32(o.Scope))
+	set(s, native.Quire_model_options_set_num_shards, narrow(o.NumShards))
+	set(s, native.Quire_model_options_set_activation_dtype, int32(o.ActivationDtype))
 }
 
 // CacheOptions: settings of a cache. The zero value takes every default.
@@ -169,30 +169,30 @@ func (o *CacheOptions) native() (*handle[native.CacheOptionsHandle], error) {
 }
 
 func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
-	s.text(native.Quire_cache_options_set_name, o.Name)
-	s.int64(native.Quire_cache_options_set_max_tokens, o.MaxTokens)
-	s.int(native.Quire_cache_options_set_page_tokens, o.PageTokens)
-	s.int(native.Quire_cache_options_set_max_batch_size, o.MaxBatchSize)
-	s.int(native.Quire_cache_options_set_window_sequences, o.WindowSequences)
-	s.int(native.Quire_cache_options_set_max_chunk_tokens, o.MaxChunkTokens)
-	s.int64(native.Quire_cache_options_set_max_seq_len, o.MaxSeqLen)
-	s.int(native.Quire_cache_options_set_max_queue, o.MaxQueue)
-	s.int(native.Quire_cache_options_set_kv_format, int(o.KVFormat))
+	set(s, native.Quire_cache_options_set_name, o.Name)
+	set(s, native.Quire_cache_options_set_max_tokens, o.MaxTokens)
+	set(s, native.Quire_cache_options_set_page_tokens, narrow(o.PageTokens))
+	set(s, native.Quire_cache_options_set_max_batch_size, narrow(o.MaxBatchSize))
+	set(s, native.Quire_cache_options_set_window_sequences, narrow(o.WindowSequences))
+	set(s, native.Quire_cache_options_set_max_chunk_tokens, narrow(o.MaxChunkTokens))
+	set(s, native.Quire_cache_options_set_max_seq_len, o.MaxSeqLen)
+	set(s, native.Quire_cache_options_set_max_queue, narrow(o.MaxQueue))
+	set(s, native.Quire_cache_options_set_kv_format, int32(o.KVFormat))
 	for key, value := range o.Quotas {
 		s.apply(func(target native.CacheOptionsHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_cache_options_set_quota(target, int32(key), narrow(value), e)
 		})
 	}
-	s.float(native.Quire_cache_options_set_device_weight, o.DeviceWeight)
+	set(s, native.Quire_cache_options_set_device_weight, o.DeviceWeight)
 	if o.StepStretch != nil {
 		s.apply(func(target native.CacheOptionsHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_cache_options_set_step_stretch(target, *o.StepStretch, e)
 		})
 	}
-	s.int(native.Quire_cache_options_set_max_pinned_pages, o.MaxPinnedPages)
-	setOrNone(s, narrowed(native.Quire_cache_options_set_max_overtakes), int64(o.MaxOvertakes))
+	set(s, native.Quire_cache_options_set_max_pinned_pages, narrow(o.MaxPinnedPages))
+	setOrNone(s, native.Quire_cache_options_set_max_overtakes, narrow(o.MaxOvertakes))
 	setOrNone(s, native.Quire_cache_options_set_ageing_ns, int64(o.Ageing))
-	s.int64(native.Quire_cache_options_set_step_timeout_ns, int64(o.StepTimeout))
+	set(s, native.Quire_cache_options_set_step_timeout_ns, int64(o.StepTimeout))
 	setOrNone(s, native.Quire_cache_options_set_close_timeout_ns, int64(o.CloseTimeout))
 	o.fillRest(s)
 }
@@ -468,17 +468,25 @@ func (o *Request) native() (*handle[native.JobRequestHandle], error) {
 }
 
 func (o *Request) fill(s *settings[native.JobRequestHandle]) {
-	s.int(native.Quire_job_request_set_kind, int(o.Kind))
-	s.text(native.Quire_job_request_set_tools, o.Tools)
-	s.text(native.Quire_job_request_set_template_arguments, o.TemplateArguments)
+	set(s, native.Quire_job_request_set_kind, int32(o.Kind))
+	set(s, native.Quire_job_request_set_tools, o.Tools)
+	set(s, native.Quire_job_request_set_template_arguments, o.TemplateArguments)
 	if o.ChatTemplate != nil {
 		share(s, native.Quire_job_request_set_chat_template, o.ChatTemplate.handle)
 	}
-	s.flag(native.Quire_job_request_set_add_special, o.NoSpecial, 0)
-	s.flag(native.Quire_job_request_set_parse_special, o.ParseSpecial, 1)
-	s.int(native.Quire_job_request_set_max_new_tokens, o.MaxNewTokens)
-	s.int(native.Quire_job_request_set_min_new_tokens, o.MinNewTokens)
-	s.tokens(native.Quire_job_request_set_stop_tokens, o.StopTokens)
+	if o.NoSpecial {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_add_special(target, asInt(false), e)
+		})
+	}
+	set(s, native.Quire_job_request_set_parse_special, asInt(o.ParseSpecial))
+	set(s, native.Quire_job_request_set_max_new_tokens, narrow(o.MaxNewTokens))
+	set(s, native.Quire_job_request_set_min_new_tokens, narrow(o.MinNewTokens))
+	if o.StopTokens != nil {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_stop_tokens(target, o.StopTokens, e)
+		})
+	}
 	for _, one := range o.StopTexts {
 		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_job_request_add_stop_text(target, one, e)
@@ -489,8 +497,8 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 			return native.Quire_job_request_add_banned_text(target, one, e)
 		})
 	}
-	s.flag(native.Quire_job_request_set_heal_prompt, o.HealPrompt, 1)
-	s.flag(native.Quire_job_request_set_ignore_eos, o.IgnoreEOS, 1)
+	set(s, native.Quire_job_request_set_heal_prompt, asInt(o.HealPrompt))
+	set(s, native.Quire_job_request_set_ignore_eos, asInt(o.IgnoreEOS))
 	if o.LoopGuardMaxPeriod != 0 || o.LoopGuardMinRepeats != 0 {
 		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_job_request_set_loop_guard(target, narrow(o.LoopGuardMaxPeriod), narrow(o.LoopGuardMinRepeats), e)
@@ -499,65 +507,89 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 	if o.Constraint != nil {
 		share(s, native.Quire_job_request_set_constraint, o.Constraint.handle)
 	}
-	s.text(native.Quire_job_request_set_sampling_preset, o.SamplingPreset)
+	set(s, native.Quire_job_request_set_sampling_preset, o.SamplingPreset)
 	if o.SamplingOfModel != nil {
 		share(s, native.Quire_job_request_set_sampling_of_model, o.SamplingOfModel.handle)
 	}
-	s.flag(native.Quire_job_request_set_random_seed, o.RandomSeed, 1)
-	s.uint64(native.Quire_job_request_set_seed, o.Seed)
-	s.float(native.Quire_job_request_set_repetition_penalty, o.RepetitionPenalty)
-	s.float(native.Quire_job_request_set_frequency_penalty, o.FrequencyPenalty)
-	s.float(native.Quire_job_request_set_presence_penalty, o.PresencePenalty)
-	s.int(native.Quire_job_request_set_penalty_range, o.PenaltyRange)
-	s.int(native.Quire_job_request_set_penalty_decay, o.PenaltyDecay)
-	s.float(native.Quire_job_request_set_dry_multiplier, o.DryMultiplier)
-	s.float(native.Quire_job_request_set_dry_base, o.DryBase)
-	s.int(native.Quire_job_request_set_dry_allowed_length, o.DryAllowedLength)
-	s.int(native.Quire_job_request_set_dry_max_length, o.DryMaxLength)
-	s.int(native.Quire_job_request_set_dry_range, o.DryRange)
-	s.tokens(native.Quire_job_request_set_dry_breakers, o.DryBreakers)
-	s.tokens(native.Quire_job_request_set_banned_tokens, o.BannedTokens)
+	set(s, native.Quire_job_request_set_random_seed, asInt(o.RandomSeed))
+	set(s, native.Quire_job_request_set_seed, o.Seed)
+	set(s, native.Quire_job_request_set_repetition_penalty, o.RepetitionPenalty)
+	set(s, native.Quire_job_request_set_frequency_penalty, o.FrequencyPenalty)
+	set(s, native.Quire_job_request_set_presence_penalty, o.PresencePenalty)
+	set(s, native.Quire_job_request_set_penalty_range, narrow(o.PenaltyRange))
+	set(s, native.Quire_job_request_set_penalty_decay, narrow(o.PenaltyDecay))
+	set(s, native.Quire_job_request_set_dry_multiplier, o.DryMultiplier)
+	set(s, native.Quire_job_request_set_dry_base, o.DryBase)
+	set(s, native.Quire_job_request_set_dry_allowed_length, narrow(o.DryAllowedLength))
+	set(s, native.Quire_job_request_set_dry_max_length, narrow(o.DryMaxLength))
+	set(s, native.Quire_job_request_set_dry_range, narrow(o.DryRange))
+	if o.DryBreakers != nil {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_dry_breakers(target, o.DryBreakers, e)
+		})
+	}
+	if o.BannedTokens != nil {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_banned_tokens(target, o.BannedTokens, e)
+		})
+	}
 	if o.Temperature != nil {
 		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
 			return native.Quire_job_request_set_temperature(target, *o.Temperature, e)
 		})
 	}
-	s.float(native.Quire_job_request_set_smoothing_factor, o.SmoothingFactor)
-	s.float(native.Quire_job_request_set_min_temperature, o.MinTemperature)
-	s.float(native.Quire_job_request_set_max_temperature, o.MaxTemperature)
-	s.float(native.Quire_job_request_set_temperature_exponent, o.TemperatureExponent)
-	s.float(native.Quire_job_request_set_top_n_sigma, o.TopNSigma)
-	s.int(native.Quire_job_request_set_top_k, o.TopK)
-	s.float(native.Quire_job_request_set_top_p, o.TopP)
-	s.float(native.Quire_job_request_set_top_a, o.TopA)
-	s.float(native.Quire_job_request_set_min_p, o.MinP)
-	s.float(native.Quire_job_request_set_tail_free, o.TailFree)
-	s.float(native.Quire_job_request_set_typical, o.Typical)
-	s.float(native.Quire_job_request_set_mirostat_tau, o.MirostatTau)
-	s.float(native.Quire_job_request_set_mirostat_eta, o.MirostatEta)
-	s.float(native.Quire_job_request_set_xtc_probability, o.XtcProbability)
-	s.float(native.Quire_job_request_set_xtc_threshold, o.XtcThreshold)
-	s.tokens(native.Quire_job_request_set_xtc_ignored, o.XtcIgnored)
-	s.float(native.Quire_job_request_set_skew, o.Skew)
-	s.text(native.Quire_job_request_set_sampler_order, o.SamplerOrder)
-	s.flag(native.Quire_job_request_set_emit_special, o.EmitSpecial, 1)
-	s.flag(native.Quire_job_request_set_log_probs, o.LogProbs, 1)
-	s.int(native.Quire_job_request_set_top_log_probs, o.TopLogProbs)
-	s.flag(native.Quire_job_request_set_raw_logits, o.RawLogits, 1)
-	s.int(native.Quire_job_request_set_pooling, int(o.Pooling))
-	s.flag(native.Quire_job_request_set_normalize, o.Unnormalized, 0)
-	s.uint64(native.Quire_job_request_set_user_data, o.UserData)
-	s.uint64(native.Quire_job_request_set_user_data_step, o.UserDataStep)
-	s.int(native.Quire_job_request_set_event_policy, int(o.EventPolicy))
-	s.int(native.Quire_job_request_set_max_unread_events, o.MaxUnreadEvents)
-	s.flag(native.Quire_job_request_set_progress_events, o.ProgressEvents, 1)
-	s.text(native.Quire_job_request_set_namespace, o.Namespace)
-	s.int(native.Quire_job_request_set_priority, o.Priority)
-	s.int64(native.Quire_job_request_set_queue_deadline_ns, int64(o.QueueDeadline))
-	s.int64(native.Quire_job_request_set_first_token_deadline_ns, int64(o.FirstTokenDeadline))
-	s.int64(native.Quire_job_request_set_deadline_ns, int64(o.Deadline))
-	s.flag(native.Quire_job_request_set_reserve_whole, o.ReserveWhole, 1)
-	s.flag(native.Quire_job_request_set_reuse_prefix, o.NoReuse, 0)
-	s.flag(native.Quire_job_request_set_publish_pages, o.NoPublish, 0)
+	set(s, native.Quire_job_request_set_smoothing_factor, o.SmoothingFactor)
+	set(s, native.Quire_job_request_set_min_temperature, o.MinTemperature)
+	set(s, native.Quire_job_request_set_max_temperature, o.MaxTemperature)
+	set(s, native.Quire_job_request_set_temperature_exponent, o.TemperatureExponent)
+	set(s, native.Quire_job_request_set_top_n_sigma, o.TopNSigma)
+	set(s, native.Quire_job_request_set_top_k, narrow(o.TopK))
+	set(s, native.Quire_job_request_set_top_p, o.TopP)
+	set(s, native.Quire_job_request_set_top_a, o.TopA)
+	set(s, native.Quire_job_request_set_min_p, o.MinP)
+	set(s, native.Quire_job_request_set_tail_free, o.TailFree)
+	set(s, native.Quire_job_request_set_typical, o.Typical)
+	set(s, native.Quire_job_request_set_mirostat_tau, o.MirostatTau)
+	set(s, native.Quire_job_request_set_mirostat_eta, o.MirostatEta)
+	set(s, native.Quire_job_request_set_xtc_probability, o.XtcProbability)
+	set(s, native.Quire_job_request_set_xtc_threshold, o.XtcThreshold)
+	if o.XtcIgnored != nil {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_xtc_ignored(target, o.XtcIgnored, e)
+		})
+	}
+	set(s, native.Quire_job_request_set_skew, o.Skew)
+	set(s, native.Quire_job_request_set_sampler_order, o.SamplerOrder)
+	set(s, native.Quire_job_request_set_emit_special, asInt(o.EmitSpecial))
+	set(s, native.Quire_job_request_set_log_probs, asInt(o.LogProbs))
+	set(s, native.Quire_job_request_set_top_log_probs, narrow(o.TopLogProbs))
+	set(s, native.Quire_job_request_set_raw_logits, asInt(o.RawLogits))
+	set(s, native.Quire_job_request_set_pooling, int32(o.Pooling))
+	if o.Unnormalized {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_normalize(target, asInt(false), e)
+		})
+	}
+	set(s, native.Quire_job_request_set_user_data, o.UserData)
+	set(s, native.Quire_job_request_set_user_data_step, o.UserDataStep)
+	set(s, native.Quire_job_request_set_event_policy, int32(o.EventPolicy))
+	set(s, native.Quire_job_request_set_max_unread_events, narrow(o.MaxUnreadEvents))
+	set(s, native.Quire_job_request_set_progress_events, asInt(o.ProgressEvents))
+	set(s, native.Quire_job_request_set_namespace, o.Namespace)
+	set(s, native.Quire_job_request_set_priority, narrow(o.Priority))
+	set(s, native.Quire_job_request_set_queue_deadline_ns, int64(o.QueueDeadline))
+	set(s, native.Quire_job_request_set_first_token_deadline_ns, int64(o.FirstTokenDeadline))
+	set(s, native.Quire_job_request_set_deadline_ns, int64(o.Deadline))
+	set(s, native.Quire_job_request_set_reserve_whole, asInt(o.ReserveWhole))
+	if o.NoReuse {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_reuse_prefix(target, asInt(false), e)
+		})
+	}
+	if o.NoPublish {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_publish_pages(target, asInt(false), e)
+		})
+	}
 	o.fillRest(s)
 }

@@ -155,9 +155,6 @@ func (j *Job) cancelWith(ctx context.Context) {
 	}()
 }
 
-// Close frees the job, and cancels it where it is not over. It never waits.
-func (j *Job) Close() error { return j.handle.close() }
-
 // Fork makes a second job that goes on from the tokens of this one. Of the request count Seed, UserData, Queue
 // and MaxNewTokens.
 func (j *Job) Fork(request Request) (*Job, error) {

@@ -6,12 +6,6 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// Model is a loaded model with its tokenizer.
-type Model struct {
-	handle     *handle[native.ModelHandle]
-	dispatcher *dispatcher
-}
-
 // LoadModel loads a model directory with every default.
 func (r *Runtime) LoadModel(path string) (*Model, error) {
 	return r.LoadModelContext(context.Background(), path, ModelOptions{})
@@ -36,9 +30,6 @@ func (r *Runtime) LoadModelContext(ctx context.Context, path string, options Mod
 	}
 	return &Model{own(loaded, native.Quire_model_free), r.dispatcher}, nil
 }
-
-// Close frees the model; caches made for it stay usable.
-func (m *Model) Close() error { return m.handle.close() }
 
 // of makes the native settings for the model of a directory.
 func (o *ModelOptions) of(path string) (*handle[native.ModelOptionsHandle], error) {

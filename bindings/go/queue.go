@@ -6,19 +6,6 @@ import (
 	"quire.dev/quire/internal/native"
 )
 
-// Queue is one stream of the events of many jobs, those whose Request names it: a service waits in one place and
-// tells its jobs apart by Event.UserData or Event.JobID. It keeps no job alive.
-type Queue struct{ handle *handle[native.QueueHandle] }
-
-// NewQueue makes an empty queue for jobs of caches of this runtime.
-func (r *Runtime) NewQueue() (*Queue, error) {
-	created, err := with(r.handle, native.Quire_queue_create)
-	if err != nil {
-		return nil, err
-	}
-	return &Queue{own(created, native.Quire_queue_free)}, nil
-}
-
 // Next takes the next event. The failure of a job is its Event.Err; the error of Next is the queue's own: Closed
 // once it is shut down and empty. The context ends the wait.
 func (q *Queue) Next(ctx context.Context) (Event, error) {
@@ -71,6 +58,3 @@ func readEvents(taken []native.EventHandle) ([]Event, error) {
 	}
 	return events, first
 }
-
-// Close shuts the queue down and frees it. It never waits.
-func (q *Queue) Close() error { return q.handle.close() }

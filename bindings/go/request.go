@@ -26,9 +26,11 @@ func (r *Request) fillPrompt(s *settings[native.JobRequestHandle]) {
 			part.add(s)
 		}
 	case r.Tokens != nil:
-		s.tokens(native.Quire_job_request_set_prompt_tokens, r.Tokens)
+		s.apply(func(request native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_prompt_tokens(request, r.Tokens, e)
+		})
 	default:
-		s.text(native.Quire_job_request_set_prompt_text, r.Prompt)
+		set(s, native.Quire_job_request_set_prompt_text, r.Prompt)
 	}
 }
 

@@ -2,12 +2,6 @@ package quire
 
 import "quire.dev/quire/internal/native"
 
-// Runtime holds the devices that models are loaded on.
-type Runtime struct {
-	handle     *handle[native.RuntimeHandle]
-	dispatcher *dispatcher // of all jobs of its caches
-}
-
 // NewRuntime makes a runtime; it fails with Version where the library does not fit this package.
 func NewRuntime(options RuntimeOptions) (*Runtime, error) {
 	if _, err := call(func(e *native.ErrorHandle) int32 {
@@ -26,9 +20,6 @@ func NewRuntime(options RuntimeOptions) (*Runtime, error) {
 	}
 	return &Runtime{own(created, native.Quire_runtime_free), newDispatcher()}, nil
 }
-
-// Close frees the runtime; models made with it stay usable.
-func (r *Runtime) Close() error { return r.handle.close() }
 
 // LibraryVersion is the version of the library that is loaded, such as "0.1.0".
 func LibraryVersion() string { return native.Quire_version_string() }

@@ -35,47 +35,21 @@ func (s *settings[H]) apply(setter func(target H, failure *native.ErrorHandle) i
 	}
 }
 
-func (s *settings[H]) int(setter func(H, int32, *native.ErrorHandle) int32, value int) {
-	if value != 0 {
-		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, narrow(value), e) })
-	}
-}
-
-func (s *settings[H]) int64(setter func(H, int64, *native.ErrorHandle) int32, value int64) {
-	if value != 0 {
+// set sets what is not the zero value of its type.
+func set[H ~uintptr, T comparable](s *settings[H], setter func(H, T, *native.ErrorHandle) int32, value T) {
+	var zero T
+	if value != zero {
 		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, value, e) })
 	}
 }
 
-func (s *settings[H]) float(setter func(H, float64, *native.ErrorHandle) int32, value float64) {
-	if value != 0 {
-		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, value, e) })
+// setOrNone leaves 0 at the default, which is not 0, and makes 0 of what is negative.
+func setOrNone[H ~uintptr, T int32 | int64](s *settings[H], setter func(H, T, *native.ErrorHandle) int32, value T) {
+	if value < 0 {
+		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, 0, e) })
+		return
 	}
-}
-
-func (s *settings[H]) uint64(setter func(H, uint64, *native.ErrorHandle) int32, value uint64) {
-	if value != 0 {
-		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, value, e) })
-	}
-}
-
-// flag sets to `to`, 0 or 1, what has the other value by default.
-func (s *settings[H]) flag(setter func(H, int32, *native.ErrorHandle) int32, wanted bool, to int32) {
-	if wanted {
-		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, to, e) })
-	}
-}
-
-func (s *settings[H]) text(setter func(H, string, *native.ErrorHandle) int32, value string) {
-	if value != "" {
-		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, value, e) })
-	}
-}
-
-func (s *settings[H]) tokens(setter func(H, []int32, *native.ErrorHandle) int32, value []int32) {
-	if value != nil {
-		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, value, e) })
-	}
+	set(s, setter, value)
 }
 
 // share hands one object of this package to another one, which keeps it alive by itself.
@@ -98,20 +72,6 @@ func shareFilled[H, O ~uintptr](s *settings[H], setter func(H, O, *native.ErrorH
 	}
 	defer other.close()
 	share(s, setter, other)
-}
-
-// setOrNone leaves 0 at the default, which is not 0, and makes 0 of what is negative.
-func setOrNone[H ~uintptr](s *settings[H], setter func(H, int64, *native.ErrorHandle) int32, value int64) {
-	if value < 0 {
-		s.apply(func(target H, e *native.ErrorHandle) int32 { return setter(target, 0, e) })
-		return
-	}
-	s.int64(setter, value)
-}
-
-// narrowed lets setOrNone fill a setting of 32 bits.
-func narrowed[H ~uintptr](setter func(H, int32, *native.ErrorHandle) int32) func(H, int64, *native.ErrorHandle) int32 {
-	return func(target H, value int64, e *native.ErrorHandle) int32 { return setter(target, narrow(int(value)), e) }
 }
 
 // narrow keeps a number that is out of range out of range, so that it is refused by name and not wrapped.

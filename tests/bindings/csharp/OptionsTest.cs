@@ -1,6 +1,7 @@
 using System;
 using System.Collections.Generic;
 using System.Linq;
+using System.Reflection;
 using System.Threading;
 using Quire;
 using static Fixture;
@@ -12,7 +13,37 @@ public static class OptionsTest
     {
         return Fixture.Run(arguments, CacheOptionsAreRefusedByName, CacheOptionsArrive, QuotasHold, PinsKeepPages,
             PlansTellBytesByKindAndDevice, AModelSplitByBytesTellsTheSameStory, ModelOptionsAreRefusedByName,
-            AScopeLoadsNoMoreThanItSays, ATokenEndsALoad, ALoadTellsItsProgress);
+            AScopeLoadsNoMoreThanItSays, ATokenEndsALoad, ALoadTellsItsProgress,
+            ReferencesThatMayBeNullSaySo);
+    }
+
+    /// <summary>What compilers of C# 8 read of an attribute that says what may be null: the outermost byte last; 1 is
+    /// never, 2 may be, 0 nobody says.</summary>
+    private static int MayBeNull(ICustomAttributeProvider what, string attribute)
+    {
+        object found = what.GetCustomAttributes(false).FirstOrDefault(one => one.GetType().FullName ==
+            "System.Runtime.CompilerServices." + attribute + "Attribute");
+        if (found == null) return 0;
+        object flags = found.GetType().GetFields()[0].GetValue(found);
+        return flags is byte ? (byte)flags : ((byte[])flags).Last();
+    }
+
+    private static void ReferencesThatMayBeNullSaySo(Fixture with)
+    {
+        foreach (Type type in typeof(Job).Assembly.GetExportedTypes())
+            if (type.IsClass && !type.IsSubclassOf(typeof(QuireException)))
+                Check(MayBeNull(type, "NullableContext") == 1, type);
+        foreach (string name in new[] { "Prompt", "Tokens", "Queue", "Constraint", "Namespace" })
+            Check(MayBeNull(typeof(Request).GetProperty(name), "Nullable") == 2, name);
+        foreach (string name in new[] { "Parts", "StopTexts", "LogitBias", "Temperature" })
+            Check(MayBeNull(typeof(Request).GetProperty(name), "Nullable") == 0, name);
+        foreach (string name in new[] { "Usage", "Error" })
+            Check(MayBeNull(typeof(Event).GetProperty(name), "Nullable") == 2, name);
+        Check(MayBeNull(typeof(Event).GetProperty("Text"), "Nullable") == 0, "Text");
+        Check(MayBeNull(typeof(Alias).GetMethod("SetCache").GetParameters()[0], "Nullable") == 2, "SetCache");
+        Check(MayBeNull(typeof(Alias).GetMethod("AddFallback").GetParameters()[0], "Nullable") == 0, "AddFallback");
+        Check(MayBeNull(typeof(Job).GetMethod("Next").ReturnParameter, "Nullable") == 2, "Next");
+        Check(MayBeNull(typeof(Job).GetMethod("NextAsync").ReturnParameter, "Nullable") == 2, "NextAsync");
     }
 
     private static CacheOptions Small()

@@ -6,26 +6,12 @@ package dev.quire;
  * may use it at any time.
  */
 public final class Alias extends AliasCalls {
-  private final Dispatcher dispatcher;
-
-  private Alias(long value, Dispatcher dispatcher) {
+  /** As long as it is open the dispatcher, which it was acquired for, waits for its jobs, those to come included. */
+  Alias(long value, Dispatcher dispatcher) {
     super(value, alias -> {
       QuireNative.quire_alias_free(alias);
       dispatcher.release();
-    });
-    this.dispatcher = dispatcher;
-  }
-
-  /** As long as it is open the dispatcher waits for its jobs, those to come included. */
-  static Alias of(long runtime, String name, Dispatcher dispatcher) {
-    byte[] nameBytes = Utf8.bytes(name);
-    dispatcher.acquire(() -> new EventQueue(QuireNative.quire_queue_create(runtime)));
-    try {
-      return new Alias(QuireNative.quire_alias_create(runtime, nameBytes), dispatcher);
-    } catch (RuntimeException refused) {
-      dispatcher.release();
-      throw refused;
-    }
+    }, dispatcher);
   }
 
   /** Hands a request to the cache behind the alias, else to the first of its fallbacks that takes it. */

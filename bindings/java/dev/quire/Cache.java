@@ -7,11 +7,8 @@ import java.util.List;
 public final class Cache extends CacheCalls {
   private static final int FOREVER = QuireNativeConstants.QUIRE_WAIT_FOREVER;
 
-  private final Dispatcher dispatcher;
-
   Cache(long value, Dispatcher dispatcher) {
-    super(value, QuireNative::quire_cache_free);
-    this.dispatcher = dispatcher;
+    super(value, QuireNative::quire_cache_free, dispatcher);
   }
 
   /** Hands a request over; everything that can be refused is refused here. */
@@ -42,10 +39,5 @@ public final class Cache extends CacheCalls {
    */
   public void shutdown() {
     with(cache -> QuireNative.quire_cache_close(cache, FOREVER, 0));
-  }
-
-  /** The figures of this moment. */
-  public Stats stats() {
-    return with(cache -> Stats.take(QuireNative.quire_cache_stats(cache)));
   }
 }

@@ -2,20 +2,18 @@ package dev.quire;
 
 import java.util.HashMap;
 import java.util.Map;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongFunction;
 import java.util.function.Supplier;
 
 /**
  * Waits in one place for the jobs of a runtime: as long as there are jobs one thread sits in the library, in a private
  * queue, and wakes those that wait for one of them. It takes no event: what nobody reads stays with its job and under
- * its {@link Request#eventPolicy}.
+ * its {@link Request#eventPolicy}. Nobody parks while it is locked, so that virtual threads may come here too.
  */
 final class Dispatcher {
   /** Jobs that are told at once. */
   private static final int MAX_READY = 256;
 
-  private final ReentrantLock lock = new ReentrantLock();
   private final Map<Long, Waiter> waiting = new HashMap<>();
   /** Null while there is nothing that uses it. */
   private EventQueue queue;
@@ -39,56 +37,36 @@ final class Dispatcher {
   }
 
   /** The queue, for what releases it later; without one create makes it. */
-  EventQueue acquire(Supplier<EventQueue> create) {
-    lock.lock();
-    try {
-      if (queue == null) {
-        EventQueue made = create.get();
-        Thread thread = new Thread(() -> run(made), "quire-dispatcher");
-        thread.setDaemon(true);
-        thread.start();
-        queue = made;
-      }
-      users++;
-      return queue;
-    } finally {
-      lock.unlock();
+  synchronized EventQueue acquire(Supplier<EventQueue> create) {
+    if (queue == null) {
+      EventQueue made = create.get();
+      Thread thread = new Thread(() -> run(made), "quire-dispatcher");
+      thread.setDaemon(true);
+      thread.start();
+      queue = made;
     }
+    users++;
+    return queue;
   }
 
-  void release() {
-    lock.lock();
-    try {
-      if (--users == 0) {
-        queue.close(); // which ends the wait in it
-        queue = null;
-      }
-    } finally {
-      lock.unlock();
+  synchronized void release() {
+    if (--users == 0) {
+      queue.close(); // which ends the wait in it
+      queue = null;
     }
   }
 
   /** The waiter of a job that was submitted just now. */
-  Waiter add(long id) {
-    lock.lock();
-    try {
-      Waiter waiter = new Waiter(this, id);
-      users++;
-      waiting.put(id, waiter);
-      return waiter;
-    } finally {
-      lock.unlock();
-    }
+  synchronized Waiter add(long id) {
+    Waiter waiter = new Waiter(this, id);
+    users++;
+    waiting.put(id, waiter);
+    return waiter;
   }
 
-  void remove(long id) {
-    lock.lock();
-    try {
-      if (waiting.remove(id) != null) {
-        release();
-      }
-    } finally {
-      lock.unlock();
+  synchronized void remove(long id) {
+    if (waiting.remove(id) != null) {
+      release();
     }
   }
 
@@ -113,12 +91,7 @@ final class Dispatcher {
         QuireNative.quire_queue_ready(value, QuireNativeConstants.QUIRE_WAIT_FOREVER, 0, ids));
   }
 
-  private Waiter find(long id) {
-    lock.lock();
-    try {
-      return waiting.get(id);
-    } finally {
-      lock.unlock();
-    }
+  private synchronized Waiter find(long id) {
+    return waiting.get(id);
   }
 }

@@ -2,10 +2,13 @@ package dev.quire;
 
 import java.time.Duration;
 import java.util.Iterator;
-import java.util.NoSuchElementException;
 import java.util.Optional;
+import java.util.Spliterator;
+import java.util.Spliterators;
+import java.util.Spliterators.AbstractSpliterator;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Flow;
+import java.util.function.Consumer;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 
@@ -141,29 +144,21 @@ public final class Job extends JobCalls implements Iterable<Event> {
 
   /** The events as {@link #next} gives them. */
   @Override
-  public Iterator<Event> iterator() {
+  public Spliterator<Event> spliterator() {
     requireOpen();
-    return new Iterator<>() {
-      private Optional<Event> ahead = Optional.empty();
-
+    return new AbstractSpliterator<>(Long.MAX_VALUE, Spliterator.ORDERED | Spliterator.NONNULL) {
       @Override
-      public boolean hasNext() {
-        if (ahead.isEmpty()) {
-          ahead = Job.this.next();
-        }
-        return ahead.isPresent();
-      }
-
-      @Override
-      public Event next() {
-        if (!hasNext()) {
-          throw new NoSuchElementException();
-        }
-        Event event = ahead.get();
-        ahead = Optional.empty();
-        return event;
+      public boolean tryAdvance(Consumer<? super Event> taker) {
+        Optional<Event> event = next();
+        event.ifPresent(taker);
+        return event.isPresent();
       }
     };
+  }
+
+  @Override
+  public Iterator<Event> iterator() {
+    return Spliterators.iterator(spliterator());
   }
 
   /** The same as a stream; closing it frees the job, which cancels it where it is not over. */
@@ -174,7 +169,7 @@ public final class Job extends JobCalls implements Iterable<Event> {
   /** The same by demand. Cancelling the subscription cancels the job. */
   public Flow.Publisher<Event> publisher() {
     requireDispatcher();
-    return new JobPublisher(this);
+    return subscriber -> subscriber.onSubscribe(new JobSubscription(this, subscriber));
   }
 
   /** What the job has come to once it is over, whoever takes its events. Cancelling the future cancels the job. */

@@ -2,11 +2,8 @@ package dev.quire;
 
 /** A loaded model with its tokenizer; it never changes. Any thread may use it at any time. */
 public final class Model extends ModelCalls {
-  private final Dispatcher dispatcher;
-
   Model(long value, Dispatcher dispatcher) {
-    super(value, QuireNative::quire_model_free);
-    this.dispatcher = dispatcher;
+    super(value, QuireNative::quire_model_free, dispatcher);
   }
 
   /** Takes the memory of a cache with every default and starts its scheduler. */
@@ -17,10 +14,5 @@ public final class Model extends ModelCalls {
   /** The same with room for so many tokens of all jobs together; 0 is one job of full length. */
   public Cache createCache(long maxTokens) {
     return createCache(new CacheOptions().maxTokens(maxTokens));
-  }
-
-  /** Takes the memory of a cache and starts its scheduler. */
-  public Cache createCache(CacheOptions options) {
-    return options.with(filled -> with(model -> new Cache(QuireNative.quire_cache_create(model, filled), dispatcher)));
   }
 }

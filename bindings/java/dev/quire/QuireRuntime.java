@@ -2,11 +2,8 @@ package dev.quire;
 
 /** The devices that models are loaded on. Any thread may use it at any time. */
 public final class QuireRuntime extends RuntimeCalls {
-  /** Of all jobs of its caches. */
-  private final Dispatcher dispatcher = new Dispatcher();
-
   private QuireRuntime(long value) {
-    super(value, QuireNative::quire_runtime_free);
+    super(value, QuireNative::quire_runtime_free, new Dispatcher());
   }
 
   /** A runtime with one thread per core. */
@@ -43,14 +40,15 @@ public final class QuireRuntime extends RuntimeCalls {
         runtime -> Plan.take(QuireNative.quire_plan_create(runtime, filledModel, filledCache)))));
   }
 
-  /** An empty queue for jobs of caches of this runtime. */
-  public EventQueue createQueue() {
-    return with(runtime -> new EventQueue(QuireNative.quire_queue_create(runtime)));
-  }
-
   /** An alias without a cache; messages and lines of the log call it by the name. */
   public Alias createAlias(String name) {
-    return with(runtime -> Alias.of(runtime, name, dispatcher));
+    dispatcher.acquire(this::createQueue);
+    try {
+      return new Alias(with(runtime -> QuireNative.quire_alias_create(runtime, Utf8.bytes(name))), dispatcher);
+    } catch (RuntimeException refused) {
+      dispatcher.release();
+      throw refused;
+    }
   }
 
   /** The version of the library that is loaded, such as "0.1.0". */

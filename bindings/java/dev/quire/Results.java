@@ -2,7 +2,6 @@ package dev.quire;
 
 import java.util.Arrays;
 import java.util.EnumMap;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.OptionalInt;
 import java.util.function.BiFunction;
@@ -56,17 +55,5 @@ final class Results {
       all.put(kind, read.apply(kind));
     }
     return all;
-  }
-
-  /** The figures of each namespace of a native snapshot. */
-  static Map<String, Stats> namespaces(long stats) {
-    Map<String, Stats> namespaces = new LinkedHashMap<>();
-    long count = QuireNative.quire_stats_num_namespaces(stats);
-    for (int i = 0; i < count; i++) {
-      int namespace = i;
-      String name = text(out -> QuireNative.quire_stats_namespace_name(stats, namespace, out));
-      namespaces.put(name, Stats.take(QuireNative.quire_stats_namespace(stats, namespace)));
-    }
-    return namespaces;
   }
 }

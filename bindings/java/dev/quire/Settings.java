@@ -6,7 +6,6 @@ import java.util.List;
 import java.util.function.LongConsumer;
 import java.util.function.LongFunction;
 import java.util.function.LongSupplier;
-import java.util.function.ObjLongConsumer;
 
 /** Settings, kept as calls that are made on a native object when it is used. Not for several threads at once. */
 abstract class Settings<S extends Settings<S>> {
@@ -23,21 +22,6 @@ abstract class Settings<S extends Settings<S>> {
   final S set(LongConsumer setter) {
     setters.add(setter);
     return (S) this;
-  }
-
-  final S setText(String text, ObjLongConsumer<byte[]> setter) {
-    byte[] bytes = Utf8.bytes(text);
-    return set(target -> setter.accept(bytes, target));
-  }
-
-  /** Takes a native object and nanoseconds. */
-  interface TimeSetter {
-    void accept(long target, long nanoseconds);
-  }
-
-  final S setTime(Duration time, TimeSetter setter) {
-    long nanoseconds = nanoseconds(time);
-    return set(target -> setter.accept(target, nanoseconds));
   }
 
   /** Makes a native object for one call, fills it and frees it. */
