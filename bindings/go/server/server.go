@@ -94,6 +94,7 @@ type exchange struct {
 	wrote     bool
 	conn      net.Conn // nil: the limits of time are not ours
 	writeTime time.Duration
+	allowed   time.Time // when the client was last given time
 }
 
 // allowRead says until when the client may take to send; the zero time: for ever.
@@ -103,11 +104,15 @@ func (e *exchange) allowRead(until time.Time) {
 	}
 }
 
-// allowWrite gives the client time to take what is written next. One that takes nothing would hold its request for
-// ever.
+// allowWrite gives the client time to take what is written next, not for each token anew. One that takes nothing would
+// hold its request for ever.
 func (e *exchange) allowWrite() {
-	if e.conn != nil {
-		_ = e.conn.SetWriteDeadline(time.Now().Add(e.writeTime))
+	if e.conn == nil {
+		return
+	}
+	if now := time.Now(); now.Sub(e.allowed) > e.writeTime/4 {
+		e.allowed = now
+		_ = e.conn.SetWriteDeadline(now.Add(e.writeTime))
 	}
 }
 
@@ -279,7 +284,7 @@ func (s *Server) giveUp(c *call, err error) {
 		s.fail(c, c.r, failure)
 		return
 	}
-	stream := &sse{w: c, flusher: c}
+	stream := &sse{w: c, flusher: c} // its header is sent
 	if isAnthropic(c.r) {
 		_ = stream.sendText("error", string(failure.anthropicBody(c.id)))
 		return

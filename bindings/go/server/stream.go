@@ -1,20 +1,23 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
 	"time"
 )
 
-// sse writes events of a stream as they come, and a comment where nothing came for a while, so that no proxy takes
-// the connection for dead. One goroutine writes.
+// sse writes events of a stream as they come, each in one piece, and a comment where nothing came for a while, so that no
+// proxy takes the connection for dead. One goroutine at a time.
 type sse struct {
 	w       http.ResponseWriter
 	flusher http.Flusher
+	event   bytes.Buffer
 }
 
 func newSSE(w http.ResponseWriter) *sse {
@@ -24,7 +27,7 @@ func newSSE(w http.ResponseWriter) *sse {
 	header.Set("X-Accel-Buffering", "no")
 	w.WriteHeader(http.StatusOK)
 	flusher, _ := w.(http.Flusher)
-	return &sse{w, flusher}
+	return &sse{w: w, flusher: flusher}
 }
 
 func (s *sse) send(event string, value interface{}) error {
@@ -36,16 +39,18 @@ func (s *sse) send(event string, value interface{}) error {
 }
 
 func (s *sse) sendText(event, text string) error {
+	s.event.Reset()
 	if event != "" {
-		if _, err := io.WriteString(s.w, "event: "+event+"\n"); err != nil {
-			return err
-		}
+		s.event.WriteString("event: ")
+		s.event.WriteString(event)
+		s.event.WriteByte('\n')
 	}
-	if _, err := io.WriteString(s.w, "data: "+text+"\n\n"); err != nil {
-		return err
-	}
+	s.event.WriteString("data: ")
+	s.event.WriteString(text)
+	s.event.WriteString("\n\n")
+	_, err := s.w.Write(s.event.Bytes())
 	s.flush()
-	return nil
+	return err
 }
 
 func (s *sse) heartbeat() error {
@@ -66,78 +71,113 @@ type indexed struct {
 	piece  Piece
 	end    bool
 	result Result
-	err    error
 }
 
-// merge runs the streams of all choices and gives their pieces in the order in which they come. The channel closes
-// after each stream has ended; a reader that stops early cancels ctx. Closing the streams is the caller's.
-func merge(ctx context.Context, streams []Stream) <-chan indexed {
-	out := make(chan indexed)
-	var running sync.WaitGroup
-	send := func(item indexed) bool {
-		select {
-		case out <- item:
-			return true
-		case <-ctx.Done():
-			return false
-		}
+// relay hands every piece of all streams to `each`, one at a time, in the order in which they come, with heartbeats
+// where nothing came for `beat`. The error is of the first stream that failed, of `each`, or of ctx; it ends the other
+// streams by cancel. Closing them is the caller's.
+func relay(ctx context.Context, cancel context.CancelFunc, streams []Stream, beat time.Duration,
+	heartbeat func() error, each func(indexed) error) error {
+	r := &relayed{cancel: cancel, each: each, beat: beat, heartbeat: heartbeat, last: time.Now()}
+	r.timer = time.AfterFunc(beat, r.tick)
+	defer r.stop()
+	if len(streams) == 1 { // no goroutine stands between a token and its write
+		r.take(ctx, 0, streams[0])
+		return r.failure()
 	}
+	var running sync.WaitGroup
 	for choice, stream := range streams {
 		running.Add(1)
 		go func(choice int, stream Stream) {
 			defer running.Done()
-			for {
-				piece, err := stream.Next(ctx)
-				if errors.Is(err, io.EOF) {
-					send(indexed{choice: choice, end: true, result: stream.Result()})
-					return
-				}
-				if err != nil {
-					send(indexed{choice: choice, end: true, err: err})
-					return
-				}
-				if !send(indexed{choice: choice, piece: piece}) {
-					return
-				}
-			}
+			defer r.survive()
+			r.take(ctx, choice, stream)
 		}(choice, stream)
 	}
-	go func() {
-		running.Wait()
-		close(out)
-	}()
-	return out
+	running.Wait()
+	return r.failure()
 }
 
-// relay hands every piece to `each` until all streams ended, with heartbeats between. The error is of the first
-// stream that failed, of `each`, or of ctx.
-func relay(ctx context.Context, cancel context.CancelFunc, streams []Stream, beat time.Duration,
-	heartbeat func() error, each func(indexed) error) error {
-	pieces := merge(ctx, streams)
-	defer func() {
-		cancel()
-		for range pieces { // until every stream is closed
-		}
-	}()
-	timer := time.NewTicker(beat)
-	defer timer.Stop()
+// relayed is what the streams of one request share.
+type relayed struct {
+	cancel    context.CancelFunc
+	each      func(indexed) error
+	heartbeat func() error
+	beat      time.Duration
+
+	mutex sync.Mutex
+	timer *time.Timer
+	last  time.Time // when something was written
+	over  bool
+	err   error
+}
+
+// take hands over the pieces of one stream until it ends.
+func (r *relayed) take(ctx context.Context, choice int, stream Stream) {
 	for {
-		select {
-		case item, more := <-pieces:
-			if !more {
-				return ctx.Err()
-			}
-			if item.err != nil {
-				return item.err
-			}
-			if err := each(item); err != nil {
-				return err
-			}
-			timer.Reset(beat)
-		case <-timer.C:
-			if err := heartbeat(); err != nil {
-				return err
-			}
+		piece, err := stream.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			r.write(func() error { return r.each(indexed{choice: choice, end: true, result: stream.Result()}) })
+			return
+		case err != nil:
+			r.write(func() error { return err })
+			return
+		case !r.write(func() error { return r.each(indexed{choice: choice, piece: piece}) }):
+			return
 		}
 	}
+}
+
+// write has one writer at a time, and none after the first that failed.
+func (r *relayed) write(writer func() error) bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.err != nil || r.over {
+		return false
+	}
+	if r.err = writer(); r.err != nil {
+		r.cancel()
+	}
+	r.last = time.Now()
+	return r.err == nil
+}
+
+// tick writes a heartbeat where nothing else was written.
+func (r *relayed) tick() {
+	r.mutex.Lock()
+	silent := time.Since(r.last)
+	r.mutex.Unlock()
+	if silent >= r.beat {
+		if !r.write(r.heartbeat) {
+			return
+		}
+		silent = 0
+	}
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if !r.over {
+		r.timer.Reset(r.beat - silent)
+	}
+}
+
+// survive makes the panic of a goroutine the failure of its request alone.
+func (r *relayed) survive() {
+	if problem := recover(); problem != nil {
+		r.write(func() error { return fmt.Errorf("a stream failed inside the server: %v", problem) })
+	}
+}
+
+func (r *relayed) failure() error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.err
+}
+
+// stop waits for a heartbeat that is being written.
+func (r *relayed) stop() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.over = true
+	r.timer.Stop()
 }

@@ -22,7 +22,8 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	go func() {
 		defer served.Body.Close()
-		defer writer.Close()
+		// A request whose context has ended breaks off; its reader must not take that for the end of the answer.
+		defer func() { _ = writer.CloseWithError(request.Context().Err()) }()
 		defer recorder.WriteHeader(http.StatusOK)
 		t.handler.ServeHTTP(recorder, served)
 	}()

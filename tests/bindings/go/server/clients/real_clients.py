@@ -5,15 +5,14 @@ usage: real_clients.py SERVER MODEL_DIR SHARED_DIR. Exit status 77 with a word w
 openai anthropic jsonschema) or SHARED_DIR has no schemas: nothing is fetched."""
 import json
 import pathlib
-import subprocess
 import sys
-import tempfile
 import time
 
 try:
     import anthropic
     import openai
 
+    import serving
     from schemas import Checker
 except ImportError as absent:
     print(f"skipped: {absent.name} is not installed")
@@ -33,27 +32,7 @@ WEATHER = {"name": "weather", "description": "The weather of a city.",
            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}
 CITY = {"type": "object", "properties": {"city": {"enum": ["Oslo", "Rome"]}}, "required": ["city"],
         "additionalProperties": False}
-# A template as families have it that write calls as hermes does.
-TEMPLATE = """{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_call>
-{% endfor %}{% for message in messages %}<|im_start|>{{ message.role }}
-{{ message.content or '' }}<|im_end|>
-{% endfor %}<|im_start|>assistant
-"""
 ENDLESS = {"logit_bias": {"1": -1000, "2": -1000}, "max_tokens": 1500}  # no end token is drawn
-
-
-def start(directory):
-    template = pathlib.Path(directory, "template.jinja")
-    template.write_text(TEMPLATE)
-    config = pathlib.Path(directory, "config.json")
-    config.write_text(json.dumps({"models": {"m": {"path": MODEL}, "calls": {
-        "path": MODEL, "cache_tokens": 4096, "chat_template": str(template)}}}))
-    process = subprocess.Popen([SERVER, "--config", str(config), "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE,
-                               text=True)
-    for line in process.stderr:
-        if json.loads(line)["message"] == "listening":
-            return process, "http://" + json.loads(line)["address"]
-    raise AssertionError("the server did not start")
 
 
 def figure(checker, name):
@@ -173,21 +152,12 @@ def calls(checker):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as directory:
-        run(*start(directory))
-
-
-def run(process, base):
-    try:
+    with serving.served(SERVER, MODEL) as base:
         checker = Checker(base, SHARED)
         checker.post("/v1/completions", {"model": "m", "prompt": "a", "max_tokens": 1})  # loads the model
         for part in (schemas, openai_client, anthropic_client, calls):
             part(checker)
             print(part.__name__, "passed")
-    finally:
-        process.terminate()
-        process.communicate()
-    assert process.returncode == 0, process.returncode
 
 
 main()

@@ -1,8 +1,11 @@
 package local_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -55,5 +58,24 @@ func TestAStreamWithoutASocketEndsWithItsReader(t *testing.T) {
 	f.eventually("the job is over", func() bool { return f.figure(`quire_jobs_running{cache="story"}`) == 0 })
 	if cancelled := f.figure(`quire_jobs_cancelled_total{cache="story"}`); cancelled != 1 {
 		t.Errorf("%g jobs were cancelled", cancelled)
+	}
+}
+
+func TestAStreamWhoseContextEndsIsNotWhole(t *testing.T) {
+	f := start(t, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	request, _ := http.NewRequestWithContext(ctx, "POST", "http://in.process/v1/completions", strings.NewReader(
+		`{"model":"story","prompt":"a","stream":true,"max_tokens":2000,"logit_bias":{"1":-1000}}`))
+	response, err := server.Transport(f.Config.Handler).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if _, err := response.Body.Read(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := io.ReadAll(response.Body); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""quire-server driven by OpenAI's official clients of Go and Node.
+
+usage: other_clients.py go GO MODEL_DIR | other_clients.py node SERVER MODEL_DIR. Exit status 77 with a word where the client is
+not there: for Go in the cache of modules (go mod download in openai_go), for Node in NODE_PATH (npm install openai). Nothing is
+fetched."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import serving
+
+HERE = pathlib.Path(__file__).parent
+
+
+def skip(reason):
+    print("skipped:", reason)
+    sys.exit(77)
+
+
+def go_client(go, model):
+    """A program in whose process the server runs, without a socket."""
+    environment = {**os.environ, "GOPROXY": "off", "GOFLAGS": "-mod=readonly"}
+    known = subprocess.run([go, "list", "-deps", "."], cwd=HERE / "openai_go", env=environment, capture_output=True, text=True)
+    if known.returncode != 0:
+        skip(known.stderr.strip().splitlines()[-1])
+    with tempfile.TemporaryDirectory() as directory, serving.template() as template:
+        program = os.path.join(directory, "client")
+        subprocess.run([go, "build", "-o", program, "."], cwd=HERE / "openai_go", env=environment, check=True)
+        subprocess.run([program, model, template], check=True)
+
+
+def node_client(server, model):
+    node = shutil.which("node")
+    if node is None or subprocess.run([node, "-e", "require('openai')"], capture_output=True).returncode != 0:
+        skip("node has no module openai")
+    with serving.served(server, model) as base:
+        subprocess.run([node, HERE / "openai_node.cjs", base], check=True)
+
+
+{"go": go_client, "node": node_client}[sys.argv[1]](*sys.argv[2:])

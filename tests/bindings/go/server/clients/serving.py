@@ -1,0 +1,46 @@
+"""A server on the embedded model, for the tests of clients: as "m", and as "calls", of a family that calls tools."""
+import contextlib
+import json
+import pathlib
+import subprocess
+import tempfile
+
+# A template as families have it that write calls as hermes does.
+TEMPLATE = """{% for tool in tools or [] %}<tool_call>{{ tool | tojson }}</tool_call>
+{% endfor %}{% for message in messages %}<|im_start|>{{ message.role }}
+{{ message.content or '' }}<|im_end|>
+{% endfor %}<|im_start|>assistant
+"""
+
+
+@contextlib.contextmanager
+def template():
+    """The path of the template."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, "template.jinja")
+        path.write_text(TEMPLATE)
+        yield path
+
+
+@contextlib.contextmanager
+def served(server, model):
+    """Gives the server's address; it has to end well."""
+    with template() as path:
+        config = path.with_name("config.json")
+        config.write_text(json.dumps({"models": {"m": {"path": model}, "calls": {
+            "path": model, "cache_tokens": 4096, "chat_template": str(path)}}}))
+        process = subprocess.Popen([server, "--config", str(config), "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE,
+                                   text=True)
+        try:
+            yield address(process)
+        finally:
+            process.terminate()
+            process.communicate()
+        assert process.returncode == 0, process.returncode
+
+
+def address(process):
+    for line in process.stderr:
+        if json.loads(line)["message"] == "listening":
+            return "http://" + json.loads(line)["address"]
+    raise AssertionError("the server did not start")
