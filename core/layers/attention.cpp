@@ -76,8 +76,8 @@ void AttentionLayer::expand_latent(const ForwardPass& pass, const void* input) c
   if (layer.query_down.get() != nullptr) {
     float* low = space.at(Scratch::low_rank);
     multiply_rows(pass, layer.query_down, input, low, tokens);
-    norm_rows(pass, layer.query_norm, low, low, tokens);
-    of_query = low;
+    norm_rows(pass, layer.query_norm, low, space.at(Scratch::low_rank_normed), tokens);
+    of_query = space.at(Scratch::low_rank_normed);
   }
   multiply_rows(pass, layer.query, of_query, space.at(Scratch::query), tokens);
   float* latent = space.at(Scratch::latent);
@@ -103,10 +103,11 @@ void AttentionLayer::expand_latent(const ForwardPass& pass, const void* input) c
 void AttentionLayer::select_keys(const ForwardPass& pass, const LayerCache& cache, const void* input) const {
   const kernels::Workspace& space = pass.workspace;
   const int32_t tokens = pass.num_tokens();
-  multiply_rows(pass, indexer->query, space.at(Scratch::low_rank), space.at(Scratch::index_query), tokens);
+  multiply_rows(pass, indexer->query, space.at(Scratch::low_rank_normed), space.at(Scratch::index_query),
+                tokens);
   float* key = space.at(Scratch::index_key);
   multiply_rows(pass, indexer->key, input, key, tokens);
-  norm_rows(pass, indexer->key_norm, key, key, tokens);
+  norm_rows_f32(pass, indexer->key_norm, key, key, tokens);
   multiply_rows(pass, indexer->weights, input, space.at(Scratch::weights), tokens);
   kernels::SelectKeysParams params;
   static_cast<kernels::IndexerSpec&>(params) = *indexer;
@@ -123,6 +124,21 @@ void AttentionLayer::select_keys(const ForwardPass& pass, const LayerCache& cach
   pass.context.check(pass.context.table().select_keys(pass.context.handle(), &params), "choosing keys");
 }
 
+// Columns of rows of q, k and v, from column `first` on.
+void AttentionLayer::copy_to_qkv(const ForwardPass& pass, const void* rows, int32_t first,
+                                 int32_t columns) const {
+  const size_t element = kernels::dtype_bytes(pass.context.table().activation_dtype);
+  kernels::RowOpParams params;
+  params.op = kernels::RowOp::copy;
+  params.target = static_cast<uint8_t*>(pass.workspace.qkv) + static_cast<size_t>(first) * element;
+  params.target_is_activation = true;
+  params.target_stride = qkv_columns(*this);
+  params.a = rows;
+  params.a_is_activation = true;
+  params.columns = columns;
+  run_row_op(pass, params);
+}
+
 void AttentionLayer::forward_head_experts(const ForwardPass& pass, const LayerCache& cache,
                                           const void* input) const {
   const kernels::Workspace& space = pass.workspace;
@@ -132,12 +148,10 @@ void AttentionLayer::forward_head_experts(const ForwardPass& pass, const LayerCa
   float* queries = space.at(Scratch::query);
   multiply_experts(pass, experts.query, {input, experts.router.num_chosen, nullptr, rows}, queries);
   float* keys = space.at(Scratch::expanded);
-  multiply_rows(pass, qkv, input, keys, pass.num_tokens());
-  const int32_t row = qkv_columns(*this);
+  multiply_rows_to_activations(pass, qkv, input, keys);
   const int32_t of_query = query_columns(*this);
-  auto* qkv_rows = static_cast<float*>(space.qkv);
-  copy_rows(pass, qkv_rows, row, queries, of_query, of_query);
-  copy_rows(pass, qkv_rows + of_query, row, keys, row - of_query, row - of_query);
+  copy_to_qkv(pass, queries, 0, of_query);
+  copy_to_qkv(pass, keys, of_query, qkv_columns(*this) - of_query);
   kernels::AttentionBlockParams params = block(pass, cache);
   params.qkv = nullptr;
   params.output = nullptr;
@@ -169,14 +183,16 @@ void AttentionLayer::finish_differential(const ForwardPass& pass) const {
   kernels::RowOpParams params;
   params.op = kernels::RowOp::differ;
   params.target = difference;
-  params.a = static_cast<const float*>(space.attention);
+  params.a = space.attention;
+  params.a_is_activation = true;
   params.a_stride = 2 * columns;
   params.columns = columns;
   params.factor = differential->lambda;
   run_row_op(pass, params);
   const int32_t pairs = columns / differential->norm.columns;
-  norm_rows(pass, differential->norm, difference, difference, pass.num_tokens() * pairs);
-  multiply_rows_onto(pass, output, difference, space.hidden, pass.num_tokens());
+  void* normed = space.at(Scratch::row);
+  norm_rows(pass, differential->norm, difference, normed, pass.num_tokens() * pairs);
+  multiply_rows_onto(pass, output, normed, space.hidden, pass.num_tokens());
 }
 
 }  // namespace quire

@@ -100,6 +100,7 @@ struct AttentionLayer : kernels::AttentionSpec {
   const void* input_rows(const ForwardPass& pass, const void* input) const;
   void expand_latent(const ForwardPass& pass, const void* input) const;
   void select_keys(const ForwardPass& pass, const LayerCache& cache, const void* input) const;
+  void copy_to_qkv(const ForwardPass& pass, const void* rows, int32_t first, int32_t columns) const;
   void forward_head_experts(const ForwardPass& pass, const LayerCache& cache, const void* input) const;
   void finish_differential(const ForwardPass& pass) const;
 };

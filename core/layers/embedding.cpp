@@ -30,13 +30,13 @@ float* stream_at(const ForwardPass& pass, Scratch where, int32_t index, int32_t 
          static_cast<size_t>(index) * static_cast<size_t>(pass.num_tokens()) * static_cast<size_t>(hidden);
 }
 
-void LayerInputsLayer::forward(const ForwardPass& pass) const {
+void LayerInputsLayer::forward(const ForwardPass& pass, int32_t hidden) const {
   const kernels::Workspace& space = pass.workspace;
   const int32_t columns = num_layers * norm.columns;
   float* inputs = space.at(Scratch::layer_input);
   float* projected = space.at(Scratch::other);
   embed(pass, table, pass.batch.token_ids, table_scale, inputs);
-  multiply_rows(pass, projection, space.hidden, projected, pass.num_tokens());
+  multiply_rows(pass, projection, rounded_rows(pass, space.hidden, hidden), projected, pass.num_tokens());
   norm_rows_onto(pass, norm, projected, inputs, pass.num_tokens() * num_layers);
   scale_rows(pass, inputs, columns, sum_scale);
 }
@@ -48,11 +48,12 @@ void EmbeddingLayer::forward(const ForwardPass& pass) const {
     embed(pass, positions, pass.batch.positions, 1.0f, space.at(Scratch::projected));
     add_rows(pass, space.hidden, space.at(Scratch::projected), hidden);
   }
-  if (norm) norm_rows(pass, *norm, space.hidden, space.hidden, pass.num_tokens());
-  if (layer_inputs) layer_inputs->forward(pass);
+  if (norm) norm_rows_f32(pass, *norm, space.hidden, space.hidden, pass.num_tokens());
+  if (layer_inputs) layer_inputs->forward(pass, hidden);
   for (size_t s = 0; s < stream_projections.size(); ++s) {
     float* stream = stream_at(pass, Scratch::streams, gsl::narrow<int32_t>(s), hidden);
-    multiply_rows(pass, stream_projections[s], space.hidden, stream, pass.num_tokens());
+    multiply_rows(pass, stream_projections[s], rounded_rows(pass, space.hidden, hidden), stream,
+                  pass.num_tokens());
     kernels::RowOpParams match;
     match.op = kernels::RowOp::match_size;
     match.target = stream;

@@ -18,7 +18,7 @@ struct LayerInputsLayer {
   float sum_scale = 1.0f;
   int32_t num_layers = 0;
 
-  void forward(const ForwardPass& pass) const;
+  void forward(const ForwardPass& pass, int32_t hidden) const;
 };
 
 struct EmbeddingLayer {

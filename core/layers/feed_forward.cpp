@@ -42,7 +42,7 @@ void FeedForwardLayer::forward_experts(const ForwardPass& pass, const void* inpu
   if (!dense && input == nullptr) norm_rows(pass, norm, space.hidden, space.normed, tokens);
   experts->forward(pass, input != nullptr && !dense ? input : space.normed, given, hidden);
   if (dense) {
-    norm_rows(pass, experts_post_norm, given, given, tokens);
+    norm_rows_f32(pass, experts_post_norm, given, given, tokens);
     norm_rows(pass, norm, space.hidden, space.normed, tokens);
     float* of_dense = space.at(Scratch::other);
     dense->write_to(pass, space.normed, of_dense);

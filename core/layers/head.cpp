@@ -28,8 +28,8 @@ void HeadLayer::join_streams(const ForwardPass& pass) const {
   float* given = pass.workspace.at(kernels::Scratch::projected);
   copy_rows(pass, sum, hidden, pass.workspace.hidden, hidden, hidden);
   for (size_t s = 0; s < stream_projections.size(); ++s) {
-    const float* stream = stream_at(pass, kernels::Scratch::streams, gsl::narrow<int32_t>(s), hidden);
-    multiply_rows(pass, stream_projections[s], stream, given, pass.num_tokens());
+    float* stream = stream_at(pass, kernels::Scratch::streams, gsl::narrow<int32_t>(s), hidden);
+    multiply_rows(pass, stream_projections[s], rounded_rows(pass, stream, hidden), given, pass.num_tokens());
     kernels::RowOpParams match;
     match.op = kernels::RowOp::match_size;
     match.target = given;

@@ -35,6 +35,34 @@ void multiply_rows_onto(const ForwardPass& pass, const PreparedWeight& weight, c
   run_linear(pass, params);
 }
 
+void multiply_rows_to_activations(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
+                                  void* target) {
+  kernels::LinearParams params = product_of(weight, input, pass.num_tokens());
+  params.output = target;
+  run_linear(pass, params);
+}
+
+void* rounded_rows(const ForwardPass& pass, float* rows, int32_t columns) {
+  if (pass.context.table().activation_dtype == kernels::DType::f32) return rows;
+  kernels::RowOpParams params;
+  params.op = kernels::RowOp::copy;
+  params.target = pass.workspace.at(kernels::Scratch::rounded);
+  params.target_is_activation = true;
+  params.a = rows;
+  params.columns = columns;
+  run_row_op(pass, params);
+  return params.target;
+}
+
+void norm_rows_f32(const ForwardPass& pass, const NormLayer& norm, const float* input, float* output,
+                   int32_t rows) {
+  kernels::NormParams params = norm.params();
+  params.input = input;
+  params.rows = rows;
+  params.output_f32 = output;
+  run_norm(pass, params);
+}
+
 void norm_rows(const ForwardPass& pass, const NormLayer& norm, const float* input, void* output,
                int32_t rows) {
   kernels::NormParams params = norm.params();

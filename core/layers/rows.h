@@ -1,4 +1,4 @@
-// Short words for operations on rows of f32, for the layers that are composed of them.
+// Short words for operations on rows, for the layers that are composed of them.
 #pragma once
 
 #include "core/layers/forward_pass.h"
@@ -12,9 +12,19 @@ void multiply_rows(const ForwardPass& pass, const PreparedWeight& weight, const 
 void multiply_rows_onto(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
                         float* target, int32_t rows);
 
-// output = norm(input); or target += norm(input).
+// The same into rows of the activation dtype.
+void multiply_rows_to_activations(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
+                                  void* target);
+
+// Rows of f32 as a product or an activation reads them: themselves, or in Scratch::rounded until the next.
+void* rounded_rows(const ForwardPass& pass, float* rows, int32_t columns);
+
+// output = norm(input), of the activation dtype or of f32, where it may be the input; or target +=
+// norm(input).
 void norm_rows(const ForwardPass& pass, const NormLayer& norm, const float* input, void* output,
                int32_t rows);
+void norm_rows_f32(const ForwardPass& pass, const NormLayer& norm, const float* input, float* output,
+                   int32_t rows);
 void norm_rows_onto(const ForwardPass& pass, const NormLayer& norm, const float* input, float* target,
                     int32_t rows);
 

@@ -9,13 +9,20 @@ namespace quire {
 
 using kernels::Scratch;
 
-void LaurelLayer::forward(const ForwardPass& pass, const float* normed) const {
+void LaurelLayer::forward(const ForwardPass& pass, const void* normed) const {
   const kernels::Workspace& space = pass.workspace;
   const int32_t tokens = pass.num_tokens();
   float* out = space.at(Scratch::row);
-  multiply_rows(pass, left, normed, space.at(Scratch::low_rank), tokens);
-  multiply_rows(pass, right, space.at(Scratch::low_rank), space.at(Scratch::projected), tokens);
-  copy_rows(pass, out, norm.columns, normed, norm.columns, norm.columns);
+  void* low = space.at(Scratch::low_rank);
+  multiply_rows_to_activations(pass, left, normed, low);
+  multiply_rows(pass, right, low, space.at(Scratch::projected), tokens);
+  kernels::RowOpParams copy;
+  copy.op = kernels::RowOp::copy;
+  copy.target = out;
+  copy.a = normed;
+  copy.a_is_activation = true;
+  copy.columns = norm.columns;
+  run_row_op(pass, copy);
   norm_rows_onto(pass, norm, space.at(Scratch::projected), out, tokens);
 }
 
@@ -36,7 +43,8 @@ void StreamsLayer::predict(const ForwardPass& pass) const {
   const kernels::Workspace& space = pass.workspace;
   const int32_t hidden = router_norm.columns;
   route(pass);
-  multiply_rows(pass, prediction, space.at(Scratch::router), space.at(Scratch::weights), pass.num_tokens());
+  multiply_rows(pass, prediction, rounded_rows(pass, space.at(Scratch::router), num_streams),
+                space.at(Scratch::weights), pass.num_tokens());
   std::array<const float*, kMostStreams> streams = {space.hidden};
   std::array<float*, kMostStreams> targets = {};
   for (int32_t s = 0; s < num_streams; ++s) {
@@ -58,7 +66,8 @@ void StreamsLayer::correct(const ForwardPass& pass) const {
   const kernels::Workspace& space = pass.workspace;
   const int32_t hidden = router_norm.columns;
   route(pass);
-  multiply_rows(pass, correction, space.at(Scratch::router), space.at(Scratch::weights), pass.num_tokens());
+  multiply_rows(pass, correction, rounded_rows(pass, space.at(Scratch::router), num_streams),
+                space.at(Scratch::weights), pass.num_tokens());
   float* innovation = space.at(Scratch::other);
   copy_rows(pass, innovation, hidden, space.hidden, hidden, hidden);
   add_rows(pass, innovation, stream_at(pass, Scratch::more_streams, 0, hidden), hidden, -1.0f);
@@ -77,11 +86,11 @@ void StreamsLayer::correct(const ForwardPass& pass) const {
   }
 }
 
-void LayerInputLayer::forward(const ForwardPass& pass, const float* rows) const {
+void LayerInputLayer::forward(const ForwardPass& pass, float* rows) const {
   const kernels::Workspace& space = pass.workspace;
   const int32_t tokens = pass.num_tokens();
-  float* gated = space.at(Scratch::low_rank);
-  multiply_rows(pass, gate, rows, gated, tokens);
+  void* gated = space.at(Scratch::low_rank);
+  multiply_rows_to_activations(pass, gate, rounded_rows(pass, rows, norm.columns), gated);
   kernels::ActivationParams act;
   act.activation = activation;
   act.gated = false;
@@ -93,13 +102,14 @@ void LayerInputLayer::forward(const ForwardPass& pass, const float* rows) const 
   kernels::RowOpParams multiply;
   multiply.op = kernels::RowOp::multiply;
   multiply.target = gated;
+  multiply.target_is_activation = true;
   multiply.a = space.at(Scratch::layer_input) + static_cast<size_t>(layer_idx) * static_cast<size_t>(columns);
   multiply.a_stride = columns * num_layers;
   multiply.columns = columns;
   run_row_op(pass, multiply);
   float* given = space.at(Scratch::projected);
   multiply_rows(pass, projection, gated, given, tokens);
-  norm_rows(pass, norm, given, given, tokens);
+  norm_rows_f32(pass, norm, given, given, tokens);
 }
 
 }  // namespace quire

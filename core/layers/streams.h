@@ -15,7 +15,7 @@ struct LaurelLayer {
   NormLayer norm;
 
   // Leaves normed + norm(right(left(normed))) in Scratch::row.
-  void forward(const ForwardPass& pass, const float* normed) const;
+  void forward(const ForwardPass& pass, const void* normed) const;
 };
 
 // The residual streams: the first lies in workspace.hidden between layers, the others in Scratch::streams.
@@ -46,7 +46,7 @@ struct LayerInputLayer {
   int32_t num_layers = 0;
 
   // norm(projection(act(gate(rows)) * input of the layer)) into Scratch::projected.
-  void forward(const ForwardPass& pass, const float* rows) const;
+  void forward(const ForwardPass& pass, float* rows) const;
 };
 
 }  // namespace quire

@@ -120,7 +120,7 @@ void TransformerLayer::forward(const ForwardPass& pass, const LayerCache& cache,
     if (!shares_norm) norm_rows(pass, feed_forward.norm, space.hidden, beside, pass.num_tokens());
     of_feed_forward = shares_norm ? space.normed : beside;
   }
-  if (laurel) laurel->forward(pass, static_cast<const float*>(space.normed));
+  if (laurel) laurel->forward(pass, space.normed);
   attention.forward(pass, cache, of_attention, feed_forward.first());
   pass.take_break();
   if (laurel) add_laurel(pass, *laurel);

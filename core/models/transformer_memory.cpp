@@ -50,6 +50,8 @@ WorkspaceBytes workspace_bytes(const TransformerShape& shape, const StepLimits& 
   for (const int32_t dim : shape.rotary_dims) out.ropes.push_back(size(tokens, dim / 2, sizeof(float)));
   for (size_t i = 0; i < kernels::kNumScratch; ++i)
     out.scratch[i] = size(tokens, shape.columns.scratch[i], sizeof(float));
+  if (activation_dtype == kernels::DType::f32)
+    out.scratch[static_cast<size_t>(kernels::Scratch::rounded)] = 0;
   if (shape.columns.selects_keys) {
     out.scratch[static_cast<size_t>(kernels::Scratch::selected)] =
         size(tokens, (limits.max_context + 31) / 32, sizeof(uint32_t));

@@ -36,6 +36,7 @@ class Needs {
     }
     if (layer.layer_input) {
       scratch(Scratch::low_rank, layer.layer_input->gate.num_out);
+      scratch(Scratch::rounded, hidden());
       scratch(Scratch::projected, hidden());
       scratch(Scratch::other, hidden());
     }
@@ -49,9 +50,11 @@ class Needs {
       const int32_t columns = embedding.layer_inputs->projection.num_out;
       scratch(Scratch::layer_input, columns);
       scratch(Scratch::other, columns);
+      scratch(Scratch::rounded, hidden());
       matrix(embedding.layer_inputs->projection);
     }
     if (num_streams < 2) return;
+    scratch(Scratch::rounded, hidden());
     scratch(Scratch::streams, (num_streams - 1) * hidden());
     scratch(Scratch::more_streams, num_streams * hidden());
     scratch(Scratch::router, num_streams);
@@ -104,7 +107,10 @@ class Needs {
       scratch(Scratch::index_key, part.indexer->head_dim);
       scratch(Scratch::weights, part.indexer->num_heads);
     }
-    if (part.differential) scratch(Scratch::other, result_columns(part) / 2);
+    if (part.differential) {
+      scratch(Scratch::other, result_columns(part) / 2);
+      scratch(Scratch::row, result_columns(part) / 2);
+    }
     if (part.head_experts) add_head_experts(*part.head_experts, part);
   }
 
@@ -112,6 +118,7 @@ class Needs {
     if (part.query_down) {
       matrix(*part.query_down);
       scratch(Scratch::low_rank, part.query_down->num_out);
+      scratch(Scratch::low_rank_normed, part.query_down->num_out);
     }
     for (const MatrixPart* of : {&part.query, &part.latent, &part.expand}) matrix(*of);
     scratch(Scratch::query, part.query.outputs());

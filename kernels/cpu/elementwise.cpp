@@ -45,7 +45,8 @@ Status norm(Context* context, const NormParams* params) {
   row.columns = params->columns;
   row.accumulate = params->residual != nullptr;
   const int32_t stride = params->input_stride != 0 ? params->input_stride : params->columns;
-  float* output = row.accumulate ? params->residual : static_cast<float*>(params->output);
+  float* output = row.accumulate ? params->residual : params->output_f32;
+  if (output == nullptr) output = static_cast<float*>(params->output);
   share_work(context->device, params->rows, 3 * int64_t{params->columns},
              [&](int32_t, int64_t first, int64_t last) {
                for (int64_t r = first; r < last; ++r) {

@@ -40,6 +40,7 @@ void each(float* target, size_t columns, Function function) {
 void run_row(const RowOpParams& p, size_t row, float* target, const float* a) {
   const size_t columns = size(p.columns);
   const float factor = p.factor;
+  const auto* columns_of_all = static_cast<const float*>(p.a);
   const float b = p.b != nullptr ? p.b[row * size(p.b_stride != 0 ? p.b_stride : 1)] : 0.0f;
   switch (p.op) {
     case RowOp::scale:
@@ -53,11 +54,11 @@ void run_row(const RowOpParams& p, size_t row, float* target, const float* a) {
     case RowOp::add_by_row:
       return each(target, columns, [&](size_t c, float x) { return x + a[c] * b; });
     case RowOp::add_columns:
-      return each(target, columns, [&](size_t c, float x) { return x + p.a[c]; });
+      return each(target, columns, [&](size_t c, float x) { return x + columns_of_all[c]; });
     case RowOp::sigmoid_multiply:
       return each(target, columns, [&](size_t c, float x) { return x * sigmoid(a[c]); });
     case RowOp::scale_columns:
-      return each(target, columns, [&](size_t c, float x) { return x * p.a[c]; });
+      return each(target, columns, [&](size_t c, float x) { return x * columns_of_all[c]; });
     case RowOp::match_size:
       return match_size(a, target, columns, factor);
     case RowOp::tanh_rows:
@@ -134,9 +135,11 @@ Status row_op(Context* context, const RowOpParams* params) {
   const RowOpParams& p = *params;
   const size_t target_stride = size(p.target_stride != 0 ? p.target_stride : p.columns);
   const size_t a_stride = size(p.a_stride != 0 ? p.a_stride : p.columns);
+  auto* target = static_cast<float*>(p.target);
+  const auto* a = static_cast<const float*>(p.a);
   share_work(context->device, p.rows, 8 * int64_t{p.columns}, [&](int32_t, int64_t first, int64_t last) {
     for (auto row = static_cast<size_t>(first); row < static_cast<size_t>(last); ++row) {
-      run_row(p, row, p.target + row * target_stride, p.a != nullptr ? p.a + row * a_stride : nullptr);
+      run_row(p, row, target + row * target_stride, a != nullptr ? a + row * a_stride : nullptr);
     }
   });
   return Status::ok;
@@ -154,9 +157,9 @@ Status expand_latent(Context* context, const ExpandLatentParams* params) {
              [&](int32_t, int64_t first, int64_t last) {
                for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
                  float* row = static_cast<float*>(p.qkv) + t * size(qkv_columns(p));
-                 const float* expanded = static_cast<const float*>(p.expanded) + t * heads * (rest + values);
+                 const float* expanded = p.expanded + t * heads * (rest + values);
                  const float* turned = p.latent + t * latent_stride + size(p.latent_columns);
-                 std::copy_n(static_cast<const float*>(p.query) + t * heads * dim, heads * dim, row);
+                 std::copy_n(p.query + t * heads * dim, heads * dim, row);
                  float* keys = row + heads * dim;
                  float* value = keys + heads * dim;
                  for (size_t h = 0; h < heads; ++h) {

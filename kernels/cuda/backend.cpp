@@ -156,10 +156,10 @@ KernelTable make_table(bool deterministic) {
   t.route = Recordable<&route>::run;
   t.expert_linear = Recordable<&expert_linear>::run;
   t.combine = Recordable<&combine>::run;
-  t.expand_latent = not_there<ExpandLatentParams>;
-  t.select_keys = not_there<SelectKeysParams>;
+  t.expand_latent = Recordable<&expand_latent>::run;
+  t.select_keys = Recordable<&select_keys>::run;
   t.row_op = Recordable<&row_op>::run;
-  t.mix_streams = not_there<MixStreamsParams>;
+  t.mix_streams = Recordable<&mix_streams>::run;
   t.copy_page = copy_page;
   t.sample = sample;
   t.wait_for_draws = wait_for_draws;
@@ -177,8 +177,9 @@ cudaError_t setup_kernels(Device& device) {
                           setup_expert_gemm_exl2, setup_expert_gemm_gptq, setup_expert_gemm_fp8,
                           setup_expert_gemm_dense, setup_append_rows, setup_attention_single})
     if (const cudaError_t error = step(limit); error != cudaSuccess) return error;
-  for (const auto step : {setup_attention_decode, setup_attention_prefill, setup_attention_any, setup_append,
-                          setup_pointwise, setup_rows, setup_experts, setup_sample})
+  for (const auto step :
+       {setup_attention_decode, setup_attention_prefill, setup_attention_any, setup_select_keys, setup_append,
+        setup_pointwise, setup_rows, setup_experts, setup_sample})
     if (const cudaError_t error = step(); error != cudaSuccess) return error;
   if (const cudaError_t error = setup_attention_warpgroup(&device.warpgroup_products); error != cudaSuccess)
     return error;

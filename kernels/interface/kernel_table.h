@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 11;
+inline constexpr uint32_t kBackendAbi = 12;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -177,12 +177,6 @@ struct KernelTable {
   // Multiplications and additions per second of the kind that quantized products are made of.
   Status (*measure_op_rate)(Device* device, double* ops_per_second) = nullptr;
 };
-
-// For an entry of a backend that lacks the operation.
-template <typename Params>
-Status not_there(Context*, const Params*) {
-  return Status::unsupported;
-}
 
 // One matrix by itself.
 inline Status prepare_weight(const KernelTable& table, Device* device, const WeightSource* parts,

@@ -117,9 +117,11 @@ struct NormParams : NormSpec {
   const float* input = nullptr;        // [rows, columns] f32
   const int32_t* row_index = nullptr;  // [rows] which input row each output row reads, or nullptr: itself
   int32_t rows = 0;
-  int32_t input_stride = 0;   // from row to row of the input; 0: columns
-  void* output = nullptr;     // [rows, columns] activation dtype
-  float* residual = nullptr;  // [rows, columns] f32: y is added to it and output is not written, or nullptr
+  int32_t input_stride = 0;  // from row to row of the input; 0: columns
+  // Exactly one of the three outputs is set. Only those of f32 may be the input, where rows lie side by side.
+  void* output = nullptr;       // [rows, columns] activation dtype
+  float* residual = nullptr;    // [rows, columns] f32: y is added to it
+  float* output_f32 = nullptr;  // [rows, columns] f32
 };
 
 // y = x W + bias. The Weight knows its bias, its row order and its column order.
@@ -212,12 +214,12 @@ struct CombineParams {
 // Rows of q, k and v from the low-rank products: keys are [rotary | rest] of each head, the rotary part the
 // same for all.
 struct ExpandLatentParams : AttentionSpec {
-  const void* query = nullptr;     // [T, num_heads * head_dim]
-  const float* latent = nullptr;   // [T, latent_columns + rotary_dim]: the last rotary_dim are read
-  const void* expanded = nullptr;  // [T, num_heads * (head_dim - rotary_dim + value_dim)], head by head
+  const float* query = nullptr;     // [T, num_heads * head_dim]
+  const float* latent = nullptr;    // [T, latent_columns + rotary_dim]: the last rotary_dim are read
+  const float* expanded = nullptr;  // [T, num_heads * (head_dim - rotary_dim + value_dim)], head by head
   int32_t latent_columns = 0;
   int32_t num_tokens = 0;
-  void* qkv = nullptr;  // out [T, qkv_columns(spec)]
+  void* qkv = nullptr;  // out [T, qkv_columns(spec)] activation dtype
 };
 
 // What keys a token sees, by products of their own.
@@ -245,7 +247,8 @@ struct SelectKeysParams : IndexerSpec {
   int32_t selected_words = 0;
 };
 
-// Small operations on rows of f32, for what few families have.
+// Small operations on rows, for what few families have: of f32, or of the activation dtype where the
+// parameters say so.
 enum class RowOp : uint8_t {
   scale,             // target = target * factor
   add,               // target += a * factor
@@ -263,9 +266,11 @@ enum class RowOp : uint8_t {
 
 struct RowOpParams {
   RowOp op = RowOp::scale;
-  float* target = nullptr;   // [rows, columns]
-  const float* a = nullptr;  // [rows, columns] unless the operation says else
+  void* target = nullptr;   // [rows, columns]
+  const void* a = nullptr;  // [rows, columns] unless the operation says else
   const float* b = nullptr;
+  bool target_is_activation = false;  // of the activation dtype
+  bool a_is_activation = false;
   int32_t rows = 0;
   int32_t columns = 0;
   int32_t target_stride = 0;  // from row to row; 0: columns
@@ -305,6 +310,7 @@ enum class Scratch : uint8_t {
   expert_out,
   latent,
   low_rank,
+  low_rank_normed,  // activation dtype
   query,
   expanded,
   selected,  // bit masks
@@ -313,6 +319,7 @@ enum class Scratch : uint8_t {
   layer_input,  // embeddings of layers
   row,
   other,
+  rounded,  // rows of f32 in the activation dtype, where that is another one
   streams,  // residual streams beside the first
   more_streams,
   num_kinds,

@@ -51,10 +51,24 @@ __global__ void __launch_bounds__(32 * kWarps) append_kernel(const __grid_consta
   }
 }
 
-// One row of blocks per (kv head, plane); planes are keys, values and their scales.
+// Keys that others are selected by.
+__device__ __forceinline__ void copy_index_keys(const CopyPageParams& p) {
+  auto* keys = static_cast<__half*>(p.kv.index_keys);
+  const size_t page = static_cast<size_t>(p.kv_shape.page_tokens) * p.kv_shape.index_dim;
+  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < p.num_tokens * p.kv_shape.index_dim;
+       i += gridDim.x * blockDim.x)
+    keys[p.target * page + i] = keys[p.source * page + i];
+}
+
+// One row of blocks per (kv head, plane); planes are keys, values, their scales, and, of the first head, the
+// keys of the selection.
 __global__ void copy_page_kernel(CopyPageParams p) {
   release_successor();
   wait_for_predecessor();
+  if (blockIdx.z == 4) {
+    if (blockIdx.y == 0) copy_index_keys(p);
+    return;
+  }
   const KvFormat format = blockIdx.z % 2 == 0 ? p.kv_shape.key_format : p.kv_shape.value_format;
   const bool scales = blockIdx.z >= 2;
   if (scales && (format == KvFormat::f16 || format == KvFormat::fp8)) return;
@@ -92,7 +106,8 @@ cudaError_t launch_append(const AppendKvParams& p, Launch l) {
 }
 
 cudaError_t launch_copy_page(const CopyPageParams& p, Launch l) {
-  return launch_kernel(copy_page_kernel, dim3(8, static_cast<unsigned>(p.kv_shape.num_kv_heads), 4),
+  const unsigned planes = p.kv_shape.index_dim > 0 ? 5 : 4;
+  return launch_kernel(copy_page_kernel, dim3(8, static_cast<unsigned>(p.kv_shape.num_kv_heads), planes),
                        dim3(256), 0, l.stream, l.dependent, p);
 }
 

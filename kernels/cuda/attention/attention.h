@@ -47,10 +47,11 @@ bool warpgroup_fits(const AttentionParams& params);
 cudaError_t launch_attention_warpgroup(const AttentionParams& params, const int32_t* place, bool all,
                                        Launch launch);
 
-// For what few families ask: any heads, pages and masks but selections of keys; takes_attention_any tells
+// For what few families ask: any heads, pages and masks; takes_attention_any tells
 // these.
 bool takes_attention_any(const AttentionSpec& spec);
 cudaError_t launch_attention_any(const AttentionParams& params, Launch launch);
+cudaError_t launch_select_keys(const SelectKeysParams& params, Launch launch);
 
 // Once per device, with the device current: kernels go to the card, and may have the shared memory that they
 // ask for.
@@ -60,6 +61,7 @@ cudaError_t setup_attention_any();
 cudaError_t setup_attention_decode();
 cudaError_t setup_attention_single(int shared_limit);
 cudaError_t setup_attention_prefill();
+cudaError_t setup_select_keys();
 // Tells whether the library has that kernel for this card.
 cudaError_t setup_attention_warpgroup(bool* available);
 

@@ -1,6 +1,6 @@
-// Attention for what few families ask: sinks, chunks of positions, values of other dimensions than keys,
-// heads that lie apart, rows of queries alone. A block for each (token, head), a key a warp at a time: exact
-// and in an order of its own, far from the card's limits.
+// Attention for what few families ask: sinks, chunks of positions, selected positions, values of other
+// dimensions than keys, heads that lie apart, rows of queries alone. A block for each (token, head), a key a
+// warp at a time: exact and in an order of its own, far from the card's limits.
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/device/launch.cuh"
 #include "kernels/cuda/device/ptx.cuh"
@@ -49,6 +49,12 @@ struct PageRows {
   }
 };
 
+__device__ __forceinline__ bool is_selected(const AttentionParams& p, int token, int position) {
+  if (!p.selects_keys) return true;
+  const uint32_t* words = p.selected + static_cast<size_t>(token) * p.selected_words;
+  return (words[position / 32] >> (position % 32) & 1) != 0;
+}
+
 // What the positions of a warp leave.
 struct Part {
   float maximum;
@@ -86,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
   Part part = {minus_infinity(), 0.0f};
 #pragma unroll 1
   for (int position = first / kWarps * kWarps + warp; position <= last; position += kWarps) {
-    if (position < first) continue;
+    if (position < first || !is_selected(p, token, position)) continue;
     const size_t row =
         (static_cast<size_t>(pages[position / page_tokens]) * kv_heads + kv_head) * page_tokens +
         position % page_tokens;
@@ -135,7 +141,8 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 bool takes_attention_any(const AttentionSpec& p) {
-  constexpr uint64_t kOthers = kMechanismChunks | kMechanismSinks | kMechanismValueDim | kMechanismSharedKv;
+  constexpr uint64_t kOthers =
+      kMechanismChunks | kMechanismSinks | kMechanismValueDim | kMechanismSharedKv | kMechanismKeySelection;
   return (mechanisms_of(p) & kOthers) != 0;
 }
 

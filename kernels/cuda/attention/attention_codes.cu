@@ -20,14 +20,6 @@ constexpr int kMostBlocks = 3;  // of a multiprocessor
 constexpr int kSteps = kChunkTokens / kStepKeys;
 constexpr int kStepsAtOnce = 2;  // whose chains of products run side by side
 
-// 16 bytes, with one distance for both ends: no address of its own.
-template <int kDistance>
-__device__ __forceinline__ void copy_async_16_at(uint32_t target, const uint8_t* source) {
-  asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(target), "l"(source),
-               "n"(kDistance)
-               : "memory");
-}
-
 // What a warp asks for at once: some keys or values of a chunk.
 template <int HD, KvFormat kFormat>
 struct WarpSlot : CodeSlot<HD, kFormat, kFormat == KvFormat::q4 ? 64 : 32> {

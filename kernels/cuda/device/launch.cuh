@@ -6,9 +6,9 @@
 
 namespace quire::kernels {
 
-// In clusters of `cluster` blocks along the grid's second dimension.
+// In clusters of so many blocks.
 template <typename... Parameters, typename... Arguments>
-cudaError_t launch_clusters(unsigned cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+cudaError_t launch_clusters(dim3 cluster, void (*kernel)(Parameters...), dim3 grid, dim3 block,
                             size_t shared_bytes, cudaStream_t stream, bool dependent,
                             Arguments&&... arguments) {
   cudaLaunchConfig_t config = {};
@@ -22,10 +22,10 @@ cudaError_t launch_clusters(unsigned cluster, void (*kernel)(Parameters...), dim
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
   }
-  if (cluster > 1) {
+  if (cluster.x * cluster.y > 1) {
     cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
     attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {1, cluster, 1};
+    attribute.val.clusterDim = {cluster.x, cluster.y, 1};
   }
   config.attrs = attributes;
   return cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...);
@@ -34,14 +34,14 @@ cudaError_t launch_clusters(unsigned cluster, void (*kernel)(Parameters...), dim
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
                           cudaStream_t stream, bool dependent, Arguments&&... arguments) {
-  return launch_clusters(1, kernel, grid, block, shared_bytes, stream, dependent,
+  return launch_clusters(dim3(1), kernel, grid, block, shared_bytes, stream, dependent,
                          std::forward<Arguments>(arguments)...);
 }
 
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch_pairs(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
                          cudaStream_t stream, bool dependent, Arguments&&... arguments) {
-  return launch_clusters(2, kernel, grid, block, shared_bytes, stream, dependent,
+  return launch_clusters(dim3(1, 2), kernel, grid, block, shared_bytes, stream, dependent,
                          std::forward<Arguments>(arguments)...);
 }
 

@@ -64,6 +64,14 @@ __device__ __forceinline__ void copy_async_16(uint32_t target, const void* sourc
                : "memory");
 }
 
+// The same, with one distance for both ends: no address of its own.
+template <int kDistance>
+__device__ __forceinline__ void copy_async_16_at(uint32_t target, const uint8_t* source) {
+  asm volatile("cp.async.cg.shared.global [%0 + %2], [%1 + %2], 16;" ::"r"(target), "l"(source),
+               "n"(kDistance)
+               : "memory");
+}
+
 __device__ __forceinline__ void copy_async_4(uint32_t target, const void* source, int bytes = 4) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(source), "r"(bytes)
                : "memory");
@@ -259,6 +267,39 @@ __device__ __forceinline__ void store_shared_16(uint32_t address, uint4 v) {
 __device__ __forceinline__ uint32_t load_shared_2(uint32_t address) {
   uint16_t v;
   asm volatile("ld.shared.u16 %0, [%1];" : "=h"(v) : "r"(address) : "memory");
+  return v;
+}
+
+// `to` stays as it is unless `there` is 1. The address is one of shared memory, or of any.
+__device__ __forceinline__ void load_shared_16_if(uint4& to, uint32_t address, int there) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.shared.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
+               : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
+               : "r"(there), "r"(address)
+               : "memory");
+}
+__device__ __forceinline__ void load_16_if(uint4& to, uint64_t address, int there) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.global.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
+               : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
+               : "r"(there), "l"(address)
+               : "memory");
+}
+
+// Of what is read once, so not kept in the L1, and written by no kernel.
+__device__ __forceinline__ uint4 load_once_16(const uint8_t* from) {
+  uint4 v;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(from));
+  return v;
+}
+__device__ __forceinline__ uint2 load_once_8(const uint8_t* from) {
+  uint2 v;
+  asm("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
+  return v;
+}
+__device__ __forceinline__ uint32_t load_once_4(const uint8_t* from) {
+  uint32_t v;
+  asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(from));
   return v;
 }
 

@@ -51,15 +51,9 @@ class RowActivations {
   __device__ __forceinline__ void fetch(uint4& to) {
     const int there = live_ && (kShared || at_ < end_) ? 1 : 0;
     if constexpr (kShared) {
-      asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.shared.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
-                   : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
-                   : "r"(there), "r"(at_)
-                   : "memory");
+      load_shared_16_if(to, at_, there);
     } else {
-      asm volatile("{\n.reg .pred p;\nsetp.ne.s32 p, %4, 0;\n@p ld.global.v4.u32 {%0,%1,%2,%3}, [%5];\n}\n"
-                   : "+r"(to.x), "+r"(to.y), "+r"(to.z), "+r"(to.w)
-                   : "r"(there), "l"(at_)
-                   : "memory");
+      load_16_if(to, at_, there);
     }
   }
 

@@ -69,26 +69,12 @@ struct SharedTile {
   __device__ __forceinline__ uint32_t one(int offset) const { return load_shared_4(tile + offset); }
 };
 
-// Straight from memory: read once, so not kept in the L1.
+// Straight from memory.
 struct GlobalTile {
   const uint8_t* tile;
-  __device__ __forceinline__ uint4 four(int offset) const {
-    uint4 v;
-    asm("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
-        : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-        : "l"(tile + offset));
-    return v;
-  }
-  __device__ __forceinline__ uint2 two(int offset) const {
-    uint2 v;
-    asm("ld.global.nc.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(tile + offset));
-    return v;
-  }
-  __device__ __forceinline__ uint32_t one(int offset) const {
-    uint32_t v;
-    asm("ld.global.nc.L1::no_allocate.u32 %0, [%1];" : "=r"(v) : "l"(tile + offset));
-    return v;
-  }
+  __device__ __forceinline__ uint4 four(int offset) const { return load_once_16(tile + offset); }
+  __device__ __forceinline__ uint2 two(int offset) const { return load_once_8(tile + offset); }
+  __device__ __forceinline__ uint32_t one(int offset) const { return load_once_4(tile + offset); }
 };
 
 // Words of a lane for its 16 columns of a half strip, low plane first; the two codes of a pair lie in one.

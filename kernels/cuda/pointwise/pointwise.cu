@@ -7,6 +7,7 @@
 #include "kernels/cuda/pointwise/activation.cuh"
 #include "kernels/cuda/pointwise/norm.cuh"
 #include "kernels/cuda/pointwise/pointwise.h"
+#include "kernels/cuda/pointwise/row_sum.cuh"
 
 namespace quire::kernels {
 namespace {
@@ -52,6 +53,8 @@ __global__ void __launch_bounds__(kNormThreads)
       staged[column] = __float2half_rn(y);
     } else if (p.residual != nullptr) {
       p.residual[to + column] += y;
+    } else if (p.output_f32 != nullptr) {
+      p.output_f32[to + column] = y;
     } else {
       out[column] = __float2half_rn(y);
     }
@@ -84,6 +87,31 @@ __global__ void activation_kernel(ActivationParams p) {
   for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < p.intermediate; c += gridDim.x * blockDim.x) {
     const float up = p.gated ? __half2float(in[p.intermediate + c]) : 1.0f;
     out[c] = __float2half_rn(gated(p, __half2float(in[c]), up));
+  }
+}
+
+// The same of a gate that loses its mean and some standard deviations, and what is below zero then: a block a
+// row.
+__global__ void __launch_bounds__(kThreads) sparse_activation_kernel(ActivationParams p) {
+  __shared__ float sums[kThreads / 32];
+  release_successor();
+  wait_for_predecessor();
+  const size_t row = blockIdx.x;
+  const auto* gate = static_cast<const __half*>(p.input) + row * p.intermediate * (p.gated ? 2 : 1);
+  auto* out = static_cast<__half*>(p.output) + row * p.intermediate;
+  const float share = 1.0f / static_cast<float>(p.intermediate);
+  float total = 0.0f;
+  for (int c = threadIdx.x; c < p.intermediate; c += kThreads) total += __half2float(gate[c]);
+  const float mean = row_sum(total, sums) * share;
+  float squares = 0.0f;
+  for (int c = threadIdx.x; c < p.intermediate; c += kThreads) {
+    const float x = __half2float(gate[c]) - mean;
+    squares = __fmaf_rn(x, x, squares);
+  }
+  const float cutoff = mean + p.sparsity_deviations * sqrtf(row_sum(squares, sums) * share);
+  for (int c = threadIdx.x; c < p.intermediate; c += kThreads) {
+    const float up = p.gated ? __half2float(gate[p.intermediate + c]) : 1.0f;
+    out[c] = __float2half_rn(gated(p, fmaxf(__half2float(gate[c]) - cutoff, 0.0f), up));
   }
 }
 
@@ -220,7 +248,7 @@ cudaError_t launch_embed(const EmbedParams& p, const void* table, DType dtype, i
 cudaError_t launch_norm(const NormParams& p, const int32_t* place, Launch l) {
   constexpr size_t kMostStaged = size_t{47} << 10;  // bytes, of what a kernel may have without asking
   const size_t bytes = static_cast<size_t>(p.columns) * sizeof(__half);
-  const bool staged = p.residual == nullptr && p.columns % 8 == 0 && bytes <= kMostStaged;
+  const bool staged = p.output != nullptr && p.columns % 8 == 0 && bytes <= kMostStaged;
   const bool layer = p.kind == NormKind::layer;
   const auto kernel = staged ? (layer ? norm_kernel<true, true> : norm_kernel<false, true>)
                              : (layer ? norm_kernel<true, false> : norm_kernel<false, false>);
@@ -235,6 +263,9 @@ cudaError_t launch_rope_angles(const RopeAnglesParams& p, Launch l) {
 }
 
 cudaError_t launch_activation(const ActivationParams& p, Launch l) {
+  if (p.is_sparse)
+    return launch_kernel(sparse_activation_kernel, dim3(static_cast<unsigned>(p.rows)), dim3(kThreads), 0,
+                         l.stream, l.dependent, p);
   return launch_kernel(activation_kernel, row_grid(p.intermediate, p.rows), dim3(kThreads), 0, l.stream,
                        l.dependent, p);
 }
@@ -270,8 +301,8 @@ cudaError_t launch_finish_rows(const float* source, int source_stride, const flo
 cudaError_t setup_pointwise() {
   return load_kernels(embed_kernel, norm_kernel<true, true>, norm_kernel<true, false>,
                       norm_kernel<false, true>, norm_kernel<false, false>, rope_angles_kernel,
-                      activation_kernel, scale_logits_kernel, gather_kernel, arrange_kernel,
-                      finish_rows_kernel);
+                      activation_kernel, sparse_activation_kernel, scale_logits_kernel, gather_kernel,
+                      arrange_kernel, finish_rows_kernel);
 }
 
 }  // namespace quire::kernels

@@ -21,6 +21,11 @@ cudaError_t launch_norm(const NormParams& params, const int32_t* place, Launch l
 cudaError_t launch_rope_angles(const RopeAnglesParams& params, Launch launch);
 cudaError_t launch_activation(const ActivationParams& params, Launch launch);
 cudaError_t launch_row_op(const RowOpParams& params, Launch launch);
+// Rows of f16 in place; of the parameters neither input nor outputs count.
+cudaError_t launch_norm_activations(const NormParams& params, __half* rows, Launch launch);
+cudaError_t launch_expand_latent(const ExpandLatentParams& params, Launch launch);
+constexpr int32_t kMostStreams = 16;
+cudaError_t launch_mix_streams(const MixStreamsParams& params, Launch launch);
 cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float softcap, Launch launch);
 // target[row][k] = source[row][order[k]], or source[row][k] where order is nullptr; zero for k from columns
 // to target_stride. Where `tiles` is not 0, arranged.

@@ -224,18 +224,9 @@ int blocks_of_row(int rows, bool has_clusters) {
 
 cudaError_t launch_teams(const SampleArguments& a, Launch l) {
   const int blocks = blocks_of_row(a.num_rows, l.dependent);
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(std::min(a.num_rows, kSampleBlocks) * blocks));
-  config.blockDim = dim3(kSampleThreads);
-  config.stream = l.stream;
-  cudaLaunchAttribute attributes[2] = {};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-  config.attrs = attributes;
-  config.numAttrs = l.dependent ? 2 : 0;
-  return cudaLaunchKernelEx(&config, sample_kernel, a);
+  const dim3 grid(static_cast<unsigned>(std::min(a.num_rows, kSampleBlocks) * blocks));
+  return launch_clusters(dim3(static_cast<unsigned>(blocks)), sample_kernel, grid, dim3(kSampleThreads), 0,
+                         l.stream, l.dependent, a);
 }
 
 }  // namespace

@@ -78,9 +78,13 @@ Status add_product(Context& c, const Weight& weight, const void* input, bool in_
   return end_block(c, p, in_row_order, {post_norm, space.hidden}, space.at(Scratch::projected));
 }
 
-// What a model asks for beyond kMechanisms is refused when it is loaded; this is for callers of the table.
-Status refuse_mechanisms(Context& c) {
-  return c.device->fail(Status::unsupported, "a block with a mechanism that this backend lacks");
+// The norm of what the last matrix of a block reads, in place.
+Status norm_within(Context& c, const NormParams* norm, void* input, int32_t rows) {
+  if (norm == nullptr) return Status::ok;
+  NormParams n = *norm;
+  n.rows = rows;
+  return c.device->check(launch_norm_activations(n, static_cast<__half*>(input), c.launch()),
+                         "normalising within a block");
 }
 
 AppendKvParams append_params(const AttentionBlockParams& p) {
@@ -102,6 +106,8 @@ AttentionParams attention_params(const AttentionBlockParams& p) {
   static_cast<AttentionSpec&>(out) = p;
   out.qkv = p.workspace.qkv;
   out.sinks = p.sinks;
+  out.selected = p.selected;
+  out.selected_words = p.selected_words;
   out.batch = p.batch;
   out.kv_shape = p.kv_shape;
   out.kv = p.kv;
@@ -116,23 +122,24 @@ Status attention_block(Context* context, const AttentionBlockParams* params) {
   const Workspace& space = params->workspace;
   const int32_t tokens = params->batch.num_tokens;
   if (tokens <= 0) return Status::ok;
-  const uint64_t mechanisms = mechanisms_of(params->norm) | mechanisms_of(*params);
-  if ((mechanisms & ~kMechanisms) != 0 || params->qkv == nullptr || params->output == nullptr ||
-      params->sub_norm != nullptr)
-    return refuse_mechanisms(c);
-  LinearParams qkv;
-  qkv.weight = params->qkv;
-  qkv.rows = tokens;
-  qkv.output = space.qkv;
-  QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, qkv, -1));
+  if (params->qkv != nullptr) {
+    LinearParams qkv;
+    qkv.weight = params->qkv;
+    qkv.rows = tokens;
+    qkv.output = space.qkv;
+    QUIRE_RETURN_IF_FAILED(begin_block(c, params->norm, params->input, space, qkv, -1));
+  }
   const AppendKvParams append = append_params(*params);
   const AttentionParams attention = attention_params(*params);
   const bool fused = fuses_append(c, attention);
   if (!fused) QUIRE_RETURN_IF_FAILED(append_kv(context, &append));
-  const bool ordered =
-      takes_row_order(*params->output) && tokens <= kMostScattered && !takes_attention_any(attention);
+  const bool ordered = params->output != nullptr && params->sub_norm == nullptr &&
+                       takes_row_order(*params->output) && tokens <= kMostScattered &&
+                       !takes_attention_any(attention);
   QUIRE_RETURN_IF_FAILED(
       attend(c, attention, fused ? &append : nullptr, ordered ? row_place(*params->output) : nullptr));
+  if (params->output == nullptr) return Status::ok;
+  QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, space.attention, tokens));
   return add_product(c, *params->output, space.attention, ordered, tokens, params->post_norm, space);
 }
 
@@ -141,9 +148,6 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
   const Workspace& space = params->workspace;
   const int32_t tokens = params->num_tokens;
   if (tokens <= 0) return Status::ok;
-  if (((mechanisms_of(params->norm) | mechanisms_of(*params)) & ~kMechanisms) != 0 ||
-      params->sub_norm != nullptr)
-    return refuse_mechanisms(c);
   LinearParams gate_up;
   gate_up.weight = params->gate_up;
   gate_up.rows = tokens;
@@ -166,6 +170,7 @@ Status mlp_block(Context* context, const MlpBlockParams* params) {
     QUIRE_RETURN_IF_FAILED(activation(context, &act));
   }
   // The loader lays the columns of gate and up in down's row order where it can; what is left is gathered.
+  QUIRE_RETURN_IF_FAILED(norm_within(c, params->sub_norm, space.activated, tokens));
   const bool ordered = takes_row_order(*params->down) && params->down->groups.front().row_order.empty();
   return add_product(c, *params->down, space.activated, ordered, tokens, params->post_norm, space);
 }

@@ -144,12 +144,8 @@ Status attend(Context& context, const AttentionParams& params, const AppendKvPar
               const int32_t* place);
 bool fuses_append(const Context& context, const AttentionParams& params);
 
-// What the operations obey; models that ask for more are refused when they are loaded.
-constexpr uint64_t kMechanisms = kMechanismLayerNorm | kMechanismBareNorm | kMechanismQkNorm |
-                                 kMechanismOtherQkNorm | kMechanismPostNorm | kMechanismParallel |
-                                 kMechanismSoftcap | kMechanismChunks | kMechanismSinks | kMechanismValueDim |
-                                 kMechanismSharedKv | kMechanismQueryScaling | kMechanismActivations |
-                                 kMechanismExperts | kMechanismPositions;
+// What the operations obey: all of them.
+constexpr uint64_t kMechanisms = (uint64_t{1} << kNumMechanisms) - 1;
 
 // Table entries (operations.cpp, blocks.cpp).
 Status embed(Context* context, const EmbedParams* params);
@@ -164,6 +160,9 @@ Status row_op(Context* context, const RowOpParams* params);
 Status route(Context* context, const RouteParams* params);
 Status expert_linear(Context* context, const ExpertLinearParams* params);
 Status combine(Context* context, const CombineParams* params);
+Status expand_latent(Context* context, const ExpandLatentParams* params);
+Status select_keys(Context* context, const SelectKeysParams* params);
+Status mix_streams(Context* context, const MixStreamsParams* params);
 Status copy_page(Context* context, const CopyPageParams* params);
 Status attention_block(Context* context, const AttentionBlockParams* params);
 Status mlp_block(Context* context, const MlpBlockParams* params);

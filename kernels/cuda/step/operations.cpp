@@ -101,8 +101,6 @@ Status attention(Context* context, const AttentionParams* params) {
 
 Status activation(Context* context, const ActivationParams* params) {
   if (params->rows <= 0) return Status::ok;
-  if (params->is_sparse)
-    return context->device->fail(Status::unsupported, "activations of a part of the columns alone");
   return check(*context, launch_activation(*params, context->launch()), "applying an activation");
 }
 
@@ -115,6 +113,23 @@ Status scale_logits(Context* context, float* logits, int64_t count, float scale,
 Status row_op(Context* context, const RowOpParams* params) {
   if (params->rows <= 0 || params->columns <= 0) return Status::ok;
   return check(*context, launch_row_op(*params, context->launch()), "changing rows");
+}
+
+Status expand_latent(Context* context, const ExpandLatentParams* params) {
+  if (params->num_tokens <= 0) return Status::ok;
+  return check(*context, launch_expand_latent(*params, context->launch()), "expanding keys and values");
+}
+
+Status select_keys(Context* context, const SelectKeysParams* params) {
+  if (params->batch.num_tokens <= 0) return Status::ok;
+  return check(*context, launch_select_keys(*params, context->launch()), "choosing keys");
+}
+
+Status mix_streams(Context* context, const MixStreamsParams* params) {
+  if (params->tokens <= 0) return Status::ok;
+  if (params->num_streams > kMostStreams)
+    return context->device->fail(Status::unsupported, "more than 16 residual streams");
+  return check(*context, launch_mix_streams(*params, context->launch()), "mixing residual streams");
 }
 
 Status copy_page(Context* context, const CopyPageParams* params) {

@@ -1,0 +1,245 @@
+// What CUDA C++ has and C++ has not, for kernels that run on the processor: included before every source of
+// the backend. Threads of a block are fibers of one thread, which change only where they wait for each other;
+// blocks run one after the other. What it cannot show: races between the places where threads meet, and any
+// speed.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <functional>
+#include <type_traits>
+
+#undef __shared__
+#define __shared__ static
+#undef __grid_constant__
+#define __grid_constant__
+#undef __launch_bounds__
+#define __launch_bounds__(...)
+
+using std::isfinite;
+using std::isinf;
+using std::isnan;
+
+extern uint3 threadIdx;
+extern uint3 blockIdx;
+extern dim3 blockDim;
+extern dim3 gridDim;
+
+namespace emulation {
+
+// The block's dynamic shared memory. Addresses of shared memory are distances from it.
+uint8_t* dynamic_shared();
+
+// Runs the threads of all blocks to their end, or leaves that to the recording of the stream.
+void run(dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> kernel);
+
+struct Place {
+  dim3 grid;
+  dim3 block;
+  size_t shared_bytes = 0;
+  cudaStream_t stream = nullptr;
+};
+
+template <typename... Parameters, typename... Arguments>
+void issue(void (*kernel)(Parameters...), const Place& place, Arguments&&... arguments) {
+  run(place.grid, place.block, place.stream,
+      [kernel, ... held = std::remove_cv_t<std::remove_reference_t<Parameters>>(arguments)] {
+        kernel(held...);
+      });
+}
+
+// Others first.
+void yield();
+// Until `threads` threads of the block have come to barrier `id`; 0: all that have not ended.
+void meet_block(int id, int threads);
+// Until all lanes of the warp have left their words here; gives those of all, until the next but one meeting.
+struct LaneWords {
+  uint64_t words[3];
+};
+const LaneWords* meet_warp(const LaneWords& mine);
+int lane();
+
+template <typename T>
+T from_lane(T value, int other) {
+  static_assert(sizeof(T) <= sizeof(uint64_t));
+  LaneWords mine = {};
+  std::memcpy(mine.words, &value, sizeof(T));
+  const LaneWords* all = meet_warp(mine);
+  std::memcpy(&value, all[other & 31].words, sizeof(T));
+  return value;
+}
+
+}  // namespace emulation
+
+template <typename... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*)(Parameters...), cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+template <typename... Parameters>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(Parameters...)) {
+  *attributes = {};
+  attributes->binaryVersion = 80;
+  return cudaSuccess;
+}
+
+inline void __syncthreads() {
+  emulation::meet_block(0, 0);
+}
+inline void __syncwarp(unsigned = ~0U) {
+  emulation::meet_warp({});
+}
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  return emulation::from_lane(value, emulation::lane() ^ mask);
+}
+template <typename T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return emulation::from_lane(value, lane);
+}
+template <typename T>
+T __shfl_up_sync(unsigned, T value, int delta) {
+  const int lane = emulation::lane();
+  return emulation::from_lane(value, lane >= delta ? lane - delta : lane);
+}
+inline uint32_t __reduce_or_sync(unsigned, uint32_t value) {
+  const emulation::LaneWords* all = emulation::meet_warp({{value, 0, 0}});
+  for (int l = 0; l < 32; ++l) value |= static_cast<uint32_t>(all[l].words[0]);
+  return value;
+}
+
+inline unsigned __ballot_sync(unsigned, bool value) {
+  const emulation::LaneWords* all = emulation::meet_warp({{value ? 1U : 0U, 0, 0}});
+  unsigned out = 0;
+  for (int l = 0; l < 32; ++l) out |= static_cast<unsigned>(all[l].words[0]) << l;
+  return out;
+}
+inline int __popc(unsigned v) {
+  return __builtin_popcount(v);
+}
+
+// One thread at a time: plain arithmetic is atomic.
+template <typename T, typename U>
+T atomicAdd(T* place, U value) {
+  const T before = *place;
+  *place = static_cast<T>(before + value);
+  return before;
+}
+template <typename T>
+T atomicMax(T* place, T value) {
+  const T before = *place;
+  if (value > before) *place = value;
+  return before;
+}
+template <typename T>
+T atomicOr(T* place, T value) {
+  const T before = *place;
+  *place = before | value;
+  return before;
+}
+template <typename T>
+T atomicExch(T* place, T value) {
+  const T before = *place;
+  *place = value;
+  return before;
+}
+inline void __threadfence() {}
+template <typename T>
+T __ldg(const T* place) {
+  return *place;
+}
+template <typename T>
+T __ldcg(const T* place) {
+  return *place;
+}
+template <typename T>
+void __stcg(T* place, T value) {
+  *place = value;
+}
+
+template <typename To, typename From>
+To emulated_cast(From value) {
+  static_assert(sizeof(To) == sizeof(From));
+  To out;
+  std::memcpy(&out, &value, sizeof(To));
+  return out;
+}
+inline float __uint_as_float(unsigned v) {
+  return emulated_cast<float>(v);
+}
+inline unsigned __float_as_uint(float v) {
+  return emulated_cast<unsigned>(v);
+}
+inline float __int_as_float(int v) {
+  return emulated_cast<float>(v);
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline float __fsub_rn(float a, float b) {
+  return a - b;
+}
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
+inline float __fdividef(float a, float b) {
+  return a / b;
+}
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline double __dmul_rn(double a, double b) {
+  return a * b;
+}
+inline double __dadd_rn(double a, double b) {
+  return a + b;
+}
+inline double __dsub_rn(double a, double b) {
+  return a - b;
+}
+inline double __ddiv_rn(double a, double b) {
+  return a / b;
+}
+inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
+  const float2 x = __half22float2(a), y = __half22float2(b), z = __half22float2(c);
+  return __floats2half2_rn(std::fma(x.x, y.x, z.x), std::fma(x.y, y.y, z.y));
+}
+inline float __expf(float x) {
+  return std::exp(x);
+}
+inline int __ffs(int v) {
+  return __builtin_ffs(v);
+}
+inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(a) * b) >> 64);
+}
+inline unsigned __byte_perm(unsigned x, unsigned y, unsigned s) {
+  const uint64_t bytes = (uint64_t{y} << 32) | x;
+  unsigned out = 0;
+  for (int i = 0; i < 4; ++i) {
+    const unsigned selector = s >> (4 * i);
+    const unsigned byte = static_cast<unsigned>(bytes >> (8 * (selector & 7))) & 255;
+    out |= ((selector & 8) != 0 ? ((byte & 128) != 0 ? 255U : 0U) : byte) << (8 * i);
+  }
+  return out;
+}
+
+template <typename A, typename B>
+constexpr std::common_type_t<A, B> min(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return static_cast<T>(b) < static_cast<T>(a) ? static_cast<T>(b) : static_cast<T>(a);
+}
+template <typename A, typename B>
+constexpr std::common_type_t<A, B> max(A a, B b) {
+  using T = std::common_type_t<A, B>;
+  return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
+}
+inline float rsqrtf(float x) {
+  return 1.0f / std::sqrt(x);
+}

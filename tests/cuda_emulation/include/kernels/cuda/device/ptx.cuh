@@ -1,0 +1,195 @@
+// The machine instructions of kernels/cuda/device/ptx.cuh, in words of C++.
+#pragma once
+
+#include "tests/cuda_emulation/emulation.h"
+
+namespace quire::kernels {
+
+inline void wait_for_predecessor() {}
+inline void release_successor() {}
+
+inline uint32_t shared_address(const void* pointer) {
+  return static_cast<uint32_t>(static_cast<const uint8_t*>(pointer) - emulation::dynamic_shared());
+}
+template <typename T>
+T& shared_place(uint32_t address) {
+  return *reinterpret_cast<T*>(emulation::dynamic_shared() + static_cast<int32_t>(address));
+}
+
+inline int kept(int value) {
+  return value;
+}
+inline uint32_t uniform(uint32_t value) {
+  return __reduce_or_sync(0xffffffffU, value);
+}
+
+inline uint32_t add_acquire_release(uint32_t* place, uint32_t value) {
+  return atomicAdd(place, value);
+}
+inline uint32_t load_acquire(const uint32_t* place) {
+  return *place;
+}
+
+inline void named_barrier(int id, int threads) {
+  emulation::meet_block(id, threads);
+}
+
+inline void copy_async(uint32_t target, const void* source, int whole, int bytes) {
+  uint8_t* to = &shared_place<uint8_t>(target);
+  std::memset(to, 0, static_cast<size_t>(whole));
+  if (bytes > 0) std::memcpy(to, source, static_cast<size_t>(bytes));
+}
+inline void copy_async_16(uint32_t target, const void* source, int bytes = 16) {
+  copy_async(target, source, 16, bytes);
+}
+inline void copy_async_8(uint32_t target, const void* source, int bytes = 8) {
+  copy_async(target, source, 8, bytes);
+}
+inline void copy_async_4(uint32_t target, const void* source, int bytes = 4) {
+  copy_async(target, source, 4, bytes);
+}
+template <int kDistance>
+void copy_async_16_at(uint32_t target, const uint8_t* source) {
+  copy_async_16(target + kDistance, source + kDistance);
+}
+inline void commit_copies() {}
+template <int kPending>
+void wait_for_copies() {}
+
+// 8 bytes, as a barrier of the card has them.
+struct EmulatedBarrier {
+  uint16_t phase;
+  uint16_t expected;
+  uint16_t missing;
+  uint16_t unused;
+};
+inline void barrier_init(uint32_t barrier, uint32_t arrivals) {
+  const auto count = static_cast<uint16_t>(arrivals);
+  shared_place<EmulatedBarrier>(barrier) = {0, count, count, 0};
+}
+inline void barrier_arrive(uint32_t barrier) {
+  auto& b = shared_place<EmulatedBarrier>(barrier);
+  if (--b.missing != 0) return;
+  b.missing = b.expected;
+  b.phase ^= 1;
+}
+inline void barrier_arrive_after_copies(uint32_t barrier) {
+  barrier_arrive(barrier);
+}
+inline void fence_barrier_init() {}
+inline void fence_async_proxy() {}
+inline void barrier_wait(uint32_t barrier, uint32_t parity) {
+  while (shared_place<EmulatedBarrier>(barrier).phase == parity) emulation::yield();
+}
+
+inline float half_of(uint64_t word, int which) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(word >> (16 * which))));
+}
+// c += a b with a [16, 16] f16, b [16, 8] f16, c [16, 8] f32, as the lanes of a warp hold them.
+inline void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const auto pair = [](uint32_t low, uint32_t high) { return uint64_t{high} << 32 | low; };
+  const emulation::LaneWords* all =
+      emulation::meet_warp({{pair(a[0], a[1]), pair(a[2], a[3]), pair(b0, b1)}});
+  const int lane = emulation::lane(), row = lane / 4, column = lane % 4 * 2;
+  for (int i = 0; i < 4; ++i) {
+    double sum = static_cast<double>(c[i]);
+    for (int k = 0; k < 16; ++k) {
+      const emulation::LaneWords& of_row = all[row * 4 + k % 8 / 2];
+      const emulation::LaneWords& of_column = all[(column + (i & 1)) * 4 + k % 8 / 2];
+      const int row_half = (i >> 1) * 2 + (k & 1);
+      sum += static_cast<double>(half_of(of_row.words[k / 8], row_half)) *
+             static_cast<double>(half_of(of_column.words[2], k / 8 * 2 + (k & 1)));
+    }
+    c[i] = static_cast<float>(sum);
+  }
+}
+inline void mma_16x8x16_first(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  for (float& v : c) v = 0.0f;
+  mma_16x8x16(c, a, b0, b1);
+}
+
+// Each lane names a row of 8 f16; matrix m has those of the lanes 8 m to 8 m + 7.
+inline void load_matrices(uint32_t (&r)[4], uint32_t address) {
+  const emulation::LaneWords* all = emulation::meet_warp({{address, 0, 0}});
+  const int lane = emulation::lane();
+  for (int m = 0; m < 4; ++m) {
+    const auto row = static_cast<uint32_t>(all[8 * m + lane / 4].words[0]);
+    r[m] = shared_place<uint32_t>(row + static_cast<uint32_t>(lane % 4) * 4);
+  }
+}
+inline void load_matrices_transposed(uint32_t (&r)[4], uint32_t address) {
+  const emulation::LaneWords* all = emulation::meet_warp({{address, 0, 0}});
+  const int lane = emulation::lane();
+  for (int m = 0; m < 4; ++m) {
+    const auto number = [&](int row) {
+      const auto place =
+          static_cast<uint32_t>(all[8 * m + row].words[0]) + static_cast<uint32_t>(lane / 4) * 2;
+      return uint32_t{shared_place<uint16_t>(place)};
+    };
+    r[m] = number(lane % 4 * 2) | number(lane % 4 * 2 + 1) << 16;
+  }
+}
+inline uint32_t transposed_8x8(uint32_t piece) {
+  const emulation::LaneWords* all = emulation::meet_warp({{piece, 0, 0}});
+  const int lane = emulation::lane();
+  const auto number = [&](int row) {
+    return static_cast<uint32_t>(all[row * 4 + lane / 8].words[0]) >> (16 * (lane / 4 & 1)) & 0xffffU;
+  };
+  return number(lane % 4 * 2) | number(lane % 4 * 2 + 1) << 16;
+}
+
+inline uint4 load_shared_16(uint32_t address) {
+  return shared_place<uint4>(address);
+}
+inline uint2 load_shared_8(uint32_t address) {
+  return shared_place<uint2>(address);
+}
+inline uint32_t load_shared_4(uint32_t address) {
+  return shared_place<uint32_t>(address);
+}
+inline uint32_t load_shared_2(uint32_t address) {
+  return shared_place<uint16_t>(address);
+}
+inline uint32_t load_shared_1(uint32_t address) {
+  return shared_place<uint8_t>(address);
+}
+inline void store_shared_4(uint32_t address, uint32_t v) {
+  shared_place<uint32_t>(address) = v;
+}
+inline void store_shared_8(uint32_t address, uint2 v) {
+  shared_place<uint2>(address) = v;
+}
+inline void store_shared_16(uint32_t address, uint4 v) {
+  shared_place<uint4>(address) = v;
+}
+inline void load_shared_16_if(uint4& to, uint32_t address, int there) {
+  if (there != 0) to = load_shared_16(address);
+}
+inline void load_16_if(uint4& to, uint64_t address, int there) {
+  if (there != 0) to = *reinterpret_cast<const uint4*>(address);
+}
+inline uint4 load_once_16(const uint8_t* from) {
+  return *reinterpret_cast<const uint4*>(from);
+}
+inline uint2 load_once_8(const uint8_t* from) {
+  return *reinterpret_cast<const uint2*>(from);
+}
+inline uint32_t load_once_4(const uint8_t* from) {
+  return *reinterpret_cast<const uint32_t*>(from);
+}
+
+inline float exp2_fast(float x) {
+  return std::exp2(x);
+}
+
+inline uint32_t bits_of(__half2 v) {
+  return emulated_cast<uint32_t>(v);
+}
+inline __half2 half2_of(uint32_t v) {
+  return emulated_cast<__half2>(v);
+}
+inline uint32_t and_or(uint32_t a, uint32_t mask, uint32_t c) {
+  return (a & mask) | c;
+}
+
+}  // namespace quire::kernels
