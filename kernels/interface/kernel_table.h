@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 12;
+inline constexpr uint32_t kBackendAbi = 13;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,

@@ -144,8 +144,9 @@ Status attend(Context& context, const AttentionParams& params, const AppendKvPar
               const int32_t* place);
 bool fuses_append(const Context& context, const AttentionParams& params);
 
-// What the operations obey: all of them.
-constexpr uint64_t kMechanisms = (uint64_t{1} << kNumMechanisms) - 1;
+// What the operations obey; models that ask for more are refused when they are loaded.
+constexpr uint64_t kMechanisms =
+    ((uint64_t{1} << kNumMechanisms) - 1) & ~static_cast<uint64_t>(kMechanismByteActivations);
 
 // Table entries (operations.cpp, blocks.cpp).
 Status embed(Context* context, const EmbedParams* params);
