@@ -88,11 +88,17 @@ Status place_input(Context& c, const Matrix& m, int32_t rows, int32_t tiles, Str
   const auto placed = static_cast<size_t>((rows + tile_tokens - 1) / tile_tokens * tile_tokens);
   if (placed * static_cast<size_t>(stride) > c.gathered_elements)
     return c.device->fail(Status::invalid_argument, "more activations than the context has room for");
-  const cudaError_t error =
-      input.gathered_for != nullptr
-          ? launch_gather(input.rows, input.stride, input.gathered_for->device_row_order, rows, m.num_rows,
-                          c.gathered, stride, tiles, c.launch())
-          : launch_arrange(input.rows, input.stride, rows, m.num_blocks, tiles, c.gathered, c.launch());
+  PlacedRows placed_rows;
+  placed_rows.source = input.rows;
+  placed_rows.source_stride = input.stride;
+  placed_rows.rows = rows;
+  placed_rows.columns = m.num_rows;
+  placed_rows.target = c.gathered;
+  placed_rows.target_stride = stride;
+  placed_rows.tiles = tiles;
+  if (input.gathered_for != nullptr) placed_rows.order = input.gathered_for->device_row_order;
+  const auto launch = input.gathered_for != nullptr ? launch_gather : launch_arrange;
+  const cudaError_t error = launch(placed_rows, c.launch());
   input.rows = c.gathered;
   input.stride = stride;
   input.gathered_for = nullptr;
@@ -163,12 +169,16 @@ Status multiply_slab(Context& c, const Matrix& m, int32_t part_index, int32_t st
     return device.fail(Status::unsupported, "cuBLASLt refuses a product of " + std::to_string(rows) +
                                                 " tokens; deterministic mode needs none of its");
   if (direct) return Status::ok;
-  return device.check(
-      launch_finish_rows(c.product, product.columns, m.bias + column, rows, product.columns,
-                         e.output != nullptr ? e.output + column : nullptr,
-                         e.residual != nullptr ? e.residual + column : nullptr,
-                         e.output_f32 != nullptr ? e.output_f32 + column : nullptr, e.stride, c.launch()),
-      "adding a bias");
+  FinishedRows finished;
+  finished.source = c.product;
+  finished.bias = m.bias + column;
+  finished.rows = rows;
+  finished.columns = product.columns;
+  if (e.output != nullptr) finished.output = e.output + column;
+  if (e.residual != nullptr) finished.residual = e.residual + column;
+  if (e.output_f32 != nullptr) finished.output_f32 = e.output_f32 + column;
+  finished.stride = e.stride;
+  return device.check(launch_finish_rows(finished, c.launch()), "adding a bias");
 }
 
 Status expand_and_multiply(Context& c, const Matrix& m, StreamedInput input, int32_t rows,

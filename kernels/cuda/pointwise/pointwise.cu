@@ -159,32 +159,30 @@ __device__ __forceinline__ void put_gathered(__half* target, int target_stride, 
   store_arranged(to, tiles, v);
 }
 
-__global__ void __launch_bounds__(kGatherThreads)
-    gather_kernel(const __half* source, int source_stride, const int32_t* order, int columns, __half* target,
-                  int target_stride, int tiles) {
+__global__ void __launch_bounds__(kGatherThreads) gather_kernel(const __grid_constant__ PlacedRows p) {
   extern __shared__ __align__(16) __half staged_row[];
   release_successor();
   wait_for_predecessor();
-  const __half* row = source + static_cast<size_t>(blockIdx.x) * source_stride;
-  if (columns <= kMostStaged) {
-    if (columns % 8 == 0 && source_stride % 8 == 0) {
-      for (int c = threadIdx.x * 8; c < columns; c += kGatherThreads * 8)
+  const __half* row = p.source + static_cast<size_t>(blockIdx.x) * p.source_stride;
+  if (p.columns <= kMostStaged) {
+    if (p.columns % 8 == 0 && p.source_stride % 8 == 0) {
+      for (int c = threadIdx.x * 8; c < p.columns; c += kGatherThreads * 8)
         *reinterpret_cast<uint4*>(staged_row + c) = *reinterpret_cast<const uint4*>(row + c);
     } else {
-      for (int c = threadIdx.x; c < columns; c += kGatherThreads) staged_row[c] = row[c];
+      for (int c = threadIdx.x; c < p.columns; c += kGatherThreads) staged_row[c] = row[c];
     }
     __syncthreads();
     row = staged_row;
   }
-  for (int k = threadIdx.x * 8; k < target_stride; k += kGatherThreads * 8) {
+  for (int k = threadIdx.x * 8; k < p.target_stride; k += kGatherThreads * 8) {
     __half2 pairs[4];
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-      const int from = k + i < columns && order != nullptr ? order[k + i] : k + i;
-      const __half v = k + i < columns ? row[from] : __float2half(0.0f);
+      const int from = k + i < p.columns && p.order != nullptr ? p.order[k + i] : k + i;
+      const __half v = k + i < p.columns ? row[from] : __float2half(0.0f);
       (i % 2 == 0 ? pairs[i / 2].x : pairs[i / 2].y) = v;
     }
-    put_gathered(target, target_stride, tiles, static_cast<int>(blockIdx.x), k,
+    put_gathered(p.target, p.target_stride, p.tiles, static_cast<int>(blockIdx.x), k,
                  make_uint4(bits_of(pairs[0]), bits_of(pairs[1]), bits_of(pairs[2]), bits_of(pairs[3])));
   }
 }
@@ -192,8 +190,7 @@ __global__ void __launch_bounds__(kGatherThreads)
 // Tokens that are not there become zeros. A warp takes a step of 32 rows of 8 tokens at a time.
 constexpr int kArrangeWarps = 4, kArrangedAtOnce = 2;
 
-__global__ void __launch_bounds__(32 * kArrangeWarps)
-    arrange_kernel(const __half* source, int source_stride, int rows, int tiles, __half* target) {
+__global__ void __launch_bounds__(32 * kArrangeWarps) arrange_kernel(const __grid_constant__ PlacedRows p) {
   release_successor();
   const int step = threadIdx.x >> 5, lane = threadIdx.x & 31;
   const int block = blockIdx.x, num_blocks = gridDim.x;
@@ -203,33 +200,31 @@ __global__ void __launch_bounds__(32 * kArrangeWarps)
   for (int i = 0; i < kArrangedAtOnce; ++i) {
     const int token = (blockIdx.y * kArrangedAtOnce + i) * 8 + (lane >> 2);
     v[i] = make_uint4(0, 0, 0, 0);
-    if (token < rows)
-      v[i] = *reinterpret_cast<const uint4*>(source + static_cast<size_t>(token) * source_stride +
+    if (token < p.rows)
+      v[i] = *reinterpret_cast<const uint4*>(p.source + static_cast<size_t>(token) * p.source_stride +
                                              block * kBlockRows + step * kStepRows + (lane & 3) * 8);
   }
 #pragma unroll
   for (int i = 0; i < kArrangedAtOnce; ++i) {
     const int octet = blockIdx.y * kArrangedAtOnce + i;
-    store_arranged(arranged_place(target, num_blocks, tiles, octet, block * kBlockSteps + step) + lane, tiles,
-                   v[i]);
+    store_arranged(arranged_place(p.target, num_blocks, p.tiles, octet, block * kBlockSteps + step) + lane,
+                   p.tiles, v[i]);
   }
 }
 
-__global__ void finish_rows_kernel(const float* source, int source_stride, const float* bias, int columns,
-                                   __half* output, float* residual, float* output_f32, int stride) {
+__global__ void finish_rows_kernel(const __grid_constant__ FinishedRows p) {
   release_successor();
   wait_for_predecessor();
   const size_t row = blockIdx.y;
-  for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < columns; c += gridDim.x * blockDim.x) {
-    float v = source[row * source_stride + c];
-    if (bias != nullptr) v += bias[c];
-    const size_t at = row * stride + c;
-    if (residual != nullptr) {
-      residual[at] += v;
-    } else if (output_f32 != nullptr) {
-      output_f32[at] = v;
+  for (int c = blockIdx.x * blockDim.x + threadIdx.x; c < p.columns; c += gridDim.x * blockDim.x) {
+    const float v = p.source[row * p.columns + c] + p.bias[c];
+    const size_t at = row * p.stride + c;
+    if (p.residual != nullptr) {
+      p.residual[at] += v;
+    } else if (p.output_f32 != nullptr) {
+      p.output_f32[at] = v;
     } else {
-      output[at] = __float2half_rn(v);
+      p.output[at] = __float2half_rn(v);
     }
   }
 }
@@ -275,27 +270,22 @@ cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float
                        l.dependent, logits, count, scale, softcap);
 }
 
-cudaError_t launch_gather(const __half* source, int source_stride, const int32_t* order, int rows,
-                          int columns, __half* target, int target_stride, int tiles, Launch l) {
-  const size_t staged = columns <= kMostStaged ? static_cast<size_t>(columns) * sizeof(__half) : 0;
-  return launch_kernel(gather_kernel, dim3(static_cast<unsigned>(rows)), dim3(kGatherThreads), staged,
-                       l.stream, l.dependent, source, source_stride, order, columns, target, target_stride,
-                       tiles);
+cudaError_t launch_gather(const PlacedRows& p, Launch l) {
+  const size_t staged = p.columns <= kMostStaged ? static_cast<size_t>(p.columns) * sizeof(__half) : 0;
+  return launch_kernel(gather_kernel, dim3(static_cast<unsigned>(p.rows)), dim3(kGatherThreads), staged,
+                       l.stream, l.dependent, p);
 }
 
-cudaError_t launch_arrange(const __half* source, int source_stride, int rows, int num_blocks, int tiles,
-                           __half* target, Launch l) {
-  const int octets = (rows + tiles * 8 - 1) / (tiles * 8) * tiles;
-  const dim3 grid(static_cast<unsigned>(num_blocks), static_cast<unsigned>(octets / kArrangedAtOnce));
-  return launch_kernel(arrange_kernel, grid, dim3(32 * kArrangeWarps), 0, l.stream, l.dependent, source,
-                       source_stride, rows, tiles, target);
+cudaError_t launch_arrange(const PlacedRows& p, Launch l) {
+  const int octets = (p.rows + p.tiles * 8 - 1) / (p.tiles * 8) * p.tiles;
+  const dim3 grid(static_cast<unsigned>(p.target_stride / kBlockRows),
+                  static_cast<unsigned>(octets / kArrangedAtOnce));
+  return launch_kernel(arrange_kernel, grid, dim3(32 * kArrangeWarps), 0, l.stream, l.dependent, p);
 }
 
-cudaError_t launch_finish_rows(const float* source, int source_stride, const float* bias, int rows,
-                               int columns, __half* output, float* residual, float* output_f32, int stride,
-                               Launch l) {
-  return launch_kernel(finish_rows_kernel, row_grid(columns, rows), dim3(kThreads), 0, l.stream, l.dependent,
-                       source, source_stride, bias, columns, output, residual, output_f32, stride);
+cudaError_t launch_finish_rows(const FinishedRows& p, Launch l) {
+  return launch_kernel(finish_rows_kernel, row_grid(p.columns, p.rows), dim3(kThreads), 0, l.stream,
+                       l.dependent, p);
 }
 
 cudaError_t setup_pointwise() {

@@ -27,18 +27,37 @@ cudaError_t launch_expand_latent(const ExpandLatentParams& params, Launch launch
 constexpr int32_t kMostStreams = 16;
 cudaError_t launch_mix_streams(const MixStreamsParams& params, Launch launch);
 cudaError_t launch_scale_logits(float* logits, int64_t count, float scale, float softcap, Launch launch);
-// target[row][k] = source[row][order[k]], or source[row][k] where order is nullptr; zero for k from columns
-// to target_stride. Where `tiles` is not 0, arranged.
-cudaError_t launch_gather(const __half* source, int source_stride, const int32_t* order, int rows,
-                          int columns, __half* target, int target_stride, int tiles, Launch launch);
-// Rows of num_blocks times 128 columns as broad products of tiles of `tiles` times 8 tokens want them:
-// [tile][block of 128 rows of K] as they lie in a stage.
-cudaError_t launch_arrange(const __half* source, int source_stride, int rows, int num_blocks, int tiles,
-                           __half* target, Launch launch);
-// What a product of f16 or f32 [rows, columns] still needs: bias, and its place. Source f32.
-cudaError_t launch_finish_rows(const float* source, int source_stride, const float* bias, int rows,
-                               int columns, __half* output, float* residual, float* output_f32, int stride,
-                               Launch launch);
+// Rows of activations on their way to where a product wants them.
+struct PlacedRows {
+  const __half* source = nullptr;
+  int32_t source_stride = 0;
+  const int32_t* order = nullptr;  // of the columns, or nullptr: as they are
+  int32_t rows = 0;
+  int32_t columns = 0;
+  __half* target = nullptr;
+  int32_t target_stride = 0;  // of one row, also where tiles are not 0; a multiple of 128 then
+  int32_t tiles = 0;          // 0: rows side by side
+};
+// target[row][k] = source[row][order[k]]; zero for k from columns to target_stride. Where `tiles` is not 0,
+// arranged.
+cudaError_t launch_gather(const PlacedRows& rows, Launch launch);
+// As broad products of tiles of `tiles` times 8 tokens want them: [tile][block of 128 rows of K] as they lie
+// in a stage. All columns up to target_stride are read, in their order.
+cudaError_t launch_arrange(const PlacedRows& rows, Launch launch);
+
+// What a product of f16 or f32 still needs: bias, and its place.
+struct FinishedRows {
+  const float* source = nullptr;  // [rows, columns], side by side
+  const float* bias = nullptr;    // [columns]
+  int32_t rows = 0;
+  int32_t columns = 0;
+  // One of the three is set.
+  __half* output = nullptr;
+  float* residual = nullptr;  // added to
+  float* output_f32 = nullptr;
+  int32_t stride = 0;  // of the output
+};
+cudaError_t launch_finish_rows(const FinishedRows& rows, Launch launch);
 
 // Once per device, with the device current: the kernels go to the card.
 cudaError_t setup_pointwise();
