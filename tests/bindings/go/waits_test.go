@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -107,16 +106,17 @@ func TestAThousandWaitsHoldNoThreads(t *testing.T) {
 	end()
 }
 
-// collection is how long the collector takes, the middle of five.
+// collection is how long the collector takes, the least of twenty: other programs only make it longer.
 func collection() time.Duration {
-	var took []time.Duration
-	for len(took) < 5 {
+	least := time.Hour
+	for i := 0; i < 20; i++ {
 		start := time.Now()
 		runtime.GC()
-		took = append(took, time.Since(start))
+		if took := time.Since(start); took < least {
+			least = took
+		}
 	}
-	sort.Slice(took, func(i, j int) bool { return took[i] < took[j] })
-	return took[2]
+	return least
 }
 
 // A queue is told once for each step: a reader that takes all there is drains as often as the engine steps.
