@@ -129,7 +129,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 	s.live(w, r)
 }
 
-// admin answers GET /admin/models and POST /admin/models/NAME/{load,evict}.
+// admin answers GET /admin/models, POST /admin/models/NAME/{load,evict}, and what is asked of aliases.
 func (s *Server) admin(w http.ResponseWriter, r *http.Request) {
 	if !s.isAdmin(r) {
 		s.fail(w, r, &Failure{Status: http.StatusForbidden, Kind: "invalid_request_error",
@@ -139,6 +139,8 @@ func (s *Server) admin(w http.ResponseWriter, r *http.Request) {
 	manager, is := s.engine.(Manager)
 	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/admin/"), "/")
 	switch {
+	case path[0] == "aliases":
+		s.administerAliases(w, r, path[1:])
 	case is && len(path) == 1 && path[0] == "models" && r.Method == http.MethodGet:
 		_ = answer(w, manager.States())
 	case is && len(path) == 3 && path[0] == "models" && r.Method == http.MethodPost:

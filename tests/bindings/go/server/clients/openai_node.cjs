@@ -4,7 +4,7 @@ const assert = require("node:assert");
 const { OpenAI } = require("openai");
 
 const client = new OpenAI({ baseURL: process.argv[2] + "/v1", apiKey: "k", maxRetries: 0 });
-const asked = (model, content) => ({ model, messages: [{ role: "user", content }], temperature: 0, max_tokens: 200 });
+const asked = (model, content) => ({ model, messages: [{ role: "user", content }], temperature: 0, max_tokens: 400 });
 const city = { type: "object", properties: { city: { enum: ["Oslo", "Rome"] } }, required: ["city"], additionalProperties: false };
 
 function isCall(call) {

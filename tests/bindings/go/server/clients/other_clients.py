@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""quire-server driven by OpenAI's official clients of Go and Node.
+"""quire-server driven by OpenAI's official clients of Go and Node, and by langchain4j.
 
-usage: other_clients.py go GO MODEL_DIR | other_clients.py node SERVER MODEL_DIR. Exit status 77 with a word where the client is
-not there: for Go in the cache of modules (go mod download in openai_go), for Node in NODE_PATH (npm install openai). Nothing is
+usage: other_clients.py go GO MODEL_DIR | other_clients.py (node | langchain4j) SERVER MODEL_DIR. Exit status 77 with a word where
+the client is not there: for Go in the cache of modules (go mod download in openai_go), for Node in NODE_PATH (npm install
+openai), for langchain4j in the folder LANGCHAIN4J_JARS (mvn dependency:copy-dependencies of langchain4j-open-ai). Nothing is
 fetched."""
 import os
 import pathlib
@@ -41,4 +42,12 @@ def node_client(server, model):
         subprocess.run([node, HERE / "openai_node.cjs", base], check=True)
 
 
-{"go": go_client, "node": node_client}[sys.argv[1]](*sys.argv[2:])
+def langchain4j_client(server, model):
+    java, jars = shutil.which("java"), os.environ.get("LANGCHAIN4J_JARS", "")
+    if java is None or not list(pathlib.Path(jars or ".").glob("langchain4j-open-ai-*.jar")):
+        skip("LANGCHAIN4J_JARS names no folder with langchain4j-open-ai")
+    with serving.served(server, model) as base:
+        subprocess.run([java, "-cp", f"{jars}/*", HERE / "Langchain4jClient.java", base], check=True)
+
+
+{"langchain4j": langchain4j_client, "go": go_client, "node": node_client}[sys.argv[1]](*sys.argv[2:])

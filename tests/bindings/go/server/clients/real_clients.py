@@ -129,20 +129,20 @@ def calls(checker):
     client = openai.OpenAI(base_url=checker.base + "/v1", api_key="k", max_retries=0)
     tool = {"type": "function", "function": {"name": "weather", "parameters": CITY, "strict": True}}
     asked = {"model": "calls", "messages": user("How warm is it?"), "tools": [tool], "tool_choice": "required",
-             "parallel_tool_calls": False, "max_tokens": 100}
+             "parallel_tool_calls": False, "max_tokens": 400}
     checker.chat(asked)
     with client.chat.completions.stream(**asked) as stream:
         choice = stream.get_final_completion().choices[0]
     assert choice.finish_reason == "tool_calls", choice
     is_call(choice.message.tool_calls[0].function.name, choice.message.tool_calls[0].function.arguments)
     flat = {"type": "function", "name": "weather", "parameters": CITY, "strict": True}
-    asked = {"model": "calls", "input": "How warm is it?", "tools": [flat], "max_output_tokens": 100,
+    asked = {"model": "calls", "input": "How warm is it?", "tools": [flat], "max_output_tokens": 400,
              "tool_choice": {"type": "function", "name": "weather"}, "parallel_tool_calls": False}
     checker.response(asked)
     item = client.responses.create(**asked).output[0]
     is_call(item.name, item.arguments)
     claude = anthropic.Anthropic(base_url=checker.base, api_key="k", max_retries=0)
-    asked = {"model": "calls", "messages": user("How warm is it?"), "max_tokens": 100, "tools": [
+    asked = {"model": "calls", "messages": user("How warm is it?"), "max_tokens": 400, "tools": [
         {"name": "weather", "input_schema": CITY}], "tool_choice": {"type": "any", "disable_parallel_tool_use": True}}
     checker.message(asked)
     with claude.messages.stream(**asked) as stream:

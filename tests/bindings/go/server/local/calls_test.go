@@ -76,7 +76,7 @@ type callingAnswer struct {
 	}
 }
 
-const asksForCall = `{"model":"story","messages":[{"role":"user","content":"How warm is it?"}],"max_tokens":150,"tools":`
+const asksForCall = `{"model":"story","messages":[{"role":"user","content":"How warm is it?"}],"max_tokens":400,"tools":`
 
 // isCall tells what is wrong with a call.
 func isCall(c called, names string) error {
@@ -173,7 +173,7 @@ func TestToolsThatAreNotToBeCalledAreNotInThePrompt(t *testing.T) {
 
 func TestCallsAreGivenInTheFormOfTheResponsesInterface(t *testing.T) {
 	f := startCalling(t, callingTemplate)
-	body := `{"model":"story","input":"How warm is it?","temperature":0,"max_output_tokens":150,"parallel_tool_calls":false,
+	body := `{"model":"story","input":"How warm is it?","temperature":0,"max_output_tokens":400,"parallel_tool_calls":false,
 		"tool_choice":{"type":"function","name":"weather"},"tools":[{"type":"function","name":"weather","parameters":
 		{"type":"object","properties":{"city":{"enum":["Oslo","Rome"]}},"required":["city"],"additionalProperties":false}}]`
 	type item struct {
@@ -235,14 +235,14 @@ func TestACallThatIsCutOffIsIncomplete(t *testing.T) {
 	}
 	function := `"name":"say","parameters":{"type":"object","properties":{"word":{"enum":["` + strings.Repeat("a long word ", 40) +
 		`"]}},"required":["word"],"additionalProperties":false}}`
-	f.post("/v1/responses", `{"model":"story","input":"a","temperature":0,"max_output_tokens":40,"tool_choice":"required","tools":[
+	f.post("/v1/responses", `{"model":"story","input":"a","temperature":0,"max_output_tokens":80,"tool_choice":"required","tools":[
 		{"type":"function",`+function+`]}`, &response)
 	if response.Status != "incomplete" || len(response.Output) != 1 || response.Output[0].Status != "incomplete" ||
 		response.Output[0].Type != "function_call" {
 		t.Errorf("%+v", response)
 	}
 	var chat callingAnswer
-	f.post("/v1/chat/completions", strings.Replace(asksForCall, "150", "40", 1)+`[{"type":"function","function":{`+function+
+	f.post("/v1/chat/completions", strings.Replace(asksForCall, "400", "80", 1)+`[{"type":"function","function":{`+function+
 		`}],"temperature":0,"tool_choice":"required"}`, &chat)
 	if choice := chat.Choices[0]; choice.FinishReason != "length" || len(choice.Message.ToolCalls) != 1 {
 		t.Errorf("%+v", choice)
@@ -251,7 +251,7 @@ func TestACallThatIsCutOffIsIncomplete(t *testing.T) {
 
 func TestCallsAreGivenInAnthropicsForm(t *testing.T) {
 	f := startCalling(t, callingTemplate)
-	body := `{"model":"story","max_tokens":150,"temperature":0,"messages":[{"role":"user","content":"How warm is it?"}],
+	body := `{"model":"story","max_tokens":400,"temperature":0,"messages":[{"role":"user","content":"How warm is it?"}],
 		"tool_choice":{"type":"any","disable_parallel_tool_use":true},"tools":[{"name":"weather","input_schema":
 		{"type":"object","properties":{"city":{"enum":["Oslo","Rome"]}},"required":["city"],"additionalProperties":false}}]`
 	var whole struct {

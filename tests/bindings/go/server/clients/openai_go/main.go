@@ -37,7 +37,7 @@ func expect(holds bool, about ...interface{}) {
 
 func asked(model, text string) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{Model: model, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)},
-		Temperature: openai.Float(0), MaxTokens: openai.Int(200)}
+		Temperature: openai.Float(0), MaxTokens: openai.Int(400)}
 }
 
 var city = map[string]any{"type": "object", "required": []string{"city"}, "additionalProperties": false,

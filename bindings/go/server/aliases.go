@@ -1,0 +1,88 @@
+package server
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+)
+
+// What a client calls a model may be exchanged for another one while requests run: those under way end on the old
+// model, later ones go to the new one, which is resident by then.
+
+const maxAliasBytes = 64 << 10
+
+// administerAliases answers GET /admin/aliases and POST /admin/aliases/NAME with {"model": MODEL}.
+func (s *Server) administerAliases(w http.ResponseWriter, r *http.Request, rest []string) {
+	switch {
+	case len(rest) == 0 && r.Method == http.MethodGet:
+		aliases := s.config.Load().Aliases
+		if aliases == nil {
+			aliases = map[string]string{}
+		}
+		_ = answer(w, aliases)
+	case len(rest) == 1 && rest[0] != "" && r.Method == http.MethodPost:
+		target, err := readTarget(w, r)
+		if err == nil {
+			err = s.exchange(r, rest[0], target)
+		}
+		if err != nil {
+			s.fail(w, r, failureOf(err))
+			return
+		}
+		_ = answer(w, map[string]string{"alias": rest[0], "model": target})
+	default:
+		s.fail(w, r, notFound("", "the admin interface has no %s %s", r.Method, r.URL.Path))
+	}
+}
+
+func readTarget(w http.ResponseWriter, r *http.Request) (string, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxAliasBytes))
+	var body struct {
+		Model string `json:"model"`
+	}
+	if err != nil || json.Unmarshal(text, &body) != nil || body.Model == "" {
+		return "", invalid("model", `the body must be {"model": NAME}`)
+	}
+	return body.Model, nil
+}
+
+// exchange loads the model, and only then has the alias name it: a load that fails has changed nothing.
+func (s *Server) exchange(r *http.Request, alias, target string) error {
+	if _, err := s.config.Load().withAlias(alias, target); err != nil {
+		return err
+	}
+	model, err := s.engine.Open(r.Context(), target)
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	for {
+		old := s.config.Load()
+		changed, err := old.withAlias(alias, target)
+		if err != nil {
+			return err
+		}
+		if s.config.CompareAndSwap(old, changed) {
+			s.log.Info("an alias names another model", Fields{"alias": alias, "model": target})
+			return nil
+		}
+	}
+}
+
+// withAlias is the configuration with one alias changed or added.
+func (c *Config) withAlias(alias, target string) (*Config, error) {
+	if _, is := c.Models[alias]; is {
+		return nil, invalid("model", "%q is the name of a model, not of an alias", alias)
+	}
+	if _, known := c.Models[target]; !known {
+		return nil, notFound("model_not_found", "there is no model %q", target)
+	}
+	changed := *c
+	changed.Aliases = map[string]string{alias: target}
+	for name, model := range c.Aliases {
+		if name != alias {
+			changed.Aliases[name] = model
+		}
+	}
+	return &changed, nil
+}
