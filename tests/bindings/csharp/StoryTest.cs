@@ -49,6 +49,8 @@ public static class StoryTest
     {
         Refused(ErrorCode.NotFound, "/no/such/model", () => with.Runtime.LoadModel("/no/such/model"));
         Refused(ErrorCode.InvalidArgument, "max_new_tokens", () => with.Cache.Submit(Greedy("a", -1)));
+        Refused(ErrorCode.Encoding, "surrogate", () => with.Model.Encode("a\ud800"));
+        Refused(ErrorCode.Encoding, "surrogate", () => with.Cache.Submit(Greedy("\udc00", 1)));
     }
 
     private static void DisposeWhileWaiting(Fixture with)

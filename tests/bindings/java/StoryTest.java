@@ -61,6 +61,8 @@ public final class StoryTest {
     check(missing.getMessage().contains("/no/such/model"), missing.getMessage());
     QuireException range = refused(() -> with.cache.submit(greedy("a", -1)));
     check(range.codeName().equals("invalid_argument"), range.codeName());
+    Fixture.checkRefused("encoding", "surrogate", () -> with.model.encode("a\ud800", true, false));
+    Fixture.checkRefused("encoding", "surrogate", () -> with.cache.submit(greedy("\udc00", 1)));
   }
 
   private static void closeWhileWaiting(Fixture with) throws Exception {
