@@ -42,7 +42,7 @@ constexpr int32_t pages_needed(const PageDemand& demand, int32_t num_tokens, int
 }
 
 // Unused slots of a group that computing num_tokens more takes. Not those of reserve_tokens: a window passes
-// over them one after the other.
+// over them one after the other, and the policy keeps those of one window unused for it.
 constexpr int32_t slots_needed(const PageDemand& demand, size_t group, int32_t num_tokens,
                                int32_t page_tokens) {
   const SlotDemand& slots = demand.slots[group];

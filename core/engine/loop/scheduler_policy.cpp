@@ -27,7 +27,9 @@ class StepPlanner {
         tokens_left_(input.limits.max_step_tokens),
         rows_left_(input.limits.max_logit_rows),
         pages_left_(input.available_pages),
-        slots_left_(input.unused_slots) {
+        slots_free_(input.unused_slots) {
+    for (const RunningView& job : input.running) subtract(slots_free_, slots_reserved(job));
+    slots_left_ = slots_free_;
     for (const NamespaceView& space : input.name_spaces) {
       quota_left_.push_back(space.max_pages > 0 ? space.max_pages - space.held_pages : kNoQuota);
     }
@@ -99,12 +101,13 @@ class StepPlanner {
     num_tokens = fitting_tokens(job, num_tokens);
     if (num_tokens == 0) {
       if (gained(job, 1) > quota_left(job.name_space)) return make_room_in_namespace(index);
-      if (needed(job, 1) <= pages_left_ && has_slots(job.demand, 1, input_.unused_slots)) return true;
+      if (needed(job, 1) <= pages_left_ && has_slots(job.demand, 1, sum(slots_free_, slots_reserved(job))))
+        return true;
       preempt_for(index);
       return false;
     }
     take(num_tokens, std::min(rows, num_tokens), needed(job, num_tokens));
-    take_slots(job.demand, num_tokens);
+    take_slots(job.demand, num_tokens, slots_reserved(job));
     quota_left(job.name_space) -= gained(job, num_tokens);
     output_.grants.push_back({index, false, num_tokens, rows, job.priority});
     lead(job.tokens, job.demand, num_tokens);
@@ -120,12 +123,14 @@ class StepPlanner {
   int32_t& quota_left(int32_t name_space) { return quota_left_[static_cast<size_t>(name_space)]; }
   bool fits(const RunningView& job, int32_t num_tokens) {
     return needed(job, num_tokens) <= pages_left_ && gained(job, num_tokens) <= quota_left(job.name_space) &&
-           has_slots(job.demand, num_tokens, slots_left_);
+           has_slots(job.demand, num_tokens, sum(slots_left_, slots_reserved(job)));
   }
+  // One that needs none has them, even where others are promised more than there are: a pin may have come.
   bool has_slots(const PageDemand& demand, int32_t num_tokens, const SlotCounts& unused) const {
     const int32_t page_tokens = input_.limits.page_tokens;
     for (size_t g = 0; g < num_groups(); ++g) {
-      if (slots_needed(demand, g, num_tokens, page_tokens) > unused[g]) return false;
+      const int32_t needed = slots_needed(demand, g, num_tokens, page_tokens);
+      if (needed > 0 && needed > unused[g]) return false;
     }
     return true;
   }
@@ -196,9 +201,12 @@ class StepPlanner {
     pages_left_ -= num_pages;
   }
 
-  void take_slots(const PageDemand& demand, int32_t num_tokens) {
-    for (size_t g = 0; g < num_groups(); ++g)
-      slots_left_[g] -= slots_needed(demand, g, num_tokens, input_.limits.page_tokens);
+  // Those that are its own first.
+  void take_slots(const PageDemand& demand, int32_t num_tokens, const SlotCounts& reserved) {
+    for (size_t g = 0; g < num_groups(); ++g) {
+      const int32_t needed = slots_needed(demand, g, num_tokens, input_.limits.page_tokens);
+      slots_left_[g] -= std::max(0, needed - reserved[g]);
+    }
   }
 
   void lead(gsl::span<const TokenId> tokens, const PageDemand& demand, int32_t num_tokens) {
@@ -250,6 +258,13 @@ class StepPlanner {
     return promised;
   }
 
+  // Unused slots that are kept for a job that takes its pages at once: so many as it can still take to go on
+  // to its end. Nobody else gets them.
+  SlotCounts slots_reserved(const RunningView& job) const {
+    if (job.reserve_tokens == 0) return {};
+    return slots_of_rest(job.demand, std::max(0, job.reserve_tokens - job.demand.start()));
+  }
+
   // Slots that a sequence takes from here on to go on to the end of num_tokens more.
   SlotCounts slots_of_rest(const PageDemand& demand, int32_t num_tokens) const {
     SlotCounts slots{};
@@ -261,12 +276,18 @@ class StepPlanner {
   // What is left where running jobs go on.
   SlotCounts spare_slots() const {
     SlotCounts spare = input_.unused_slots;
-    for (const RunningView& job : input_.running)
-      subtract(spare, slots_of_rest(job.demand, remaining(job) + 1));
+    for (const RunningView& job : input_.running) {
+      const int32_t num_tokens = std::max(remaining(job) + 1, job.reserve_tokens - job.demand.start());
+      subtract(spare, slots_of_rest(job.demand, num_tokens));
+    }
     return spare;
   }
   static void subtract(SlotCounts& from, const SlotCounts& slots) {
     for (size_t g = 0; g < from.size(); ++g) from[g] -= slots[g];
+  }
+  static SlotCounts sum(SlotCounts slots, const SlotCounts& more) {
+    for (size_t g = 0; g < slots.size(); ++g) slots[g] += more[g];
+    return slots;
   }
 
   // The same of what namespaces may hold: from here on it is what is left for new jobs.
@@ -311,7 +332,8 @@ class StepPlanner {
         hold_back(index, BlockedJob::Cause::shared_prefix, needed);
         continue;
       }
-      const SlotCounts slots = slots_of_rest(demand, tokens_to_compute(index, demand));
+      const int32_t reserved = waiting(index).reserve_tokens - demand.start();
+      const SlotCounts slots = slots_of_rest(demand, std::max(tokens_to_compute(index, demand), reserved));
       const Lack lack = lack_of(needed - spare_pages, slots, slots_to_spare);
       if (lack.is_any()) {
         if (preempt_resting() || preempt_below(index, lack)) return;
@@ -452,7 +474,7 @@ class StepPlanner {
     const int32_t rows = job.wants_all_rows ? num_tokens : 1;
     const int32_t needed = pages_needed(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
     take(num_tokens, rows, needed);
-    take_slots(demand, num_tokens);
+    take_slots(demand, num_tokens, {});
     output_.grants.push_back({index, true, num_tokens, rows, aged_priority(job)});
     ++started_jobs_[static_cast<size_t>(job.name_space)];
     for (Passed& passed : passed_) {
@@ -467,6 +489,7 @@ class StepPlanner {
   int32_t tokens_left_;
   int32_t rows_left_;
   int32_t pages_left_;
+  SlotCounts slots_free_;  // at the beginning: unused, and kept for nobody
   SlotCounts slots_left_;
   std::vector<int32_t> order_;  // of running jobs, the highest rank first
   std::vector<Leader> leaders_;

@@ -20,7 +20,7 @@ struct PolicyLimits {
   int32_t max_step_tokens = 0;
   int32_t max_logit_rows = 0;
   int32_t page_tokens = 0;
-  SlotCounts windows{};  // of the groups of layers with one; 0 behind the last
+  SlotCounts windows{};  // of the groups of layers with one; 0 after the last
   int32_t max_overtakes = 0;
   Duration ageing_interval{0};  // 0: none
 };
@@ -124,7 +124,8 @@ struct PolicyOutput {
 // - Slots of layers with a window count like pages; but a window gives them back, and a step takes more than
 // a
 //   job holds after it. So what a step lacks because others of it took slots waits for the next step, and a
-//   job begins where there are enough for it to go on to its end in the smallest pieces.
+//   job begins where there are enough for it to go on to its end in the smallest pieces. Where it takes its
+//   pages at once, what its window will still take is kept for it.
 // - A job that its namespace has no page left for gets one by the same rule among the jobs of that
 //   namespace: a lower one is preempted, or it waits for lower ones that take part in this step, or, as the
 //   lowest, preempts itself. A namespace never holds more pages than it may.

@@ -330,10 +330,67 @@ TEST_F(SchedulerPolicyTest, AScoringJobIsGrantedNoMoreTokensThanRows) {
   EXPECT_EQ(granted(0, false), 6);
 }
 
-// Whatever the state: tokens, rows, pages and quotas of the step suffice for what is granted, nobody is
-// granted twice, and a step is never empty where a running job could take part or the only jobs are waiting
-// ones that fit. A job that finds no page is preempted if need be itself, so that the rules of the queue
-// apply to it.
+// A window of 8 tokens over pages of 4 takes three slots at most.
+class WindowPolicyTest : public SchedulerPolicyTest {
+ protected:
+  WindowPolicyTest() { input_.limits.windows[0] = 8; }
+
+  // The slots that a job of that length uses.
+  static SlotDemand slots_at(int32_t length) {
+    const int32_t end = pages_for(length, 4);
+    return {end - std::min(end, first_kept_page(length, 8, 4)), end, 0};
+  }
+  RunningView& running_in_window(uint64_t order, int32_t length, int32_t left) {
+    RunningView& job = running(order, length, left);
+    job.demand.slots[0] = slots_at(length);
+    return job;
+  }
+};
+
+TEST_F(WindowPolicyTest, SlotsThatAWindowWillTakeAreKeptForAJobThatReservesItsWhole) {
+  running_in_window(1, 4, 1).reserve_tokens = 400;  // has one slot, takes two more
+  running_in_window(2, 4, 1);
+  input_.unused_slots[0] = 2;
+  plan();
+  EXPECT_EQ(output_.preempt, 1) << "both are the first's";
+  input_.unused_slots[0] = 3;
+  plan();
+  EXPECT_EQ(granted(0, false), 1);
+  EXPECT_EQ(granted(1, false), 1);
+}
+
+TEST_F(WindowPolicyTest, AJobThatReservesItsWholeTakesItsOwnSlots) {
+  running_in_window(1, 4, 1).reserve_tokens = 400;
+  input_.unused_slots[0] = 2;
+  plan();
+  EXPECT_EQ(granted(0, false), 1);
+}
+
+TEST_F(WindowPolicyTest, AJobThatReservesItsWholeBeginsWhereItsWindowFits) {
+  waiting(1, 2).reserve_tokens = 400;
+  input_.unused_slots[0] = 2;
+  plan();
+  EXPECT_EQ(granted(0, true), 0);
+  ASSERT_TRUE(output_.blocked.has_value());
+  EXPECT_EQ(output_.blocked->group, 0);
+  input_.unused_slots[0] = 3;
+  plan();
+  EXPECT_EQ(granted(0, true), 2);
+}
+
+TEST_F(WindowPolicyTest, ANewJobDoesNotBeginInSlotsThatAreKept) {
+  running_in_window(1, 4, 1).reserve_tokens = 400;
+  waiting(2, 2);
+  input_.unused_slots[0] = 2;
+  plan();
+  EXPECT_EQ(granted(0, false), 1);
+  EXPECT_EQ(granted(0, true), 0);
+}
+
+// Whatever the state: tokens, rows, pages, slots and quotas of the step suffice for what is granted, nobody
+// is granted twice, and a step is never empty where a running job could take part or the only jobs are
+// waiting ones that fit. A job that finds no page is preempted if need be itself, so that the rules of the
+// queue apply to it.
 class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
  protected:
   static constexpr int32_t kPageTokens = 4;
@@ -348,6 +405,8 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
     const int32_t max_tokens = 8 + below(40);
     input_.limits = {max_jobs, max_tokens, 8 + below(40), kPageTokens, {}, below(4), Duration{0}};
     input_.available_pages = below(30);
+    input_.limits.windows[0] = below(2) == 0 ? 1 + below(30) : 0;
+    input_.unused_slots[0] = below(24);
     spaces_.assign(2, {});
     uint64_t order = 0;
     for (int32_t n = below(1 + max_jobs); n > 0; --n) {
@@ -359,6 +418,11 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
       job.wants_all_rows = below(8) == 0;
       job.reserve_tokens = below(8) == 0 ? static_cast<int32_t>(job.tokens.size()) + below(20) : 0;
       job.demand.copies_tail = length % kPageTokens != 0 && below(6) == 0;
+      if (input_.limits.windows[0] > 0) {
+        const int32_t end = pages_for(length, kPageTokens);
+        const int32_t first = std::min(end, first_kept_page(length, input_.limits.windows[0], kPageTokens));
+        job.demand.slots[0] = {end - first, end, 0};
+      }
       job.name_space = below(2);
       ++space_of(job).running_jobs;
       space_of(job).held_pages += job.demand.held_pages;
@@ -368,6 +432,7 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
       job.priority = below(3);
       job.runnable = below(6) != 0;
       job.overtaken = below(4);
+      job.reserve_tokens = below(8) == 0 ? static_cast<int32_t>(job.tokens.size()) + below(20) : 0;
       job.name_space = below(2);
     }
     for (NamespaceView& space : spaces_) space.max_pages = below(2) == 0 ? space.held_pages + below(15) : 0;
@@ -382,6 +447,7 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
     int32_t tokens = 0;
     int32_t pages = 0;
     int32_t rows = 0;
+    int32_t slots = 0;
     std::vector<int32_t> held;
     for (const NamespaceView& space : spaces_) held.push_back(space.held_pages);
     std::set<std::pair<bool, int32_t>> seen;
@@ -395,6 +461,7 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
       tokens += grant.max_tokens;
       rows += std::min(grant.num_logit_rows, grant.max_tokens);
       pages += pages_needed(demand, grant.max_tokens, reserve, kPageTokens);
+      if (input_.limits.windows[0] > 0) slots += slots_needed(demand, 0, grant.max_tokens, kPageTokens);
       const int32_t space = grant.admits ? waiting_[index].name_space : running_[index].name_space;
       held[static_cast<size_t>(space)] += pages_gained(demand, grant.max_tokens, reserve, kPageTokens);
     }
@@ -405,13 +472,18 @@ class SchedulerPolicyPropertyTest : public SchedulerPolicyTest {
     EXPECT_LE(tokens, input_.limits.max_step_tokens);
     EXPECT_LE(rows, input_.limits.max_logit_rows);
     EXPECT_LE(pages, input_.available_pages);
+    EXPECT_LE(slots, input_.unused_slots[0]);
   }
 
   bool fits(const WaitingView& job) const {
     const auto num_tokens = static_cast<int32_t>(job.tokens.size());
     const int32_t table = pages_needed({}, num_tokens, job.reserve_tokens, kPageTokens);
     const int32_t max_pages = spaces_[static_cast<size_t>(job.name_space)].max_pages;
-    return table <= input_.available_pages && (max_pages == 0 || table <= max_pages);
+    const int32_t window = input_.limits.windows[0];
+    const int32_t length = std::max(num_tokens, job.reserve_tokens);
+    const bool has_slots =
+        window == 0 || slots_of_whole_job(length, window, kPageTokens) <= input_.unused_slots[0];
+    return has_slots && table <= input_.available_pages && (max_pages == 0 || table <= max_pages);
   }
 
   bool somebody_could_act() const {
