@@ -47,9 +47,9 @@ void Constraint::spend(uint64_t steps) const {
   steps_left_ -= steps;
 }
 
-void Constraint::walk_nodes(const TokenTrie& trie, uint32_t begin, uint32_t end, uint32_t flag,
-                            ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
+void Constraint::walk_nodes(const Subtree& tree, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
                             std::vector<uint32_t>& exits) const {
+  const auto& [trie, begin, end, flag] = tree;
   if (begin >= end) return;
   ByteAutomaton& automaton = machine_.automaton();
   const uint32_t base = trie.nodes[begin].depth;
@@ -83,7 +83,7 @@ void Constraint::walk(uint32_t node, ByteStateId state, Marks marks, gsl::span<u
   const bool plain = (node & kPlainNode) != 0;
   const TokenTrie& trie = plain ? vocabulary_->plain() : vocabulary_->other();
   const uint32_t idx = node & ~kPlainNode;
-  walk_nodes(trie, idx + 1, trie.nodes[idx].end, plain ? kPlainNode : 0, state, marks, mask, exits);
+  walk_nodes({trie, idx + 1, trie.nodes[idx].end, plain ? kPlainNode : 0}, state, marks, mask, exits);
 }
 
 const Constraint::Walk& Constraint::walk_from(ByteStateId exact, Marks marks) const {
@@ -96,7 +96,7 @@ const Constraint::Walk& Constraint::walk_from(ByteStateId exact, Marks marks) co
   Walk found;
   TokenBits mask(vocabulary_->num_words());
   const auto walk_trie = [&](const TokenTrie& trie, uint32_t flag) QUIRE_NO_THREAD_ANALYSIS {
-    walk_nodes(trie, 0, static_cast<uint32_t>(trie.nodes.size()), flag, state, marks, mask, found.exits);
+    walk_nodes({trie, 0, static_cast<uint32_t>(trie.nodes.size()), flag}, state, marks, mask, found.exits);
   };
   walk_trie(vocabulary_->other(), 0);
   const LanguageId language = automaton.place(state).language;

@@ -59,9 +59,15 @@ class Constraint {
   const Walk& walk_from(ByteStateId state, Marks marks) const QUIRE_REQUIRES(mutex_);
   void walk(uint32_t node, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
             std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
-  void walk_nodes(const TokenTrie& trie, uint32_t begin, uint32_t end, uint32_t flag, ByteStateId state,
-                  Marks marks, gsl::span<uint32_t> mask, std::vector<uint32_t>& exits) const
-      QUIRE_REQUIRES(mutex_);
+  // Nodes of a trie that are siblings, with all below them.
+  struct Subtree {
+    const TokenTrie& trie;
+    uint32_t begin;
+    uint32_t end;
+    uint32_t flag;  // of its exits: kPlainNode or 0
+  };
+  void walk_nodes(const Subtree& tree, ByteStateId state, Marks marks, gsl::span<uint32_t> mask,
+                  std::vector<uint32_t>& exits) const QUIRE_REQUIRES(mutex_);
   void spend(uint64_t steps) const QUIRE_REQUIRES(mutex_);
   std::string path_to(uint32_t node) const;
 

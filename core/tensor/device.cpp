@@ -1,6 +1,5 @@
 #include "core/tensor/device.h"
 
-#include <array>
 #include <utility>
 
 #include <fmt/core.h>
@@ -10,8 +9,8 @@
 namespace quire {
 namespace {
 
-ErrorCode code_of(kernels::Status status) {
-  switch (status) {
+ErrorCode code_of(kernels::Status::Code code) {
+  switch (code) {
     case kernels::Status::ok:
       return ErrorCode::ok;
     case kernels::Status::unsupported:
@@ -26,6 +25,23 @@ ErrorCode code_of(kernels::Status status) {
   return ErrorCode::internal;
 }
 
+// A backend that has nothing to add to a code gives no words.
+std::string_view words_of(const kernels::Status& status) {
+  if (status.words[0] != '\0') return status.words;
+  switch (status.code) {
+    case kernels::Status::unsupported:
+      return "this backend cannot do it";
+    case kernels::Status::out_of_memory:
+      return "out of memory";
+    case kernels::Status::device_lost:
+      return "the device is lost";
+    case kernels::Status::ok:
+    case kernels::Status::invalid_argument:
+      break;
+  }
+  return "a shape or option that the operation does not take";
+}
+
 std::vector<kernels::MatrixSource> sources_of(gsl::span<const MatrixRequest> requests) {
   std::vector<kernels::MatrixSource> sources;
   for (const MatrixRequest& request : requests)
@@ -37,11 +53,11 @@ std::vector<kernels::MatrixSource> sources_of(gsl::span<const MatrixRequest> req
 
 std::shared_ptr<Device> Device::open(const kernels::Backend& backend, int32_t index,
                                      const kernels::DeviceOptions& options) {
-  std::array<char, 512> why{};
   kernels::Device* handle = nullptr;
-  const kernels::Status status = backend.open_device(index, &options, &handle, why.data(), why.size());
+  const kernels::Status status = backend.open_device(index, &options, &handle);
   if (status != kernels::Status::ok) {
-    throw Error(code_of(status), "device {}:{} cannot be opened: {}", backend.name, index, why.data());
+    throw Error(code_of(status.code), "device {}:{} cannot be opened: {}", backend.name, index,
+                words_of(status));
   }
   try {
     return std::make_shared<Device>(backend, handle, index);
@@ -86,11 +102,9 @@ double Device::measure_op_rate() {
   return rate;
 }
 
-void Device::check(kernels::Status status, std::string_view what) const {
+void Device::check(const kernels::Status& status, std::string_view what) const {
   if (status == kernels::Status::ok) return;
-  std::array<char, 512> text{};
-  table_->describe_failure(handle_, text.data(), text.size());
-  throw Error(code_of(status), "{} on {}: {}", what, table_->name, text.data());
+  throw Error(code_of(status.code), "{} on {}: {}", what, table_->name, words_of(status));
 }
 
 DeviceBuffer::DeviceBuffer(std::shared_ptr<Device> device, size_t bytes, std::string_view what)

@@ -54,7 +54,7 @@ class Device {
   kernels::MemoryUse memory_use() const;
 
   // Throws where status is not ok; `what` says what was being done ("allocating the KV cache, 12 MiB").
-  void check(kernels::Status status, std::string_view what) const;
+  void check(const kernels::Status& status, std::string_view what) const;
 
  private:
   const kernels::Backend& backend_;
@@ -131,7 +131,7 @@ class DeviceContext {
   kernels::Context* handle() const { return context_.get(); }
   const KernelTable& table() const { return device_->table(); }
   const std::shared_ptr<Device>& device() const { return device_; }
-  void check(kernels::Status status, std::string_view what) const { device_->check(status, what); }
+  void check(const kernels::Status& status, std::string_view what) const { device_->check(status, what); }
 
  private:
   std::shared_ptr<Device> device_;

@@ -17,16 +17,15 @@ Status check_shapes(Context* context, const char* what, const HeadShape& heads, 
       heads.num_kv_heads <= 0 || heads.num_heads % heads.num_kv_heads != 0 ||
       shape.head_dim != heads.head_dim || value_shape(shape).head_dim != values ||
       shape.num_kv_heads != heads.num_kv_heads || shape.page_tokens <= 0) {
-    return fail(context->device, Status::invalid_argument,
-                "%s: %d heads, %d KV heads of %d, cache of %d heads of %d", what, heads.num_heads,
-                heads.num_kv_heads, heads.head_dim, shape.num_kv_heads, shape.head_dim);
+    return failed(Status::invalid_argument, "%s: %d heads, %d KV heads of %d, cache of %d heads of %d", what,
+                  heads.num_heads, heads.num_kv_heads, heads.head_dim, shape.num_kv_heads, shape.head_dim);
   }
   if (fits_format(shape.key_format, heads.head_dim) && fits_format(shape.value_format, values)) {
     return Status::ok;
   }
-  return fail(context->device, Status::unsupported,
-              "%s: a q8 or q4 cache needs a head dimension that is a multiple of 32, not %d", what,
-              heads.head_dim);
+  return failed(Status::unsupported,
+                "%s: a q8 or q4 cache needs a head dimension that is a multiple of 32, not %d", what,
+                heads.head_dim);
 }
 
 // The tiles of a step, numbered sequence by sequence, KV head by KV head.
@@ -139,8 +138,8 @@ Status append_kv(Context* context, const AppendKvParams* params) {
   const Status status = check_shapes(context, "append_kv", params->heads, params->kv_shape);
   if (status != Status::ok) return status;
   if (params->rotary_dim < 0 || params->rotary_dim > params->heads.head_dim || params->rotary_dim % 2 != 0) {
-    return fail(context->device, Status::invalid_argument, "append_kv: %d rotary dimensions of %d",
-                params->rotary_dim, params->heads.head_dim);
+    return failed(Status::invalid_argument, "append_kv: %d rotary dimensions of %d", params->rotary_dim,
+                  params->heads.head_dim);
   }
   const int64_t row_work = 4 * int64_t{qkv_columns(*params)};
   share_work(context->device, params->batch.num_tokens, row_work, [&](int32_t, int64_t first, int64_t last) {

@@ -121,16 +121,16 @@ bool fits(const BatchView& batch, const ContextLimits& limits) {
 
 namespace {
 
-Status refuse_limits(Device* device, const ContextLimits& limits) {
-  return fail(device, Status::invalid_argument,
-              "create_context: %d tokens, %d sequences, %d columns, head dimension %d (at most %d)",
-              limits.max_tokens, limits.max_sequences, limits.max_columns, limits.head_dim, kMaxHeadDim);
+Status refuse_limits(const ContextLimits& limits) {
+  return failed(Status::invalid_argument,
+                "create_context: %d tokens, %d sequences, %d columns, head dimension %d (at most %d)",
+                limits.max_tokens, limits.max_sequences, limits.max_columns, limits.head_dim, kMaxHeadDim);
 }
 
 }  // namespace
 
 Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use) {
-  if (!are_sound(*limits)) return refuse_limits(device, *limits);
+  if (!are_sound(*limits)) return refuse_limits(*limits);
   return guarded(device, "context", [&] {
     *use = {};
     use->held_bytes = context_sizes(*limits, device->pool.num_threads()).total();
@@ -139,7 +139,7 @@ Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use)
 }
 
 Status create_context(Device* device, const ContextLimits* limits, Context** context) {
-  if (!are_sound(*limits)) return refuse_limits(device, *limits);
+  if (!are_sound(*limits)) return refuse_limits(*limits);
   return guarded(device, "context", [&] {
     auto made = std::make_unique<Context>();
     made->header.table = &device->table;
@@ -164,9 +164,9 @@ Status synchronize(Context*) {
 
 Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   if (!fits(*host, context->limits)) {
-    return fail(context->device, Status::invalid_argument,
-                "bind_batch: %d tokens, %d sequences, %d rows, %d pages are beyond the context's limits",
-                host->num_tokens, host->num_sequences, host->num_logit_rows, host->page_table_stride);
+    return failed(Status::invalid_argument,
+                  "bind_batch: %d tokens, %d sequences, %d rows, %d pages are beyond the context's limits",
+                  host->num_tokens, host->num_sequences, host->num_logit_rows, host->page_table_stride);
   }
   *device = *host;
   int32_t* next = context->batch_memory.as<int32_t>();

@@ -23,7 +23,6 @@ constexpr KernelTable make_table(const char* name) {
   table.mechanisms = (uint64_t{1} << kNumMechanisms) - 1;
   table.activation_dtype = DType::f32;
   table.name = name;
-  table.describe_failure = cpu_entries::describe_failure;
   table.memory_use = cpu_entries::memory_use;
   table.taken_bytes = cpu_entries::taken_bytes;
   table.allocate = cpu_entries::allocate;
@@ -102,29 +101,24 @@ int32_t num_devices(char*, size_t) {
   return 1;
 }
 
-Status refuse(Status status, char* why, size_t size, const char* reason) {
-  std::snprintf(why, size, "%s", reason);
-  return status;
-}
-
-Status open_device(int32_t index, const DeviceOptions* options, Device** device, char* why, size_t size) {
-  if (index != 0) return refuse(Status::invalid_argument, why, size, "there is one CPU device, number 0");
+Status open_device(int32_t index, const DeviceOptions* options, Device** device) {
+  if (index != 0) return failed(Status::invalid_argument, "there is one CPU device, number 0");
   if (options->num_threads < 0 || options->num_threads > kMaxThreads) {
-    return refuse(Status::invalid_argument, why, size, "num_threads must be 0 (all) to 1024");
+    return failed(Status::invalid_argument, "num_threads must be 0 (all) to 1024");
   }
-  const IsaKernels* isa = choose_kernels(std::getenv("QUIRE_CPU_ISA"), why, size);
-  if (isa == nullptr) return Status::unsupported;
+  const IsaKernels* isa = nullptr;
+  if (const Status s = choose_kernels(std::getenv("QUIRE_CPU_ISA"), &isa); s != Status::ok) return s;
   const int32_t wanted = options->num_threads != 0 ? options->num_threads : num_usable_processors();
   const int32_t num_threads = wanted < kMaxThreads ? wanted : kMaxThreads;
   try {
     *device = new Device(*isa, table_of(*isa), num_threads, options->memory_limit_bytes);
     return Status::ok;
   } catch (const std::system_error&) {
-    std::snprintf(why, size, "the system refuses %d threads; ask for fewer with num_threads", num_threads);
+    return failed(Status::out_of_memory, "the system refuses %d threads; ask for fewer with num_threads",
+                  num_threads);
   } catch (...) {
-    std::snprintf(why, size, "out of host memory");
+    return failed(Status::out_of_memory, "out of host memory");
   }
-  return Status::out_of_memory;
 }
 
 void close_device(Device* device) {

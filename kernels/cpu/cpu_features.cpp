@@ -61,7 +61,7 @@ Features detect() {
 
 }  // namespace
 
-const IsaKernels* choose_kernels(const char* forced, char* why, size_t size) {
+Status choose_kernels(const char* forced, const IsaKernels** chosen) {
   const IsaKernels* avx2 = nullptr;
   const IsaKernels* avx512 = nullptr;
 #if defined(__x86_64__)
@@ -70,21 +70,20 @@ const IsaKernels* choose_kernels(const char* forced, char* why, size_t size) {
   if (features.avx512) avx512 = avx512_kernels();
 #endif
   if (forced == nullptr || *forced == '\0') {
-    if (avx512 != nullptr) return avx512;
-    return avx2 != nullptr ? avx2 : &scalar_kernels();
+    *chosen = avx512 != nullptr ? avx512 : avx2 != nullptr ? avx2 : &scalar_kernels();
+    return Status::ok;
   }
-  if (std::strcmp(forced, "scalar") == 0) return &scalar_kernels();
+  *chosen = &scalar_kernels();
+  if (std::strcmp(forced, "scalar") == 0) return Status::ok;
   const bool wants_avx2 = std::strcmp(forced, "avx2") == 0;
   if (!wants_avx2 && std::strcmp(forced, "avx512") != 0) {
-    std::snprintf(why, size, "QUIRE_CPU_ISA is \"%.32s\"; it may be scalar, avx2 or avx512", forced);
-    return nullptr;
+    return failed(Status::unsupported, "QUIRE_CPU_ISA is \"%.32s\"; it may be scalar, avx2 or avx512",
+                  forced);
   }
-  const IsaKernels* wanted = wants_avx2 ? avx2 : avx512;
-  if (wanted == nullptr) {
-    std::snprintf(why, size, "QUIRE_CPU_ISA asks for %s, which this processor cannot run (%s needed)", forced,
-                  wants_avx2 ? "AVX2, FMA and F16C" : "AVX-512 F, BW, VL, DQ and VNNI");
-  }
-  return wanted;
+  *chosen = wants_avx2 ? avx2 : avx512;
+  if (*chosen != nullptr) return Status::ok;
+  return failed(Status::unsupported, "QUIRE_CPU_ISA asks for %s, which this processor cannot run (%s needed)",
+                forced, wants_avx2 ? "AVX2, FMA and F16C" : "AVX-512 F, BW, VL, DQ and VNNI");
 }
 
 void processor_name(char* text, size_t size) {

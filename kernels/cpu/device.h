@@ -29,8 +29,6 @@ struct Device {
   MemoryMeter meter;
   std::mutex buffers_mutex;
   std::unordered_map<void*, size_t> buffers;  // of `allocate`, with their bytes; guarded by buffers_mutex
-  mutable std::mutex failure_mutex;
-  char failure[256] = "no failure";  // guarded by failure_mutex
 };
 
 // What attention uses: one piece for each thread, and the states of the split of few long sequences.
@@ -68,9 +66,6 @@ struct Context {
   AlignedBuffer batch_memory;  // the arrays of the bound batch
 };
 
-// Keeps the words for describe_failure and hands the status on.
-[[gnu::format(printf, 3, 4)]] Status fail(Device* device, Status status, const char* format, ...);
-
 // Memory that the device can still give: what is free, within its limit.
 uint64_t free_memory(const Device& device);
 
@@ -80,12 +75,12 @@ Status guarded(Device* device, const char* what, Body body) {
   try {
     return body();
   } catch (const OutOfMemory& refusal) {
-    return fail(device, Status::out_of_memory, "%s: %zu bytes needed, %llu free", what, refusal.needed_bytes,
-                static_cast<unsigned long long>(free_memory(*device)));
+    return failed(Status::out_of_memory, "%s: %zu bytes needed, %llu free", what, refusal.needed_bytes,
+                  static_cast<unsigned long long>(free_memory(*device)));
   } catch (const std::bad_alloc&) {
-    return fail(device, Status::out_of_memory, "%s: out of host memory", what);
+    return failed(Status::out_of_memory, "%s: out of host memory", what);
   } catch (...) {
-    return fail(device, Status::out_of_memory, "%s: the system refused a resource", what);
+    return failed(Status::out_of_memory, "%s: the system refused a resource", what);
   }
 }
 

@@ -16,13 +16,12 @@ size_t at(int64_t row, int32_t columns) {
 Status embed(Context* context, const EmbedParams* params) {
   const Weight& table = *params->table;
   if (!table.is_table) {
-    return fail(context->device, Status::invalid_argument, "embed: the weight is no embedding table");
+    return failed(Status::invalid_argument, "embed: the weight is no embedding table");
   }
   for (int32_t t = 0; t < params->num_tokens; ++t) {
     const int32_t id = params->token_ids[t];
     if (id >= 0 && id < table.table_rows) continue;
-    return fail(context->device, Status::invalid_argument, "embed: token id %d of a vocabulary of %d", id,
-                table.table_rows);
+    return failed(Status::invalid_argument, "embed: token id %d of a vocabulary of %d", id, table.table_rows);
   }
   const size_t row_bytes = at(table.num_out, static_cast<int32_t>(dtype_bytes(table.table_dtype)));
   const auto* data = table.table_data.as<uint8_t>();
@@ -100,8 +99,8 @@ Status scale_logits(Context* context, float* logits, int64_t count, float scale,
 }
 
 // Sampling stays with the host, which has the logits already.
-Status sample(Context* context, const SampleParams*) {
-  return fail(context->device, Status::unsupported, "the CPU backend leaves sampling to the host");
+Status sample(Context*, const SampleParams*) {
+  return failed(Status::unsupported, "the CPU backend leaves sampling to the host");
 }
 
 Status wait_for_draws(Context* context, const SampleOutcome*) {

@@ -137,8 +137,8 @@ void gather(const ExpertLinearParams& params, const int32_t* rows, int32_t count
 Status route(Context* context, const RouteParams* params) {
   if (params->num_experts <= 0 || params->num_experts > kMaxExperts || params->num_chosen <= 0 ||
       params->num_chosen > params->num_experts) {
-    return fail(context->device, Status::invalid_argument, "route: %d of %d experts (at most %d)",
-                params->num_chosen, params->num_experts, kMaxExperts);
+    return failed(Status::invalid_argument, "route: %d of %d experts (at most %d)", params->num_chosen,
+                  params->num_experts, kMaxExperts);
   }
   const int64_t work = int64_t{8} * params->num_experts * (params->num_chosen + 4);
   share_work(context->device, params->rows, work, [&](int32_t, int64_t first, int64_t last) {
@@ -156,8 +156,8 @@ Status expert_linear(Context* context, const ExpertLinearParams* params) {
   const size_t room = context->expert_rows.bytes() / sizeof(float);
   const size_t row_floats = static_cast<size_t>(shape.num_in) + static_cast<size_t>(shape.num_out);
   if (row_floats * kExpertRows > room) {
-    return fail(context->device, Status::invalid_argument, "expert_linear: rows of %d and %d columns",
-                shape.num_in, shape.num_out);
+    return failed(Status::invalid_argument, "expert_linear: rows of %d and %d columns", shape.num_in,
+                  shape.num_out);
   }
   float* gathered = context->expert_rows.as<float>();
   float* products = gathered + static_cast<size_t>(kExpertRows) * static_cast<size_t>(shape.num_in);

@@ -59,24 +59,36 @@ DensePanels dense_panels_of(const WeightPart& part, int32_t num_in, int32_t firs
   return panels;
 }
 
-void dense_part(Context* context, const Weight& weight, const WeightPart& part, const float* input,
-                int32_t rows, size_t first_column, const Output& output) {
+// A part times rows of activations.
+struct DenseProduct {
+  const Weight& weight;
+  const WeightPart& part;
+  const float* input;
+  int32_t rows;
+  size_t first_column;  // of the part, in the output
+  const Output& output;
+};
+
+void multiply_dense(Context* context, const DenseProduct& product) {
+  const WeightPart& part = product.part;
+  const int32_t num_in = product.weight.num_in;
+  const int32_t rows = product.rows;
   const IsaKernels& isa = context->device->isa;
   const int32_t row_units = (rows - 1) / kRowsOfUnit + 1;
   // Few rows: the kernel takes panels together, to hide the latency of their sums.
   const int32_t together = row_units == 1 ? kDensePanels : 1;
   const int64_t panel_units = (part.num_panels - 1) / together + 1;
-  const int64_t work = int64_t{weight.num_in} * kPanelColumns * together * std::min(rows, kRowsOfUnit);
-  const auto stride = static_cast<size_t>(weight.num_in);
+  const int64_t work = int64_t{num_in} * kPanelColumns * together * std::min(rows, kRowsOfUnit);
+  const auto stride = static_cast<size_t>(num_in);
+  const auto unit = [&](int32_t panel, int32_t row) {
+    isa.dense_panels(dense_panels_of(part, num_in, panel, std::min(together, part.num_panels - panel)),
+                     product.input + static_cast<size_t>(row) * stride, stride,
+                     std::min(kRowsOfUnit, rows - row),
+                     panel_output(product.output, part, panel, product.first_column, row));
+  };
   share_work(context->device, panel_units * row_units, work, [&](int32_t, int64_t first, int64_t last) {
-    for (int64_t u = first; u < last; ++u) {
-      const auto panel = static_cast<int32_t>(u / row_units) * together;
-      const auto row = static_cast<int32_t>(u % row_units) * kRowsOfUnit;
-      isa.dense_panels(
-          dense_panels_of(part, weight.num_in, panel, std::min(together, part.num_panels - panel)),
-          input + static_cast<size_t>(row) * stride, stride, std::min(kRowsOfUnit, rows - row),
-          panel_output(output, part, panel, first_column, row));
-    }
+    for (int64_t u = first; u < last; ++u)
+      unit(static_cast<int32_t>(u / row_units) * together, static_cast<int32_t>(u % row_units) * kRowsOfUnit);
   });
 }
 
@@ -247,9 +259,8 @@ Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx
   const IsaKernels& isa = context->device->isa;
   const size_t rows_that_fit = context->quant_capacity / order.num_rows;
   if (rows_that_fit == 0) {
-    return fail(context->device, Status::invalid_argument,
-                "linear: %zu rows of weights, the context has room for %zu", order.num_rows,
-                context->quant_capacity);
+    return failed(Status::invalid_argument, "linear: %zu rows of weights, the context has room for %zu",
+                  order.num_rows, context->quant_capacity);
   }
   int32_t chunk = static_cast<int32_t>(std::min<size_t>(rows_that_fit, static_cast<size_t>(rows)));
   if (chunk > kRowsOfUnit) chunk = chunk / kRowsOfUnit * kRowsOfUnit;
@@ -272,8 +283,7 @@ Status quantized_parts(Context* context, const Weight& weight, int32_t order_idx
 
 Status linear(Context* context, const LinearParams* params) {
   const Weight& weight = *params->weight;
-  if (weight.is_table)
-    return fail(context->device, Status::invalid_argument, "linear: the weight is a table");
+  if (weight.is_table) return failed(Status::invalid_argument, "linear: the weight is a table");
   if (params->rows <= 0) return Status::ok;
   Output output = {params->residual, static_cast<size_t>(weight.num_out), params->residual != nullptr};
   if (!output.accumulate) {
@@ -288,7 +298,7 @@ Status linear(Context* context, const LinearParams* params) {
   size_t first_column = 0;
   for (const WeightPart& part : weight.parts) {
     if (part.format == WeightFormat::dense) {
-      dense_part(context, weight, part, input, params->rows, first_column, output);
+      multiply_dense(context, {weight, part, input, params->rows, first_column, output});
     }
     first_column += static_cast<size_t>(part.num_out);
   }

@@ -1,5 +1,3 @@
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
 
 #include "kernels/cpu/device.h"
@@ -7,17 +5,6 @@
 #include "kernels/interface/host_memory.h"
 
 namespace quire::kernels {
-
-Status fail(Device* device, Status status, const char* format, ...) {
-  char text[sizeof(Device::failure)];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  const std::lock_guard<std::mutex> lock(device->failure_mutex);
-  std::memcpy(device->failure, text, sizeof text);
-  return status;
-}
 
 namespace cpu_entries {
 namespace {
@@ -43,12 +30,6 @@ KvShape one_token(const KvShape& shape) {
 }
 
 }  // namespace
-
-void describe_failure(const Device* device, char* text, size_t size) {
-  if (size == 0) return;
-  const std::lock_guard<std::mutex> lock(device->failure_mutex);
-  std::snprintf(text, size, "%s", device->failure);
-}
 
 void memory_use(const Device* device, MemoryUse* use) {
   *use = device->meter.use();
@@ -104,13 +85,13 @@ Status fill(Device*, void* target, uint8_t byte, size_t bytes) {
   return Status::ok;
 }
 
-Status copy_page(Context* context, const CopyPageParams* params) {
+Status copy_page(Context*, const CopyPageParams* params) {
   const KvShape& shape = params->kv_shape;
   const auto is_page = [&](int32_t page) { return page >= 0 && page < shape.num_pages; };
   if (!is_page(params->source) || !is_page(params->target) || params->num_tokens < 0 ||
       params->num_tokens > shape.page_tokens) {
-    return fail(context->device, Status::invalid_argument, "copy_page: %d tokens of page %d to page %d of %d",
-                params->num_tokens, params->source, params->target, shape.num_pages);
+    return failed(Status::invalid_argument, "copy_page: %d tokens of page %d to page %d of %d",
+                  params->num_tokens, params->source, params->target, shape.num_pages);
   }
   if (params->source == params->target) return Status::ok;
   const KvShape key = one_token(shape);

@@ -141,12 +141,12 @@ uint64_t part_bytes(const WeightPart& part) {
          part.scales.bytes() + part.coded.zeros.bytes();
 }
 
-Status refuse_unsound(Device& device, const char* doing, const MatrixSource* matrices, int32_t num_matrices) {
+Status refuse_unsound(const char* doing, const MatrixSource* matrices, int32_t num_matrices) {
   for (int32_t i = 0; i < num_matrices; ++i) {
     int32_t part = 0;
     const char* fault = fault_of(matrices[i].parts, matrices[i].num_parts, part);
     if (fault != nullptr)
-      return fail(&device, Status::invalid_argument, "%s: matrix %d, part %d: %s", doing, i, part, fault);
+      return failed(Status::invalid_argument, "%s: matrix %d, part %d: %s", doing, i, part, fault);
   }
   return Status::ok;
 }
@@ -166,8 +166,7 @@ std::unique_ptr<Weight> prepare_matrix(Device& device, const MatrixSource& matri
 }  // namespace
 
 Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, uint64_t* bytes) {
-  if (const Status s = refuse_unsound(*device, "plan_weights", matrices, num_matrices); s != Status::ok)
-    return s;
+  if (const Status s = refuse_unsound("plan_weights", matrices, num_matrices); s != Status::ok) return s;
   return guarded(device, "weights", [&] {
     for (int32_t i = 0; i < num_matrices; ++i)
       bytes[i] = lay_out_weight(matrices[i].parts, matrices[i].num_parts).bytes();
@@ -177,8 +176,7 @@ Status plan_weights(Device* device, const MatrixSource* matrices, int32_t num_ma
 
 Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights) {
   std::fill_n(weights, num_matrices, nullptr);
-  if (const Status s = refuse_unsound(*device, "prepare_weights", matrices, num_matrices); s != Status::ok)
-    return s;
+  if (const Status s = refuse_unsound("prepare_weights", matrices, num_matrices); s != Status::ok) return s;
   return guarded(device, "weights", [&] {
     std::vector<std::unique_ptr<Weight>> made;
     made.reserve(static_cast<size_t>(num_matrices));
@@ -203,7 +201,7 @@ size_t table_bytes(DType dtype, int32_t rows, int32_t columns) {
 
 Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, uint64_t* bytes) {
   if (const char* fault = fault_of_table(dtype, rows, columns))
-    return fail(device, Status::invalid_argument, "plan_table: %s", fault);
+    return failed(Status::invalid_argument, "plan_table: %s", fault);
   return guarded(device, "embedding table", [&] {
     *bytes = table_bytes(dtype, rows, columns);
     return Status::ok;
@@ -213,7 +211,7 @@ Status plan_table(Device* device, DType dtype, int32_t rows, int32_t columns, ui
 Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows, int32_t columns,
                      Weight** weight) {
   if (const char* fault = fault_of_table(dtype, rows, columns))
-    return fail(device, Status::invalid_argument, "prepare_table: %s", fault);
+    return failed(Status::invalid_argument, "prepare_table: %s", fault);
   return guarded(device, "embedding table", [&] {
     auto made = std::make_unique<Weight>();
     made->is_table = true;

@@ -9,13 +9,14 @@
 namespace quire::kernels {
 namespace {
 
-// Codes of one row of 16 columns; bit `bit` of the column's stream, which begins at packed row `first`.
-void read_codes(const WeightSource& source, const uint32_t* words, int32_t first_packed_row, int32_t bit,
-                int32_t bits, const PanelSource& columns, uint8_t* codes) {
+// Codes of 16 columns in one row of a group: a column's codes follow each other bit by bit.
+void read_codes(const WeightSource& source, const Exl2Group& group, int32_t row, const PanelSource& columns,
+                uint8_t* codes) {
   const auto stride = static_cast<size_t>(source.padded_out);
-  const uint32_t* low =
-      words + (static_cast<size_t>(first_packed_row) + static_cast<size_t>(bit / 32)) * stride;
-  const int32_t shift = bit % 32;
+  const int32_t bits = group.bits;
+  const auto packed_row = static_cast<size_t>(group.first_packed_row) + static_cast<size_t>(row * bits / 32);
+  const uint32_t* low = source.exl2.q_weight + packed_row * stride;
+  const int32_t shift = row * bits % 32;
   const bool straddles = shift + bits > 32;
   const uint32_t* high = straddles ? low + stride : low;
   const uint32_t mask = (1U << bits) - 1U;
@@ -34,8 +35,7 @@ void fill_exl2_codes(const WeightSource& source, const PanelSource& columns, uin
       uint8_t codes[kBlockRows * kPanelColumns] = {};
       const int32_t rows = std::min(kBlockRows, group.num_rows - row);
       for (int32_t i = 0; i < rows; ++i) {
-        read_codes(source, source.exl2.q_weight, group.first_packed_row, (row + i) * group.bits, group.bits,
-                   columns, codes + ptrdiff_t{i} * kPanelColumns);
+        read_codes(source, group, row + i, columns, codes + ptrdiff_t{i} * kPanelColumns);
       }
       pack_block(group.bits, codes, target);
       target += ptrdiff_t{kPanelColumns} * group.bits;

@@ -6,7 +6,6 @@
 namespace quire::kernels::cpu_entries {
 
 // memory.cpp
-void describe_failure(const Device* device, char* text, size_t size);
 void memory_use(const Device* device, MemoryUse* use);
 uint64_t taken_bytes(uint64_t bytes);
 Status allocate(Device* device, size_t bytes, void** memory);

@@ -1,4 +1,4 @@
-// The one exported symbol, and the devices behind it.
+// The one exported symbol, and the devices that it gives.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -63,12 +63,6 @@ int32_t num_devices(char* why, size_t size) {
   return count;
 }
 
-void describe_failure(const Device* device, char* text, size_t size) {
-  auto* d = const_cast<Device*>(device);
-  const std::scoped_lock lock(d->failure_mutex);
-  say(text, size, d->failure);
-}
-
 void memory_use(const Device* device, MemoryUse* use) {
   *use = device->meter->use();
 }
@@ -81,18 +75,18 @@ void release(Device* device, void* memory) {
 }
 
 Status upload(Device* device, void* target, const void* host, size_t bytes) {
-  if (!device->enter()) return Status::device_lost;
+  if (const Status s = device->enter(); s != Status::ok) return s;
   // From pageable memory the copy may return before the last bytes have landed.
   cudaError_t error = cudaMemcpy(target, host, bytes, cudaMemcpyHostToDevice);
   if (error == cudaSuccess) error = cudaStreamSynchronize(nullptr);
   return device->check(error, "copying to the device");
 }
 Status download(Device* device, void* host, const void* source, size_t bytes) {
-  if (!device->enter()) return Status::device_lost;
+  if (const Status s = device->enter(); s != Status::ok) return s;
   return device->check(cudaMemcpy(host, source, bytes, cudaMemcpyDeviceToHost), "copying from the device");
 }
 Status fill(Device* device, void* target, uint8_t byte, size_t bytes) {
-  if (!device->enter()) return Status::device_lost;
+  if (const Status s = device->enter(); s != Status::ok) return s;
   cudaError_t error = cudaMemset(target, byte, bytes);
   if (error == cudaSuccess) error = cudaStreamSynchronize(nullptr);  // contexts have streams of their own
   return device->check(error, "filling device memory");
@@ -119,7 +113,6 @@ KernelTable make_table(bool deterministic) {
   t.mechanisms = kMechanisms;
   t.activation_dtype = DType::f16;
   t.name = "cuda";
-  t.describe_failure = describe_failure;
   t.memory_use = memory_use;
   t.taken_bytes = taken_bytes;
   t.allocate = allocate;
@@ -224,25 +217,19 @@ Status setup(Device& device) {
   return Status::ok;
 }
 
-Status open_device(int32_t index, const DeviceOptions* options, Device** device, char* why, size_t size) {
+Status open_device(int32_t index, const DeviceOptions* options, Device** device) {
   *device = nullptr;
-  const int32_t count = num_devices(why, size);
-  if (count == 0) return Status::unsupported;
-  if (index < 0 || index >= count) {
-    say(why, size,
-        "there is no CUDA device " + std::to_string(index) + "; " + std::to_string(count) + " found");
-    return Status::invalid_argument;
-  }
+  Status none = Status::unsupported;
+  const int32_t count = num_devices(none.words, sizeof none.words);
+  if (count == 0) return none;
+  if (index < 0 || index >= count)
+    return failed(Status::invalid_argument, "there is no CUDA device %d; %d found", index, count);
   auto made = std::make_unique<Device>();
   made->ordinal = index;
   made->meter = std::make_unique<MemoryMeter>(options == nullptr ? 0 : options->memory_limit_bytes);
   made->deterministic = options == nullptr || options->deterministic != 0;
   made->table = make_table(made->deterministic);
-  const Status status = setup(*made);
-  if (status != Status::ok) {
-    say(why, size, made->failure);
-    return status;
-  }
+  if (const Status s = setup(*made); s != Status::ok) return s;
   *device = made.release();
   return Status::ok;
 }
@@ -263,7 +250,7 @@ Status device_info(const Device* device, DeviceInfo* info) {
   std::snprintf(info->detail, sizeof(info->detail), "%s", device->detail.c_str());
   info->num_units = device->num_multiprocessors;
   auto* d = const_cast<Device*>(device);
-  if (!d->enter()) return Status::device_lost;
+  if (const Status s = d->enter(); s != Status::ok) return s;
   size_t free_bytes = 0, total_bytes = 0;
   const Status status = d->check(cudaMemGetInfo(&free_bytes, &total_bytes), "reading free memory");
   info->free_bytes = device->meter->free_bytes(free_bytes);

@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 13;
+inline constexpr uint32_t kBackendAbi = 14;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -68,9 +68,6 @@ struct KernelTable {
   uint64_t mechanisms = 0;  // of enum Mechanism: what its operations obey
   DType activation_dtype = DType::f32;
   const char* name = "";  // "cpu-scalar", "cpu-avx2", "cpu-avx512", "cuda"
-
-  // Words for the last failure on this device: at most `size` bytes with the terminator. Any thread.
-  void (*describe_failure)(const Device* device, char* text, size_t size) = nullptr;
 
   // What all entries have taken on this device. Any thread.
   void (*memory_use)(const Device* device, MemoryUse* use) = nullptr;
@@ -196,8 +193,7 @@ struct Backend {
   const char* name = "";  // "cpu", "cuda"
   // Number of usable devices. 0 with the reason in `why` where there is none. Never fails otherwise.
   int32_t (*num_devices)(char* why, size_t size) = nullptr;
-  Status (*open_device)(int32_t index, const DeviceOptions* options, Device** device, char* why,
-                        size_t size) = nullptr;
+  Status (*open_device)(int32_t index, const DeviceOptions* options, Device** device) = nullptr;
   void (*close_device)(Device* device) = nullptr;
   const KernelTable* (*table)(const Device* device) = nullptr;
   Status (*device_info)(const Device* device, DeviceInfo* info) = nullptr;

@@ -1,13 +1,15 @@
-// Words shared by every backend: element types, status, and the opaque things that a backend owns.
+// Words shared by every backend: element types, and the opaque things that a backend owns.
 //
 // Conventions of this folder. Structs are plain, so that they cross a shared-library boundary. "Device
 // memory" is what the backend's `allocate` gives; on the CPU it is host memory. Activations have the type
 // KernelTable::activation_dtype; shapes are written [rows, columns], row-major unless a comment says else.
-// No function throws; failures are a Status, with words in `describe_failure`.
+// No function throws; failures are a Status, which has their words.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#include "kernels/interface/status.h"
 
 namespace quire::kernels {
 
@@ -33,14 +35,6 @@ constexpr size_t dtype_bytes(DType dtype) {
   }
   return 0;
 }
-
-enum class [[nodiscard]] Status : int32_t{
-    ok = 0,
-    unsupported = 1,       // this backend cannot do it; nothing was changed
-    out_of_memory = 2,     // nothing was taken
-    invalid_argument = 3,  // a shape or option outside what the operation documents: a defect of the caller
-    device_lost = 4,       // sticky: every later call on the device fails the same way
-};
 
 // Memory of one device, or what something will take of it.
 struct MemoryUse {

@@ -121,11 +121,8 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  void check(Status status, const char* what) const {
-    if (status == Status::ok) return;
-    char text[512] = {};
-    table_.describe_failure(device_, text, sizeof(text));
-    stop(std::string(what) + ": " + text);
+  static void check(const Status& status, const char* what) {
+    if (status != Status::ok) stop(std::string(what) + ": " + status.words);
   }
   const Shape& shape() const { return shape_; }
 
@@ -521,11 +518,10 @@ struct Bench {
   }
 
   void run(const Shape& shape, bool deterministic, const RawWords& raw) {
-    char why[512] = {};
     DeviceOptions options;
     options.deterministic = deterministic ? 1 : 0;
     Device* device = nullptr;
-    if (backend->open_device(0, &options, &device, why, sizeof(why)) != Status::ok) stop(why);
+    if (const Status s = backend->open_device(0, &options, &device); s != Status::ok) stop(s.words);
     const KernelTable& table = *backend->table(device);
     DeviceInfo info;
     if (backend->device_info(device, &info) == Status::ok)

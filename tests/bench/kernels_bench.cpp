@@ -41,8 +41,8 @@ struct Bench {
   Bench() {
     DeviceOptions options;
     if (const char* threads = std::getenv("QUIRE_BENCH_THREADS")) options.num_threads = std::atoi(threads);
-    char why[256] = "";
-    require(cpu_backend().open_device(0, &options, &device, why, sizeof why), why);
+    const Status opened = cpu_backend().open_device(0, &options, &device);
+    require(opened, opened.words);
     table = cpu_backend().table(device);
     ContextLimits sizes;
     sizes.max_tokens = 512;

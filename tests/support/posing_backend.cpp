@@ -44,9 +44,8 @@ template <int I>
 struct Entries {
   static Slot& slot() { return slots[I]; }
 
-  static Status open_device(int32_t index, const kernels::DeviceOptions* options, kernels::Device** device,
-                            char* why, size_t size) {
-    const Status status = slot().real->open_device(index, options, device, why, size);
+  static Status open_device(int32_t index, const kernels::DeviceOptions* options, kernels::Device** device) {
+    const Status status = slot().real->open_device(index, options, device);
     if (status != Status::ok) return status;
     slot().real_table = slot().real->table(*device);
     slot().table = *slot().real_table;

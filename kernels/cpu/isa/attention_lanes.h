@@ -80,13 +80,6 @@ struct CacheBlock {
   int32_t last;
 };
 
-struct CacheSide {
-  KvShape shape;  // with the dimensions of the keys, or of the values
-  KvFormat format;
-  void* codes;
-  void* scales;
-};
-
 inline CacheBlock find_block(const AttentionTile& tile, const CacheSide& side, int32_t position,
                              int32_t first_position, int32_t last_position) {
   const BatchView& batch = tile.params->batch;
@@ -102,7 +95,7 @@ inline CacheBlock find_block(const AttentionTile& tile, const CacheSide& side, i
   int32_t page_idx = (position + block.first) / shape.page_tokens;
   int32_t slot = (position + block.first) % shape.page_tokens;
   for (int32_t j = block.first; j <= block.last; slot = 0, ++page_idx) {
-    CacheRow row = cache_row(shape, format, side.codes, side.scales, pages[page_idx], tile.kv_head, slot);
+    CacheRow row = cache_row(side, {pages[page_idx], tile.kv_head, slot});
     const int32_t left = shape.page_tokens - slot;
     const int32_t end = block.last - j < left ? block.last + 1 : j + left;
     for (; j < end; ++j) {  // rows of a page follow each other
@@ -197,19 +190,31 @@ void score_rows(const float* query, int32_t stride, int32_t head_dim, const floa
   for (int r = 0; r < kRows; ++r) store(scores + r * kBlockKeys, sums[r]);
 }
 
-// sums = sums * correction + weights . values for kRows rows that see the same keys first..last, in order.
+// What rows that see the same keys add to their sums.
+struct WeighedValues {
+  const float* weights;      // [rows, kBlockKeys]
+  const float* corrections;  // [rows] of the sums so far
+  int32_t first;             // keys of the block
+  int32_t last;
+  const float* values;  // [kBlockKeys, stride]
+  int32_t stride;
+};
+
+// sums = sums * correction + weights . values for kRows rows, the keys in order, from dimension d on.
 template <int kRows, int kParts>
-void add_values(const float* weights, const float* corrections, int32_t first, int32_t last,
-                const float* values, int32_t stride, int32_t d, float* sums) {
+void add_values(const WeighedValues& of, int32_t d, float* sums) {
+  const float* const weights = of.weights;
+  const float* const values = of.values;
+  const int32_t stride = of.stride;
   F32 total[kRows][kParts];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int c = 0; c < kParts; ++c) {
-      total[r][c] = mul(load(sums + r * stride + d + 16 * c), splat(corrections[r]));
+      total[r][c] = mul(load(sums + r * stride + d + 16 * c), splat(of.corrections[r]));
     }
   }
-  for (int32_t j = first; j <= last; ++j) {
+  for (int32_t j = of.first; j <= of.last; ++j) {
     F32 value[kParts];
 #pragma GCC unroll 4
     for (int c = 0; c < kParts; ++c) value[c] = load(values + j * stride + d + 16 * c);
@@ -228,15 +233,11 @@ void add_values(const float* weights, const float* corrections, int32_t first, i
 }
 
 template <int kRows>
-void add_values_to_rows(const float* weights, const float* corrections, int32_t first, int32_t last,
-                        const float* values, int32_t stride, float* sums) {
+void add_values_to_rows(const WeighedValues& of, float* sums) {
   constexpr int kParts = kRows == 1 ? 4 : 2;
   int32_t d = 0;
-  for (; d + 16 * kParts <= stride; d += 16 * kParts) {
-    add_values<kRows, kParts>(weights, corrections, first, last, values, stride, d, sums);
-  }
-  for (; d < stride; d += 16)
-    add_values<kRows, 1>(weights, corrections, first, last, values, stride, d, sums);
+  for (; d + 16 * kParts <= of.stride; d += 16 * kParts) add_values<kRows, kParts>(of, d, sums);
+  for (; d < of.stride; d += 16) add_values<kRows, 1>(of, d, sums);
 }
 
 // For few rows that see the same keys of a quantized format: what is read of the cache is used as it comes,
@@ -384,9 +385,13 @@ inline void value_block(const AttentionTile& tile, const VisibleLanes& lanes, co
     }
     const auto add = [&]<int kRows>() {
       for (; r + kRows <= end; r += kRows) {
-        add_values_to_rows<kRows>(tile.weights + static_cast<size_t>(r) * kBlockKeys, corrections + r, first,
-                                  last, tile.values, stride,
-                                  state.sums + static_cast<size_t>(r) * static_cast<size_t>(stride));
+        const WeighedValues of = {tile.weights + static_cast<size_t>(r) * kBlockKeys,
+                                  corrections + r,
+                                  first,
+                                  last,
+                                  tile.values,
+                                  stride};
+        add_values_to_rows<kRows>(of, state.sums + static_cast<size_t>(r) * static_cast<size_t>(stride));
       }
     };
     add.template operator()<4>();

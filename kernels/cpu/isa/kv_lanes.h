@@ -21,14 +21,27 @@ inline size_t bytes_of_row(KvFormat format, int32_t head_dim) {
   return format == KvFormat::q4 ? elements / 2 : elements;
 }
 
-inline CacheRow cache_row(const KvShape& shape, KvFormat format, void* codes, void* scales, int32_t page,
-                          int32_t kv_head, int32_t slot) {
-  const size_t head =
-      static_cast<size_t>(page) * static_cast<size_t>(shape.num_kv_heads) + static_cast<size_t>(kv_head);
-  const size_t row = head * static_cast<size_t>(shape.page_tokens) + static_cast<size_t>(slot);
-  uint16_t* first_scale = static_cast<uint16_t*>(scales);
-  return {static_cast<uint8_t*>(codes) + row * bytes_of_row(format, shape.head_dim),
-          is_quantized(format) ? first_scale + row * static_cast<size_t>(shape.head_dim / 32) : nullptr};
+struct CacheSide {
+  KvShape shape;  // with the dimensions of the keys, or of the values
+  KvFormat format;
+  void* codes;
+  void* scales;
+};
+
+struct HeadPlace {
+  int32_t page;
+  int32_t kv_head;
+  int32_t slot;
+};
+
+inline CacheRow cache_row(const CacheSide& side, const HeadPlace& at) {
+  const KvShape& shape = side.shape;
+  const size_t head = static_cast<size_t>(at.page) * static_cast<size_t>(shape.num_kv_heads) +
+                      static_cast<size_t>(at.kv_head);
+  const size_t row = head * static_cast<size_t>(shape.page_tokens) + static_cast<size_t>(at.slot);
+  uint16_t* first_scale = static_cast<uint16_t*>(side.scales);
+  return {static_cast<uint8_t*>(side.codes) + row * bytes_of_row(side.format, shape.head_dim),
+          is_quantized(side.format) ? first_scale + row * static_cast<size_t>(shape.head_dim / 32) : nullptr};
 }
 
 // The transform of the quantized formats, unscaled, in place; its own inverse but for a factor 32. Blocks of
@@ -243,9 +256,9 @@ inline void append_values(const AppendKvParams& params, TokenPlace at, float* va
       norm_in_place(params, NormKind::rms, nullptr, shape.head_dim, normed);
       value = normed;
     }
-    encode_row(
-        value, shape.value_format, shape.head_dim,
-        cache_row(shape, shape.value_format, params.kv.values, params.kv.value_scales, at.page, h, at.slot));
+    encode_row(value, shape.value_format, shape.head_dim,
+               cache_row({shape, shape.value_format, params.kv.values, params.kv.value_scales},
+                         {at.page, h, at.slot}));
   }
 }
 
@@ -272,8 +285,9 @@ void append_token(const AppendToken& work) {
   if (params.reads_cache_only) return;
   turn_heads(params, params.k_norm, work.token, keys, num_kv_heads);
   for (int32_t h = 0; h < num_kv_heads; ++h) {
-    encode_row(head_at(num_heads + h), shape.key_format, head_dim,
-               cache_row(shape, shape.key_format, params.kv.keys, params.kv.key_scales, at.page, h, at.slot));
+    encode_row(
+        head_at(num_heads + h), shape.key_format, head_dim,
+        cache_row({shape, shape.key_format, params.kv.keys, params.kv.key_scales}, {at.page, h, at.slot}));
   }
 }
 

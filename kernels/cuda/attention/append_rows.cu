@@ -74,7 +74,7 @@ struct RowShape {
 
 __global__ void __launch_bounds__(kThreads)
     append_rows_kernel(const __grid_constant__ AppendKvParams p, RowShape shape) {
-  extern __shared__ __align__(8) float row[];  // the token's, and behind it a head of v for each warp
+  extern __shared__ __align__(8) float row[];  // the token's, and after it a head of v for each warp
   release_successor();
   wait_for_predecessor();
   const int token = blockIdx.x, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;

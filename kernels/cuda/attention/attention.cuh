@@ -40,7 +40,7 @@ struct PageReader {
   int32_t kv_head;
   int32_t head_dim;
   // Keys of the sequence that any row of the block sees, first .. length - 1; others are not looked up, for
-  // pages behind a window may be another's by now.
+  // pages before a window may be another's by now.
   int32_t first;
   int32_t length;
 
@@ -409,7 +409,7 @@ struct ScoreRule {
   __device__ __forceinline__ void cap(float& s) const {
     s = __fmul_rn(capped(__fmul_rn(s, scale), softcap), kLog2E);
   }
-  // Whether a row at `position`, and all behind it, sees every key of a chunk.
+  // Whether a row at `position`, and all after it, sees every key of a chunk.
   __device__ __forceinline__ bool shows_all(int chunk, int position) const {
     return window <= 0 && (chunk + 1) * kChunkTokens - 1 <= position;
   }

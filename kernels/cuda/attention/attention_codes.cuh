@@ -11,7 +11,7 @@ namespace quire::kernels {
 constexpr int kStepKeys = 16;  // k of a product over keys, rows of one over dimensions
 
 // Rows of codes of some keys, or values, in lines of 128 bytes whose 16-byte pieces are swizzled so that
-// neither lanes of different keys nor of different dimensions meet in a bank; behind them their scales.
+// neither lanes of different keys nor of different dimensions meet in a bank; after them their scales.
 template <int HD, KvFormat kFormat, int kNumKeys>
 struct CodeSlot {
   static constexpr int kDim = HD;

@@ -4,7 +4,7 @@
 // Keys and values travel through a few tiles of shared memory, each asked for again as soon as it is read: of
 // 256 keys of 128 dimensions three quarters are on their way before the kernel before has ended, and all of
 // them where pages are quantized. Two warps ask for these, which takes as long as they take to come; the
-// others need not stand behind them when they prepare the queries. Keys and queries have the roles that they
+// others need not wait for them when they prepare the queries. Keys and queries have the roles that they
 // have in attention_codes.cu: 16 keys by 8 rows of queries, which suits a group. The sums are those of
 // attention.cuh.
 //

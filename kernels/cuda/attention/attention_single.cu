@@ -45,7 +45,7 @@ struct Rows {
   __device__ __forceinline__ static uint32_t place(int row, int piece) {
     return kFormat == KvFormat::f16 ? tile_offset<HD>(row, piece) : row * kStride + piece * 16;
   }
-  // Rows [0, live) from the pages' row `first` on; zeros behind them.
+  // Rows [0, live) from the pages' row `first` on; zeros after them.
   __device__ __forceinline__ static void copy(const void* data, const void* scales, size_t first, int live,
                                               uint32_t target) {
     const auto* from = static_cast<const uint8_t*>(data) + first * kBytes;

@@ -15,7 +15,7 @@ constexpr int kTileWarps = 4;
 constexpr int kTileSteps = kChunkTokens / kStepKeys;
 constexpr int kWarpSteps = kTileSteps / kTileWarps;  // of a warp over its keys
 
-// Which rows of a chunk are copied: those before `live`, and zeros behind them, since what lies there may be
+// Which rows of a chunk are copied: those before `live`, and zeros after them, since what lies there may be
 // no number; but not row `own`.
 struct CopiedRows {
   int live;

@@ -96,27 +96,25 @@ cudaError_t Stage::send(size_t offset, const void* host, size_t bytes) {
   return cudaSuccess;
 }
 
-bool Device::enter() {
-  if (lost.load(std::memory_order_acquire)) return false;
-  return check(cudaSetDevice(ordinal), "choosing the device") == Status::ok;
+Status Device::enter() {
+  if (!lost.load(std::memory_order_acquire)) return check(cudaSetDevice(ordinal), "choosing the device");
+  const std::scoped_lock lock(loss_mutex);
+  return fail(Status::device_lost, "the device was lost: " + loss);
 }
 
-Status Device::fail(Status status, const std::string& words) {
-  const std::scoped_lock lock(failure_mutex);
-  if (!lost.load(std::memory_order_acquire)) failure = words;
-  return status;
+Status Device::lose(const std::string& words) {
+  const std::scoped_lock lock(loss_mutex);
+  if (!lost.exchange(true, std::memory_order_acq_rel)) loss = words;
+  return fail(Status::device_lost, words);
 }
 
 Status Device::check(cudaError_t error, const char* doing) {
   if (error == cudaSuccess) return Status::ok;
   static_cast<void>(cudaGetLastError());  // what is not sticky does not stay
-  std::string words = std::string(doing) + ": " + cudaGetErrorName(error) + " (" +
-                      std::to_string(static_cast<int>(error)) + "), " + cudaGetErrorString(error);
+  const std::string words = std::string(doing) + ": " + cudaGetErrorName(error) + " (" +
+                            std::to_string(static_cast<int>(error)) + "), " + cudaGetErrorString(error);
   if (error == cudaErrorMemoryAllocation) return fail(Status::out_of_memory, words);
-  const bool sticky = is_sticky(error);
-  static_cast<void>(fail(Status::device_lost, words));
-  if (sticky) lost.store(true, std::memory_order_release);
-  return sticky ? Status::device_lost : Status::invalid_argument;
+  return is_sticky(error) ? lose(words) : fail(Status::invalid_argument, words);
 }
 
 Status Device::refuse_memory(size_t bytes, const char* what) {
@@ -144,7 +142,7 @@ size_t Device::forget(void* memory) {
 
 Status Device::allocate(size_t bytes, void** memory, const char* what) {
   *memory = nullptr;
-  if (!enter()) return Status::device_lost;
+  if (const Status s = enter(); s != Status::ok) return s;
   const uint64_t taken = taken_bytes(bytes);
   if (!meter->take(taken)) return refuse_memory(bytes, what);
   const cudaError_t error = cudaMalloc(memory, std::max<size_t>(bytes, 256));
@@ -192,7 +190,7 @@ int32_t places_for(size_t bytes) {
 }  // namespace
 
 StageLease::StageLease(Device& device, size_t bytes) : device_(device), places_(places_for(bytes)) {
-  std::vector<std::unique_ptr<Stage>> displaced;  // given back behind the lock
+  std::vector<std::unique_ptr<Stage>> displaced;  // given back after the lock
   {
     std::unique_lock lock(device.stage_mutex);
     device.stage_free.wait(lock, [&] { return device.stages_free >= places_; });

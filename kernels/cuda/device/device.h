@@ -81,17 +81,19 @@ struct Device : CardLimits {
   std::mutex buffers_mutex;
   std::unordered_map<void*, size_t>
       buffers;  // held, device and pinned, with the bytes they take; guarded by buffers_mutex
-  std::mutex failure_mutex;
-  std::string failure;
+  std::mutex loss_mutex;
+  std::string loss;  // what the device was lost by; guarded by loss_mutex
 
   std::mutex stage_mutex;
   std::condition_variable stage_free;
   std::vector<std::unique_ptr<Stage>> idle_stages;  // guarded by stage_mutex; no more than stages_free
   int32_t stages_free = Stage::kMost;               // guarded by stage_mutex
 
-  // Makes the card current for this thread. False once the device is lost.
-  bool enter();
-  Status fail(Status status, const std::string& words);
+  // Makes the card current for this thread. Once the device is lost it says by what.
+  Status enter();
+  static Status fail(Status::Code code, const std::string& words) {
+    return failed(code, "%s", words.c_str());
+  }
   // Names the CUDA error and what was being done; sticky errors lose the device.
   Status check(cudaError_t error, const char* doing);
   // Of kernel launches and the like.
@@ -103,6 +105,7 @@ struct Device : CardLimits {
   void unpin(void* memory);
 
  private:
+  Status lose(const std::string& words);
   Status refuse_memory(size_t bytes, const char* what);
   Status keep(void* memory, size_t bytes);
   size_t forget(void* memory);

@@ -191,7 +191,7 @@ class Meter {
 }  // namespace
 
 Status measure_read_rate(Device* device, uint64_t working_set_bytes, double* bytes_per_second) {
-  if (!device->enter()) return Status::device_lost;
+  if (const Status s = device->enter(); s != Status::ok) return s;
   Meter meter(*device);
   if (meter.status() != Status::ok) return meter.status();
   constexpr size_t kStep = sizeof(uint4) * kReadsAhead * kReadThreads;
@@ -211,7 +211,7 @@ Status measure_read_rate(Device* device, uint64_t working_set_bytes, double* byt
 }
 
 Status measure_op_rate(Device* device, double* ops_per_second) {
-  if (!device->enter()) return Status::device_lost;
+  if (const Status s = device->enter(); s != Status::ok) return s;
   Meter meter(*device);
   int64_t multiplied = 0;
   if (meter.status() == Status::ok) {

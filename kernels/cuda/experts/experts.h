@@ -24,7 +24,7 @@ cudaError_t launch_combine(const CombineParams& params, Launch launch);
 cudaError_t launch_sort_rows(const int32_t* expert_of_row, int rows, int num_experts,
                              const ExpertTiles& tiles, Launch launch);
 // What the products of these tiles read: target [num_tiles * tile_rows, stride], each row in the order of its
-// expert's rows, zeros behind its columns and where there is none. `first_row`: of the rows that were sorted,
+// expert's rows, zeros after its columns and where there is none. `first_row`: of the rows that were sorted,
 // among all of params.
 struct ExpertGather {
   const ExpertLinearParams* params = nullptr;

@@ -21,7 +21,7 @@ struct Epilogue {
 struct GemmArguments {
   Matrix matrix;
   GemmShape shape;
-  // [rows, input_stride], columns in the stored row order of the matrix, zeros behind them up to a multiple
+  // [rows, input_stride], columns in the stored row order of the matrix, zeros after them up to a multiple
   // of 128.
   const __half* input = nullptr;  // broad: arranged (pointwise.h)
   int32_t input_stride = 0;
@@ -48,7 +48,7 @@ struct ExpertArguments : GemmArguments {
   int32_t rows_per_input = 1;
   const float* input_scale = nullptr;  // [rows] or nullptr
 };
-// Of one number a thread block, behind what the shape says.
+// Of one number a thread block, after what the shape says.
 constexpr uint32_t kExpertBytes = (sizeof(ExpertArguments) + 127) / 128 * 128;
 
 cudaError_t launch_gemm_exl2(const GemmArguments&, cudaStream_t, bool dependent_launch);

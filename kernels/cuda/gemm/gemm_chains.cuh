@@ -163,7 +163,7 @@ struct ChainWalk {
   int block = 0;
   int end = 0;
 
-  // False behind the last.
+  // False after the last.
   __device__ __forceinline__ bool next() {
     ++block;
 #pragma unroll 1
@@ -221,9 +221,9 @@ struct StageReader {
   }
 };
 
-// A block and those behind it that have its form. While the last products of one run, the weights of the next
+// A block and those after it that have its form. While the last products of one run, the weights of the next
 // one's first step are made, so that the tensor cores need not wait for the way from a stage to a weight.
-// False behind the last block of the task.
+// False after the last block of the task.
 template <TileKind kKind, int kBits, int kTiles, typename Ring>
 __device__ __forceinline__ bool multiply_run(const StageReader& reader, uint32_t form, uint32_t forms,
                                              Ring& ring, ChainWalk& walk, TaskSums<kTiles>& task) {

@@ -8,7 +8,7 @@
 
 namespace quire::kernels {
 
-// The arguments with the matrix of the block's expert, in shared memory behind what the shape says; nullptr
+// The arguments with the matrix of the block's expert, in shared memory after what the shape says; nullptr
 // where the block has nothing to do. By all threads, once the predecessor has ended.
 template <TileKind kKind>
 __device__ __forceinline__ const ExpertArguments* arguments_of_expert(const ExpertArguments& a,
@@ -29,7 +29,7 @@ __device__ __forceinline__ const ExpertArguments* arguments_of_expert(const Expe
   return reinterpret_cast<const ExpertArguments*>(to);
 }
 
-// Row blockIdx.x into shared memory in the order of the expert's rows, zeros behind it.
+// Row blockIdx.x into shared memory in the order of the expert's rows, zeros after it.
 __device__ __forceinline__ void bring_expert_row(const ExpertArguments& a, uint8_t* shared) {
   const int row = blockIdx.x, columns = a.matrix.num_rows, padded = a.matrix.num_blocks * kBlockRows;
   const int32_t* order = a.records[static_cast<size_t>(a.experts[row]) * a.record_stride].row_order;

@@ -22,7 +22,7 @@ static_assert(kNormThreads == kNarrowThreads);
 template <bool kShared, int kAhead>
 class RowActivations {
  public:
-  // kShared: addresses in shared memory, `end` that of the last step, which is fetched again behind the end.
+  // kShared: addresses in shared memory, `end` that of the last step, which is fetched again after the end.
   __device__ __forceinline__ RowActivations(uint64_t first, uint64_t end, bool live)
       : at_(static_cast<Address>(first)), end_(static_cast<Address>(end)), live_(live) {
     fetch(ahead_[0]);

@@ -206,7 +206,7 @@ class SegmentWalk {
   }
   __device__ __forceinline__ int bits(const Matrix& m) const { return m.parts[part_].runs[run_].bits; }
   __device__ __forceinline__ int records(const Matrix& m) const { return m.parts[part_].runs[run_].records; }
-  // False behind the last segment.
+  // False after the last segment.
   __device__ __forceinline__ bool next(const Matrix& m) {
     if (++segment_ < stop_) return true;
     if (segment_ >= end_) return false;

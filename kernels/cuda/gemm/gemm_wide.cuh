@@ -1,7 +1,7 @@
 // Tiles of 16, 32 and 64 tokens. See GemmShape.
 //
 // Two warps share a strip, one for each half of its columns, two strips a warpgroup; all go along K together,
-// behind warps that fill stages ahead of them. Where a matrix has too few columns to fill the card its chains
+// while other warps fill stages ahead of them. Where a matrix has too few columns to fill the card its chains
 // are split over blocks: sums meet in memory, and the warps that arrive last at a half strip add them in
 // order.
 //

@@ -225,7 +225,7 @@ __device__ __forceinline__ uint32_t e4m3_field(uint32_t code, bool second) {
   return (code & 0x80U) << (second ? 8 : 7) | (code & 0x7fU) << (second ? 7 : 0);
 }
 
-// Masks by and_or even where there is nothing to OR: what is plain C++ the compiler moves behind the fence of
+// Masks by and_or even where there is nothing to OR: what is plain C++ the compiler moves past the fence of
 // the products of a warpgroup, and then puts another one there.
 template <int kWords>
 __device__ __forceinline__ void decode_e4m3(const uint32_t (&raw)[kWords], __half2* w) {

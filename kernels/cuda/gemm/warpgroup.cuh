@@ -13,7 +13,7 @@
 namespace quire::kernels {
 
 // By all warps of a warpgroup at the same time: before products, whose registers are theirs until they have
-// been waited for; behind them, so that they can be; until no more than kPending such groups are on their
+// been waited for; after them, so that they can be; until no more than kPending such groups are on their
 // way.
 __device__ __forceinline__ void begin_products() {
 #if QUIRE_WARPGROUP_PRODUCTS

@@ -100,7 +100,7 @@ static_assert(16 * kMostStages <= kFreeAt);
 // The shape for so many rows. Results do not depend on it.
 GemmShape gemm_shape(const CardLimits& card, const Matrix& matrix, int32_t rows);
 // Of products of rows by the matrices of their experts, in `token_tiles` tiles of `tiles` times 8 rows, or of
-// one row where `tiles` is 1. Nothing is split, and behind shared_bytes there is room for `spare` more.
+// one row where `tiles` is 1. Nothing is split, and after shared_bytes there is room for `spare` more.
 GemmShape expert_shape(const CardLimits& card, const Matrix& matrix, int32_t tiles, int32_t token_tiles,
                        uint32_t spare);
 // Of the narrow kernel; shared_bytes is 0 where the card has no room for it.

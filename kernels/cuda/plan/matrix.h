@@ -19,7 +19,7 @@
 // groups before its tiles, so that one copy brings all that a warp needs for them. All tiles of a segment
 // have one width, the largest among its rows: narrower codes are moved to the same distance from the middle
 // of the wider range, which changes no weight. Scales are one record where all rows share them, else one per
-// step. Runs are segments of one form that follow each other; all strips of a part have the same runs. Behind
+// step. Runs are segments of one form that follow each other; all strips of a part have the same runs. After
 // the last row there are weights of zero up to the end of the segment.
 //
 // K is cut into 16 chains of whole blocks of 128 rows. Sums go along a chain in order, then over chains as

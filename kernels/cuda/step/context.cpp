@@ -230,7 +230,7 @@ Status plan_context(Device* device, const ContextLimits* limits, MemoryUse* use)
 
 Status create_context(Device* device, const ContextLimits* limits, Context** context) {
   *context = nullptr;
-  if (!device->enter()) return Status::device_lost;
+  if (const Status s = device->enter(); s != Status::ok) return s;
   if (const Status s = check_limits(*device, *limits); s != Status::ok) return s;
   auto made = std::make_unique<Context>();
   made->header.table = &device->table;
@@ -275,7 +275,7 @@ void release_context(Context* context) {
 
 Status synchronize(Context* context) {
   Context& c = *context;
-  if (!c.device->enter()) return Status::device_lost;
+  if (const Status s = c.device->enter(); s != Status::ok) return s;
   Status status = c.device->check(cudaEventRecord(c.done, c.stream), "waiting for a step");
   if (status == Status::ok) status = wait_for(c, c.done);
   if (status == Status::ok) deliver_all(c);
@@ -284,7 +284,7 @@ Status synchronize(Context* context) {
 
 Status bind_batch(Context* context, const BatchView* host, BatchView* device) {
   Context& c = *context;
-  if (!c.device->enter()) return Status::device_lost;
+  if (const Status s = c.device->enter(); s != Status::ok) return s;
   if (!batch_is_sound(c.limits, *host))
     return c.device->fail(Status::invalid_argument, "a batch beyond the limits of its context");
   const bool takes_drawn = host->drawn_rows != nullptr;
@@ -331,7 +331,7 @@ Status begin_step(Context* context, const BatchView* batch, StepAction* action) 
   Context& c = *context;
   *action = StepAction::run;
   c.recording.reset();
-  if (!c.device->enter()) return Status::device_lost;
+  if (const Status s = c.device->enter(); s != Status::ok) return s;
   if (batch->num_tokens > kMostRecordedTokens) return Status::ok;
   const StepKey key{batch->num_tokens, batch->num_sequences, batch->num_logit_rows, batch->max_query_tokens,
                     batch->max_kv_tokens};
@@ -409,7 +409,7 @@ Status read_rows(Context* context, const float* device_rows, int32_t rows, int32
 
 Status sample(Context* context, const SampleParams* params) {
   Context& c = *context;
-  if (!c.device->enter()) return Status::device_lost;
+  if (const Status s = c.device->enter(); s != Status::ok) return s;
   if (params->num_rows <= 0) return Status::ok;
   if (params->num_rows > c.limits.max_logit_rows || params->vocab_size > c.limits.vocab_size ||
       params->vocab_size > params->stride || params->num_edits > c.limits.max_sample_edits)
@@ -446,7 +446,7 @@ Status sample(Context* context, const SampleParams* params) {
 
 Status wait_for_draws(Context* context, const SampleOutcome* outcomes) {
   Context& c = *context;
-  if (!c.device->enter()) return Status::device_lost;
+  if (const Status s = c.device->enter(); s != Status::ok) return s;
   const auto slot = std::find_if(c.draws.begin(), c.draws.end(),
                                  [&](const DrawSlot& s) { return s.num_rows > 0 && s.outcomes == outcomes; });
   if (slot == c.draws.end()) return c.device->fail(Status::invalid_argument, "draws that nobody asked for");

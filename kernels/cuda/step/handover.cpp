@@ -22,7 +22,7 @@ void connect(Context& to, const Context& from) {
 
 Status write_rows(Context* context, const float* host, int32_t rows, int32_t columns, float* device_rows) {
   Context& c = *context;
-  if (!c.device->enter()) return Status::device_lost;
+  if (const Status s = c.device->enter(); s != Status::ok) return s;
   const size_t count = static_cast<size_t>(rows) * static_cast<size_t>(columns);
   if (count > c.handed_floats)
     return c.device->fail(Status::invalid_argument, "more rows handed over than the context has room for");
@@ -35,19 +35,19 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
   return c.device->check(error, "handing rows over");
 }
 
-// The copy runs on the stream of the taker, behind what the giver has queued; what the giver queues next
+// The copy runs on the stream of the taker, after what the giver has queued; what the giver queues next
 // waits for it.
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns) {
   Context& to = *context;
   Context& giver = *from;
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * sizeof(float);
-  if (!giver.device->enter())
+  if (giver.device->enter() != Status::ok)
     return to.device->fail(Status::device_lost,
                            "the card " + giver.device->name + " is lost, which has the layers before");
   cudaError_t error = cudaEventRecord(giver.rows_ready, giver.stream);
   if (error != cudaSuccess) return to.device->check(error, "handing rows over");
-  if (!to.device->enter()) return Status::device_lost;
+  if (const Status s = to.device->enter(); s != Status::ok) return s;
   connect(to, giver);
   error = cudaStreamWaitEvent(to.stream, giver.rows_ready, 0);
   if (error == cudaSuccess)

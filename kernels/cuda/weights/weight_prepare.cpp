@@ -341,7 +341,7 @@ void write_records(const Weight& weight, MatrixRecord* records) {
 // All matrices in one piece of memory: they cost the rest of one page and not of one each.
 Status prepare_weights(Device* device, const MatrixSource* matrices, int32_t num_matrices, Weight** weights) {
   std::fill_n(weights, num_matrices, nullptr);
-  if (!device->enter()) return Status::device_lost;
+  if (const Status s = device->enter(); s != Status::ok) return s;
   std::vector<WeightLayout> layouts(static_cast<size_t>(num_matrices));
   size_t bytes = 0, largest_part = 0;
   for (size_t i = 0; i < layouts.size(); ++i) {
@@ -398,7 +398,7 @@ Status prepare_table(Device* device, DType dtype, const void* data, int32_t rows
   *weight = nullptr;
   if (dtype != DType::f16 && dtype != DType::bf16 && dtype != DType::f32)
     return device->fail(Status::unsupported, "an embedding table that is neither f16, bf16 nor f32");
-  if (!device->enter()) return Status::device_lost;
+  if (const Status s = device->enter(); s != Status::ok) return s;
   auto made = std::make_unique<Weight>();
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(columns) * dtype_bytes(dtype);
   made->memory = std::make_shared<WeightMemory>(*device);
@@ -425,7 +425,7 @@ uint64_t weight_bytes(const Weight* weight) {
 Status dequantize(Device* device, const Weight* weight, float* host) {
   if (weight->table != nullptr)
     return device->fail(Status::invalid_argument, "an embedding table is not a matrix");
-  if (!device->enter()) return Status::device_lost;
+  if (const Status s = device->enter(); s != Status::ok) return s;
   const int32_t stride = (weight->num_rows + 7) / 8 * 8;
   constexpr int32_t kStripsAtOnce = 32;
   const size_t bytes = static_cast<size_t>(kStripsAtOnce) * kStripColumns * static_cast<size_t>(stride) * 2;

@@ -79,7 +79,7 @@ __device__ __forceinline__ void pack_exl2_tile(const StoredMatrix& m, const Step
   });
 }
 
-// This warp's step and the place of its tile; false behind the last step.
+// This warp's step and the place of its tile; false after the last step.
 __device__ __forceinline__ bool take_step(const RepackTarget& target, StepSource& step, uint8_t*& tile) {
   const int index = blockIdx.x * kRepackWarps + (threadIdx.x >> 5);
   if (index >= target.num_steps) return false;

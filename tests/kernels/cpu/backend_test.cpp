@@ -48,9 +48,9 @@ TEST(CpuBackend, RefusesWhatItDoesNotHave) {
   EXPECT_EQ(backend.num_devices(why.data(), why.size()), 1);
   kernels::DeviceOptions options;
   kernels::Device* device = nullptr;
-  EXPECT_EQ(backend.open_device(1, &options, &device, why.data(), why.size()), Status::invalid_argument);
+  EXPECT_EQ(backend.open_device(1, &options, &device), Status::invalid_argument);
   options.num_threads = -1;
-  EXPECT_EQ(backend.open_device(0, &options, &device, why.data(), why.size()), Status::invalid_argument);
+  EXPECT_EQ(backend.open_device(0, &options, &device), Status::invalid_argument);
   EXPECT_EQ(device, nullptr);
 }
 
@@ -60,7 +60,7 @@ TEST(CpuBackend, EveryEntryIsFilled) {
   const KernelTable& table = device.table();
   EXPECT_EQ(table.abi, kernels::kBackendAbi);
   EXPECT_EQ(table.activation_dtype, kernels::DType::f32);
-  const size_t first = offsetof(KernelTable, describe_failure);
+  const size_t first = offsetof(KernelTable, memory_use);
   for (size_t offset = first; offset < sizeof(KernelTable); offset += sizeof(void*)) {
     void* entry = nullptr;
     std::memcpy(&entry, reinterpret_cast<const char*>(&table) + offset, sizeof entry);
@@ -83,11 +83,9 @@ TEST(CpuBackend, MemoryIsAlignedAndItsLackIsAStatus) {
     table.release(device.handle(), memory);
   }
   table.release(device.handle(), nullptr);
-  EXPECT_EQ(table.allocate(device.handle(), size_t{1} << 60, &memory), Status::out_of_memory);
-  EXPECT_NE(device.failure().find("1152921504606846976"), std::string::npos) << device.failure();
-  char small[8];
-  table.describe_failure(device.handle(), small, sizeof small);
-  EXPECT_EQ(std::strlen(small), 7U);
+  const Status refused = table.allocate(device.handle(), size_t{1} << 60, &memory);
+  EXPECT_EQ(refused, Status::out_of_memory);
+  EXPECT_NE(std::string(refused.words).find("1152921504606846976"), std::string::npos) << refused.words;
 }
 
 TEST(CpuBackend, LeavesSamplingToTheHost) {

@@ -25,10 +25,9 @@ kernels::Device* open_cpu(const std::string& isa, int32_t num_threads, std::stri
   kernels::DeviceOptions options;
   options.num_threads = num_threads;
   kernels::Device* device = nullptr;
-  std::array<char, 256> text{};
-  const Status status = kernels::cpu_backend().open_device(0, &options, &device, text.data(), text.size());
+  const Status status = kernels::cpu_backend().open_device(0, &options, &device);
   ::unsetenv("QUIRE_CPU_ISA");
-  if (why != nullptr) *why = text.data();
+  if (why != nullptr) *why = status.words;
   return status == Status::ok ? device : nullptr;
 }
 
@@ -58,7 +57,7 @@ kernels::ContextLimits CpuDevice::small_limits() {
 
 CpuDevice::CpuDevice(const std::string& isa, int32_t num_threads, kernels::ContextLimits limits)
     : device_(open_cpu(isa, num_threads)), table_(kernels::cpu_backend().table(device_)) {
-  EXPECT_EQ(table_->create_context(device_, &limits, &context_), Status::ok) << failure();
+  EXPECT_EQ(table_->create_context(device_, &limits, &context_), Status::ok);
 }
 
 CpuDevice::~CpuDevice() {
@@ -66,17 +65,10 @@ CpuDevice::~CpuDevice() {
   kernels::cpu_backend().close_device(device_);
 }
 
-std::string CpuDevice::failure() const {
-  std::array<char, 256> text{};
-  table_->describe_failure(device_, text.data(), text.size());
-  return text.data();
-}
-
 CpuWeight::CpuWeight(CpuDevice& device, const std::vector<kernels::WeightSource>& parts) : device_(device) {
   EXPECT_EQ(kernels::prepare_weight(device.table(), device.handle(), parts.data(),
                                     static_cast<int32_t>(parts.size()), &weight_),
-            Status::ok)
-      << device.failure();
+            Status::ok);
 }
 
 std::vector<float> random_floats(Random& random, size_t count, float low, float high) {
@@ -93,7 +85,7 @@ std::vector<float> run_linear(CpuDevice& device, const kernels::Weight* weight,
   params.input = input.data();
   params.rows = rows;
   params.output = output.data();
-  EXPECT_EQ(device.table().linear(device.context(), &params), Status::ok) << device.failure();
+  EXPECT_EQ(device.table().linear(device.context(), &params), Status::ok);
   return output;
 }
 

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "tests/support/print_status.h"
 #include "tests/support/quantized_fixture.h"
 
 namespace quire::testing {
@@ -35,7 +36,6 @@ class CpuDevice {
   const kernels::KernelTable& table() const { return *table_; }
   kernels::Device* handle() const { return device_; }
   kernels::Context* context() const { return context_; }
-  std::string failure() const;
 
  private:
   kernels::Device* device_;

@@ -87,7 +87,7 @@ class AttentionTest : public CudaTest {
     host.page_table = cache.table.data();
     host.logit_rows = rows.data();
     BatchView device;
-    EXPECT_EQ(table_->bind_batch(context_, &host, &device), Status::ok) << failure();
+    EXPECT_EQ(table_->bind_batch(context_, &host, &device), Status::ok);
     EXPECT_EQ(table_->synchronize(context_), Status::ok);
     return device;
   }
@@ -128,7 +128,7 @@ class AttentionTest : public CudaTest {
       angles.num_tokens = step.batch.num_tokens;
       angles.cos = poisoned<float>(tokens * static_cast<size_t>(rotary / 2));
       angles.sin = poisoned<float>(tokens * static_cast<size_t>(rotary / 2));
-      EXPECT_EQ(table_->rope_angles(context_, &angles), Status::ok) << failure();
+      EXPECT_EQ(table_->rope_angles(context_, &angles), Status::ok);
     }
     AppendKvParams append;
     append.heads = c.heads;
@@ -140,7 +140,7 @@ class AttentionTest : public CudaTest {
     append.batch = step.batch;
     append.kv_shape = cache.shape;
     append.kv = cache.layer;
-    EXPECT_EQ(table_->append_kv(context_, &append), Status::ok) << failure();
+    EXPECT_EQ(table_->append_kv(context_, &append), Status::ok);
     return step;
   }
 
@@ -161,7 +161,7 @@ class AttentionTest : public CudaTest {
     const size_t count = tokens * static_cast<size_t>(c.heads.num_heads * c.heads.head_dim);
     auto* output = poisoned<uint16_t>(count);
     attention.output = output;
-    EXPECT_EQ(table_->attention(context_, &attention), Status::ok) << failure();
+    EXPECT_EQ(table_->attention(context_, &attention), Status::ok);
     if (queries != nullptr) *queries = to_floats(from_device(step.qkv, tokens * row_width(c)));
     return from_device(output, count);
   }

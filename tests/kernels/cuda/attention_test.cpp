@@ -49,7 +49,7 @@ TEST_F(AttentionTest, CopiedPagesHoldTheSame) {
     copy.source = cache.table[0];
     copy.target = 0;
     copy.num_tokens = 9;
-    ASSERT_EQ(table_->copy_page(context_, &copy), Status::ok) << failure();
+    ASSERT_EQ(table_->copy_page(context_, &copy), Status::ok);
     const auto keys =
         from_device(static_cast<const uint8_t*>(cache.layer.keys), kv_data_bytes(cache.shape, format));
     const size_t head_bytes =

@@ -14,6 +14,7 @@
 
 #include "kernels/interface/half.h"
 #include "kernels/interface/kernel_table.h"
+#include "tests/support/print_status.h"
 
 namespace quire::kernels {
 
@@ -50,7 +51,7 @@ class CudaTest : public testing::Test {
     if (backend->num_devices(why, sizeof(why)) == 0) GTEST_SKIP() << why;
     DeviceOptions options;
     options.deterministic = deterministic ? 1 : 0;
-    ASSERT_EQ(backend->open_device(0, &options, &device_, why, sizeof(why)), Status::ok) << why;
+    ASSERT_EQ(backend->open_device(0, &options, &device_), Status::ok);
     table_ = backend->table(device_);
   }
   void close() {
@@ -65,7 +66,7 @@ class CudaTest : public testing::Test {
     weights_.clear();
   }
   void make_context(ContextLimits limits) {
-    ASSERT_EQ(table_->create_context(device_, &limits, &context_), Status::ok) << failure();
+    ASSERT_EQ(table_->create_context(device_, &limits, &context_), Status::ok);
   }
   static ContextLimits small_limits() {
     ContextLimits limits;
@@ -80,41 +81,34 @@ class CudaTest : public testing::Test {
     limits.head_dim = 256;
     return limits;
   }
-  std::string failure() const {
-    char text[512] = {};
-    table_->describe_failure(device_, text, sizeof(text));
-    return text;
-  }
   template <typename T>
   T* to_device(const std::vector<T>& values) {
     void* memory = nullptr;
-    EXPECT_EQ(table_->allocate(device_, values.size() * sizeof(T), &memory), Status::ok) << failure();
+    EXPECT_EQ(table_->allocate(device_, values.size() * sizeof(T), &memory), Status::ok);
     memory_.push_back(memory);
-    EXPECT_EQ(table_->upload(device_, memory, values.data(), values.size() * sizeof(T)), Status::ok)
-        << failure();
+    EXPECT_EQ(table_->upload(device_, memory, values.data(), values.size() * sizeof(T)), Status::ok);
     return static_cast<T*>(memory);
   }
   // Memory of a value that no correct result holds.
   template <typename T>
   T* poisoned(size_t count) {
     void* memory = nullptr;
-    EXPECT_EQ(table_->allocate(device_, count * sizeof(T), &memory), Status::ok) << failure();
+    EXPECT_EQ(table_->allocate(device_, count * sizeof(T), &memory), Status::ok);
     memory_.push_back(memory);
-    EXPECT_EQ(table_->fill(device_, memory, 0xff, count * sizeof(T)), Status::ok) << failure();
+    EXPECT_EQ(table_->fill(device_, memory, 0xff, count * sizeof(T)), Status::ok);
     return static_cast<T*>(memory);
   }
   template <typename T>
   std::vector<T> from_device(const T* memory, size_t count) {
     std::vector<T> values(count);
-    EXPECT_EQ(table_->synchronize(context_), Status::ok) << failure();
-    EXPECT_EQ(table_->download(device_, values.data(), memory, count * sizeof(T)), Status::ok) << failure();
+    EXPECT_EQ(table_->synchronize(context_), Status::ok);
+    EXPECT_EQ(table_->download(device_, values.data(), memory, count * sizeof(T)), Status::ok);
     return values;
   }
   Weight* prepare(const std::vector<WeightSource>& parts) {
     Weight* weight = nullptr;
     EXPECT_EQ(prepare_weight(*table_, device_, parts.data(), static_cast<int32_t>(parts.size()), &weight),
-              Status::ok)
-        << failure();
+              Status::ok);
     weights_.push_back(weight);
     return weight;
   }

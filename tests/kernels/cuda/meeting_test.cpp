@@ -26,23 +26,23 @@ TEST_F(MeetingTest, SplitsMeetThoughOtherProductsTakeTheCard) {
     p.rows = static_cast<int32_t>(rows);
     auto* alone = poisoned<float>(rows * kColumns);
     p.output_f32 = alone;
-    ASSERT_EQ(table_->linear(context_, &p), Status::ok) << failure();
+    ASSERT_EQ(table_->linear(context_, &p), Status::ok);
     const std::vector<float> expected = from_device(alone, rows * kColumns);
     std::vector<Context*> contexts(kContexts, nullptr);
     std::vector<float*> outputs;
     const ContextLimits limits = small_limits();
     for (Context*& context : contexts) {
-      ASSERT_EQ(table_->create_context(device_, &limits, &context), Status::ok) << failure();
+      ASSERT_EQ(table_->create_context(device_, &limits, &context), Status::ok);
       outputs.push_back(poisoned<float>(rows * kColumns));
     }
     for (size_t i = 0; i < kProducts; ++i) {
       for (size_t c = 0; c < kContexts; ++c) {
         p.output_f32 = outputs[c];
-        EXPECT_EQ(table_->linear(contexts[c], &p), Status::ok) << failure();
+        EXPECT_EQ(table_->linear(contexts[c], &p), Status::ok);
       }
     }
     for (size_t c = 0; c < kContexts; ++c) {
-      EXPECT_EQ(table_->synchronize(contexts[c]), Status::ok) << failure();
+      EXPECT_EQ(table_->synchronize(contexts[c]), Status::ok);
       EXPECT_EQ(from_device(outputs[c], rows * kColumns), expected) << "context " << c;
       table_->release_context(contexts[c]);
     }
