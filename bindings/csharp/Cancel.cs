@@ -53,7 +53,7 @@ namespace Quire
         public void Dispose()
         {
             lock (Live) Live.Remove(this);
-            registration.Dispose(); // behind a Trigger that is under way
+            registration.Dispose(); // after a Trigger that is under way
             handle.Dispose();
         }
     }

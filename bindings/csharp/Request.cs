@@ -61,7 +61,7 @@ namespace Quire
             FillPrompt(request);
             FillBiases(request);
             if (Queue == null) return;
-            // Mono does not give back the request where the handle behind it is closed.
+            // Mono does not give back the request where its queue's handle is closed.
             if (Queue.Handle.IsClosed) throw new ObjectDisposedException("Queue");
             Call.Get((out IntPtr e) => QuireNative.quire_job_request_set_queue(request, Queue.Handle, out e));
         }

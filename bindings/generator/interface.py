@@ -200,8 +200,8 @@ class Figures:
     name: str
     ctype: str
     comment: str
-    getters: str = ""  # names behind the prefix
-    prefix: str = ""  # of the getters, behind that of the type
+    getters: str = ""  # names after the prefix
+    prefix: str = ""  # of the getters, after that of the type
     index: str = ""  # the parameter that says which of several
     base: str = ""
     parts: tuple = ()
@@ -248,7 +248,7 @@ FIGURES = [
                   "kept_tokens kept_bytes": ("REWIND",), "log_level lost_lines": ("LOG",)}),
     Figures("ResponseEvent", "quire_response_parser", "One part of an answer.", "kind call_index text raw name id"),
 ]
-# Names of figures: (Go and C#, Java); the getter behind its prefix where there is none.
+# Names of figures: (Go and C#, Java); the getter after its prefix where there is none.
 FIGURE_NAMES = {"quire_job_finish_reason": ("finish", "finish_reason"),
                 "quire_event_finish_reason": ("finish", "finish_reason"),
                 "quire_event_type": ("kind", "kind"), "quire_plan_layer_device": ("device", "device"),

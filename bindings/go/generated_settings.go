@@ -112,7 +112,7 @@ type CacheOptions struct {
 	MaxBatchSize int
 
 	// Jobs whose windows the cache holds at the same time, up to 4096, in layers that see the last tokens alone: these
-	// give pages back behind their window, and a longer context costs them nothing. 0, the default, is max_batch_size,
+	// give pages back before their window, and a longer context costs them nothing. 0, the default, is max_batch_size,
 	// so that no job waits for a window. Fewer make the cache smaller, and jobs wait where that does not suffice.
 	// Models without windows, and caches so small that every page may lie in one, take no notice.
 	WindowSequences int
@@ -159,7 +159,7 @@ type CacheOptions struct {
 	// it. It must be longer than the longest step of a healthy device. 0, the default, is never.
 	StepTimeout time.Duration
 
-	// Time that Cache.Close waits for the step in progress before it leaves a device that hangs behind. Default: two
+	// Time that Cache.Close waits for the step in progress before it gives up a device that hangs. Default: two
 	// seconds. A negative number is 0, and 0 the default.
 	CloseTimeout time.Duration
 }

@@ -39,7 +39,7 @@ static void quire_throw(JNIEnv *env, quire_error *error) {
 %typemap(in, numinputs=0) quire_error **error (quire_error *error = NULL) %{ $1 = &error; %}
 %typemap(argout, fragment="quire_throw") quire_error **error {
   if (*$1 != NULL) {
-    quire_throw(jenv, *$1); /* no return: arrays are released behind this, which JNI allows */
+    quire_throw(jenv, *$1); /* no return: arrays are released after this, which JNI allows */
   }
 }
 

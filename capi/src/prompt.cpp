@@ -129,7 +129,7 @@ std::shared_ptr<const TokenConstraint> constraint_for(const ModelShare& model, c
 void heal_prompt(const ModelShare& model, JobRequest& job) {
   if (job.constraint != nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "heal_prompt: not together with a constraint, whose text begins behind the prompt");
+                "heal_prompt: not together with a constraint, whose text begins after the prompt");
   }
   if (job.prompt.size() < 2) return;
   const std::shared_ptr<const TokenVocabulary> vocabulary = model.constraints->vocabulary(*model.model);

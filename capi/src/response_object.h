@@ -1,4 +1,4 @@
-// What stands behind a quire_response_parser.
+// What a quire_response_parser is.
 #pragma once
 
 #include <cstddef>

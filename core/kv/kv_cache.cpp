@@ -146,8 +146,8 @@ void KvCache::truncate(SequenceId id, int32_t num_tokens) noexcept {
   if (rest != 0 && pool_.writable(sequence.pages.back())) pool_.truncate(sequence.pages.back(), rest);
 }
 
-// The whole pages behind `tail`, the last of num_own_pages, that a sequence of `tokens` more can take over:
-// as many as the windows behind them are still there for. Valid until the next call.
+// The whole pages after `tail`, the last of num_own_pages, that a sequence of `tokens` more can take over:
+// as many as the windows before their end are there for. Valid until the next call.
 gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_pages,
                                             gsl::span<const TokenId> tokens) const {
   const auto page_tokens = static_cast<size_t>(pool_.page_tokens());
@@ -167,14 +167,14 @@ gsl::span<const PageId> KvCache::find_pages(ContentId tail, int32_t num_own_page
   return gsl::span<const PageId>(found_).first(static_cast<size_t>(num_standing));
 }
 
-// The page whose first tokens can be copied behind `tail`, and how many of them: never all of `tokens`.
+// The page whose first tokens can be copied after `tail`, and how many of them: never all of `tokens`.
 PagePool::PartialMatch KvCache::find_piece(ContentId tail, gsl::span<const TokenId> tokens) const {
   const size_t most = std::min(static_cast<size_t>(pool_.page_tokens()), tokens.size() - 1);
   if (most == 0) return {};
   return pool_.find_longest(tail, tokens.first(most), [this](PageId page) { return has_slots(page); });
 }
 
-// `tokens`: those behind demand.length.
+// `tokens`: those after demand.length.
 void KvCache::match(ContentId tail, gsl::span<const TokenId> tokens, PageDemand& demand) const {
   const int32_t num_own_pages = demand.length / pool_.page_tokens();
   const auto found = find_pages(tail, num_own_pages, tokens.first(tokens.size() - 1));

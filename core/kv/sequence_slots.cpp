@@ -107,7 +107,7 @@ void KvCache::adopt_slots(size_t change_idx, gsl::span<const PageId> found) {
   }
 }
 
-// Behind the window.
+// Of what lies before the window.
 void KvCache::leave_window(Sequence& sequence) noexcept {
   for (size_t g = 0; g < windows_.size(); ++g) {
     SlotRange range = sequence.slots[g];

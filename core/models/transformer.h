@@ -51,7 +51,7 @@ struct Transformer {
   HeadLayer head;                        // on the device of the last
 
   // Enqueues the part of a step that one stage does; `caches` has one entry for each of its layers. The
-  // residual stream lies in workspace.hidden, for every stage but the first also before the call. Behind the
+  // residual stream lies in workspace.hidden, for every stage but the first also before the call. After the
   // last one the logits of the rows asked for are in workspace.logits. Does not wait for the device.
   void forward(size_t stage_idx, const ForwardPass& pass, gsl::span<const LayerCache> caches) const;
 

@@ -9,7 +9,7 @@ namespace quire {
 namespace {
 
 constexpr std::string_view kSpace = " \n\t\r";
-constexpr size_t kMaxKeyBytes = 64;    // that are looked through behind a quote
+constexpr size_t kMaxKeyBytes = 64;    // that are looked through after a quote
 constexpr size_t kMaxSpaceBytes = 64;  // likewise
 
 bool is_space(char byte) {
@@ -80,7 +80,7 @@ size_t hex_digits_of(char letter) {
   return letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
 }
 
-// What a letter behind a backslash stands for; empty: nothing.
+// What a letter after a backslash stands for; empty: nothing.
 std::string_view plain_escape(char letter) {
   switch (letter) {
     case 'n':

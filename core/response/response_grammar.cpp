@@ -300,7 +300,7 @@ class GrammarWriter {
   }
 
   // Values with names before them, and separators between: rules for the place before the first one and
-  // behind it.
+  // after it.
   std::string separated(const ToolSet::Tool& tool, std::string_view assign, std::string_view separator) {
     std::string first = add_rule("\"\"");
     std::string rest = first;

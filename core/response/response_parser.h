@@ -163,7 +163,7 @@ class ResponseParser {
   Set call_marks_;
   Set value_marks_;
   std::string value_end_;       // as it stands, with the key
-  std::string value_end_line_;  // behind an end of line
+  std::string value_end_line_;  // after an end of line
 
   Mode mode_ = Mode::text;
   Mode outer_ = Mode::text;  // where a section began

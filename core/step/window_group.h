@@ -9,7 +9,7 @@
 namespace quire {
 
 // Layers that see the last `window` tokens alone share pages of their own, their slots: they give them back
-// behind the window. All other layers have the pages of the cache itself.
+// before the window. All other layers have the pages of the cache itself.
 struct WindowGroup {
   int32_t window = 0;     // tokens that a token of these layers sees, itself included; 1 or more
   int32_t num_slots = 0;  // at most one for each page of the cache

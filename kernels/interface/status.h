@@ -19,7 +19,7 @@ struct [[nodiscard]] Status {
   static constexpr size_t kMaxWords = 252;  // with the terminator; longer ones are cut
 
   Status(Code of_call) : code(of_call) { words[0] = '\0'; }  // implicit: a code is a status without words
-  friend bool operator==(const Status& status, Code code) { return status.code == code; }
+  friend bool operator==(const Status& status, Code wanted) { return status.code == wanted; }
 
   Code code;
   char words[kMaxWords];  // one line that names the thing at fault; empty where the code says it all

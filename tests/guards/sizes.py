@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Sizes: a source file has at most 600 lines, or says in its first 20 why it is longer ("Long file: ..."); the
-tracked files together stay under 45 MiB, and none but the embedded model is larger than 2 MiB."""
+"""Sizes: a source file has at most 600 lines, or says in its first 20 why it is longer ("Long file: ..."); a function
+of the library has at most six parameters; the tracked files together stay under 45 MiB, and none but the embedded
+model is larger than 2 MiB."""
 import os
+import re
 
 import guard
 
@@ -10,7 +12,69 @@ MAX_TREE_BYTES = 45 << 20
 MAX_FILE_BYTES = 2 << 20
 LARGE_FILES = {"packaging/model/story-15m-exl2-4.0bpw/output.safetensors"}
 SOURCES = (".h", ".c", ".cpp", ".cu", ".cuh", ".py", ".sh", ".go", ".java", ".cs", ".i")
-GENERATED = ("bindings/go/internal/native/", "bindings/go/generated_")
+GENERATED = ("bindings/go/internal/native/", "bindings/go/generated_", "capi/include/quire_dynamic.h")
+
+MAX_PARAMETERS = 6
+LIBRARY = ("core/", "capi/", "kernels/")
+# Kernels, and what launches them with the same arguments.
+KERNELS = "kernels/cuda/"
+# What is one thing in C takes two parameters there: a text, an array or a buffer with its size, a wait with its cancel.
+# The error is the way back and no argument.
+C_NAME = re.compile(r"quire_\w+$")
+C_SECONDS = re.compile(r"\b(\w+_(len|capacity|size)|num_\w+|size|quire_cancel\s*\*\s*cancel|quire_error\s*\*\*\s*error)$")
+
+NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', re.S | re.M)
+NAME = re.compile(r"(\b[A-Za-z_]\w*|\(\s*\*\s*\w+\s*\)|\])(?=\s*\()")  # of a function, a pointer to one, a lambda
+TYPED = re.compile(r"^(?:const\s+)?[\w:]+(?:\s*<.*>)?(?:\s+\w+)*?(?:::\w+)*[\s*&]+(?:const\s+|restrict\s+)?\w+"
+                   r"(?:\[\w*\])*(?:\s*=.*)?$|^[\w:\s]+\(\s*\*\s*\w*\s*\)\s*\(.*\)$", re.S)
+KEYWORDS = {"if", "for", "while", "switch", "return", "sizeof", "alignof", "decltype", "catch", "assert"}
+
+
+def split_at_commas(text):
+    """The pieces of a list, however brackets nest in it."""
+    pieces, depth, start = [], 0, 0
+    for i, letter in enumerate(text):
+        if letter in "([{<":
+            depth += 1
+        elif letter in ")]}" or (letter == ">" and text[i - 1] != "-"):
+            depth -= 1
+        elif letter == "," and depth == 0:
+            pieces.append(text[start:i].strip())
+            start = i + 1
+    return pieces + [text[start:].strip()]
+
+
+def closing_bracket(text, start):
+    depth = 0
+    for i in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if depth == 0:
+            return i
+    return -1
+
+
+def long_lists(source):
+    """(line, name, number of parameters) of each declaration with too many. A call is none: not all that it passes
+    looks like a type and a name."""
+    text = NOISE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), source)
+    for match in NAME.finditer(text):
+        begin = text.index("(", match.end())
+        parameters = split_at_commas(text[begin + 1:closing_bracket(text, begin)])
+        if match.group(1) in KEYWORDS or not all(map(TYPED.match, parameters)):
+            continue
+        if C_NAME.match(match.group(1)):
+            parameters = [p for p in parameters if not C_SECONDS.search(p)]
+        if len(parameters) <= MAX_PARAMETERS:
+            continue
+        yield text.count("\n", 0, match.start()) + 1, match.group(1), len(parameters)
+
+
+def breaches_of_functions(tree):
+    for path in tree.select(".h", ".c", ".cpp", under=LIBRARY):
+        if path.startswith(GENERATED + (KERNELS,)):
+            continue
+        for line, name, number in long_lists(tree.read(path)):
+            yield f"{path}:{line}: {name} has {number} parameters; {MAX_PARAMETERS} are the limit, more want a struct"
 
 
 def check(tree):
@@ -28,14 +92,27 @@ def check(tree):
         excused = any("Long file:" in line for line in lines[:20])
         if len(lines) > MAX_LINES and not excused and not path.startswith(GENERATED):
             breaches.append(f"{path}: {len(lines)} lines; {MAX_LINES} is the limit without a 'Long file:' line")
-    return breaches
+    return breaches + list(breaches_of_functions(tree))
 
 
+SEVEN = "int a, const Type& b, std::vector<std::pair<int, int>> c, char* d, int e = f(1, 2), bool g, int h"
+SIX = SEVEN.rsplit(",", 1)[0]
 LONG = "int x;\n" * 601
 SELF_TESTS = [
     ("small", {"core/a.cpp": "int x;\n" * 600}, 0),
     ("a long file", {"core/a.cpp": LONG}, 1),
     ("a long file that says why", {"core/a.cpp": "// Long file: one table.\n" + LONG}, 0),
+    ("six parameters", {"core/a.h": f"void f({SIX});\n"}, 0),
+    ("seven parameters", {"core/a.h": f"void f({SEVEN});\n"}, 1),
+    ("seven of a member, over lines", {"kernels/a.cpp": "int A::f(" + SEVEN.replace(", ", ",\n") + ") const {\n}\n"}, 1),
+    ("seven of an entry of a table", {"kernels/a.h": f"Status (*entry)({SEVEN}) = nullptr;\n"}, 1),
+    ("seven of a lambda", {"core/a.cpp": f"auto f = [&]({SEVEN}) {{}};\n"}, 1),
+    ("a call", {"core/a.cpp": "f(a, b, c, d, e, f, g * h);\n"}, 0),
+    ("in a comment", {"core/a.cpp": f"// void f({SEVEN});\n"}, 0),
+    ("a kernel", {"kernels/cuda/a.h": f"void f({SEVEN});\n"}, 0),
+    ("sizes of a C function", {"capi/a.h": "int quire_f(T* a, const char* text, size_t text_len, int b, int c, int* out_ids,"
+                               " size_t out_capacity, quire_error** error);\n"}, 0),
+    ("seven of a C function", {"capi/a.h": f"int quire_f({SEVEN}, quire_error** error);\n"}, 1),
     ("a large file", {"tests/golden/a.bin": b"\0" * ((2 << 20) + 1)}, 1),
     ("a large tree", {f"tests/golden/{i}.bin": b"\0" * (2 << 20) for i in range(23)}, 1),
 ]

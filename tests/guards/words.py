@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Words that have no place in the repository: notes of unfinished work, paths of one machine, and calls that a
-library inside somebody's process must not make."""
+"""Words that have no place in the repository: notes of unfinished work, paths of one machine, calls that a library
+inside somebody's process must not make, and words of place where order is meant."""
 import re
 
 import guard
 
 TEXT = (".h", ".c", ".cpp", ".cu", ".cuh", ".py", ".sh", ".cmake", ".txt", ".md", ".i", ".go", ".java", ".cs", ".in")
 LIBRARY = ("core/", "kernels/", "capi/src/")
+GENERATED = ("bindings/go/internal/native/",)
 
 # Each word is written in two parts, so that this file does not hold it.
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
@@ -18,6 +19,30 @@ FORBIDDEN_CALLS = re.compile(
     r"|#\s*include\s*<(regex|iostream|clocale)>"
     r"|(?<![\w:.>~])(abort|exit|_exit|printf|puts|setlocale|longjmp|setjmp|alloca|srand|rand|setenv|putenv)\s*\(")
 COMMENT = re.compile(r'//.*|"(\\.|[^"\\])*"|/\*.*?\*/')
+
+# In prose "before" and "after" say what order is; where something truly stands, hides or is left, the words may stay.
+PROSE = ("core/", "kernels/", "capi/", "bindings/", "docs/")
+PLACE = re.compile(r"\b(be" r"hind|in fr" r"ont)\b", re.IGNORECASE)
+TRUE_PLACE = re.compile(
+    r"(caches?|models?|put|stands?|one) (is |live )?be" r"hind (an?|the|it|its|his)\b|be" r"hind (an?|the) (alias|name)\b"
+    r"|(leaves?|left) ([\w-]+ )*be" r"hind|hid(e|es|den) be" r"hind|(or|them) be" r"hind (Transport|an ordinary router)"
+    r"|replaced be" r"hind it|queued be" r"hind", re.IGNORECASE)
+PROSE_OF_CODE = re.compile(r'"(?:\\.|[^"\\])*"|((?://|/\*|^\s*\*|(?:^|\s)#\s).*)')
+
+
+def prose(path, line):
+    if path.endswith(".md"):
+        return line
+    return " ".join(match.group(1) or "" for match in PROSE_OF_CODE.finditer(line))
+
+
+def prose_breaches(tree, path):
+    if not path.startswith(PROSE) or path.startswith(GENERATED):
+        return
+    for number, line in tree.lines(path):
+        match = PLACE.search(TRUE_PLACE.sub("", prose(path, line)))
+        if match:
+            yield f"{path}:{number}: \"{match.group(0)}\" for order: say before or after"
 
 
 def library_breaches(tree, path):
@@ -49,6 +74,7 @@ def check(tree):
                 if match:
                     breaches.append(f"{path}:{number}: {match.group(0).strip()}")
         breaches += library_breaches(tree, path)
+        breaches += prose_breaches(tree, path)
     return breaches
 
 
@@ -59,8 +85,12 @@ SELF_TESTS = [
     ("prints", {"core/a.cpp": 'void f() { printf("x"); }\n'}, 1),
     ("ends the process", {"kernels/a.cu": "if (x) std::abort();\n"}, 1),
     ("in a comment of several lines", {"core/a.cpp": "/* first\n abort();\n*/ int x;\n"}, 0),
-    ("behind such a comment", {"core/a.cpp": "/* first\n*/ abort();\n"}, 1),
+    ("after such a comment", {"core/a.cpp": "/* first\n*/ abort();\n"}, 1),
     ("a test may", {"tests/a.cpp": "std::abort();\n"}, 0),
+    ("order as a place", {"core/a.h": "int x;  // the token be" "hind it\n"}, 1),
+    ("order as a place, in a document", {"docs/a.md": "In fr" "ont of it comes another.\n"}, 1),
+    ("a true place", {"docs/a.md": "The cache be" "hind the alias leaves nothing be" "hind.\n"}, 0),
+    ("in code and texts", {"core/a.cpp": 'f(be' 'hind, "queued be' 'hind it");\n'}, 0),
     ("std::regex", {"core/a.h": "#include <regex>\n"}, 1),
 ]
 

@@ -34,7 +34,7 @@ func (c *call) read(into interface{}) error {
 		return failure
 	case errors.As(err, &wrong):
 		field := wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
-		kind, _, _ := strings.Cut(wrong.Value, " ") // behind it stands the value itself
+		kind, _, _ := strings.Cut(wrong.Value, " ") // after it stands the value itself
 		return invalid(field, "%s cannot be a JSON %s", field, kind)
 	}
 	return invalid("", "the body is not JSON: %v", err)

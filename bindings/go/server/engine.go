@@ -2,7 +2,7 @@
 //
 // A request is read and checked (chat.go, completions.go, responses.go, messages.go), becomes a Generation, waits for
 // its turn (admission.go), and its pieces are written as the client asked (stream.go). Nothing here knows how a model
-// computes: that is behind Engine.
+// computes: that is Engine's.
 package server
 
 import (
@@ -28,7 +28,7 @@ type Model interface {
 	// CountTokens is how long the prompt of a generation is.
 	CountTokens(g *Generation) (int, error)
 	Info() ModelInfo
-	// Close ends this use of the model, behind that of its streams. Each Open has its Close.
+	// Close ends this use of the model, after that of its streams. Each Open has its Close.
 	Close()
 }
 

@@ -204,7 +204,7 @@ QUIRE_API int32_t quire_cache_options_set_max_batch_size(quire_cache_options* op
 
 /**
  * Jobs whose windows the cache holds at the same time, up to 4096, in layers that see the last tokens alone:
- * these give pages back behind their window, and a longer context costs them nothing. 0, the default, is
+ * these give pages back before their window, and a longer context costs them nothing. 0, the default, is
  * max_batch_size, so that no job waits for a window. Fewer make the cache smaller, and jobs wait where that
  * does not suffice. Models without windows, and caches so small that every page may lie in one, take no
  * notice.
@@ -306,8 +306,8 @@ QUIRE_API int32_t quire_cache_options_set_step_timeout_ns(quire_cache_options* o
                                                           int64_t step_timeout_ns, quire_error** error);
 
 /**
- * Nanoseconds that quire_cache_close waits for the step in progress before it leaves a device that hangs
- * behind. Default: two seconds.
+ * Nanoseconds that quire_cache_close waits for the step in progress before it gives up a device
+ * that hangs. Default: two seconds.
  */
 QUIRE_API int32_t quire_cache_options_set_close_timeout_ns(quire_cache_options* options,
                                                            int64_t close_timeout_ns, quire_error** error);

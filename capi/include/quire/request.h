@@ -72,7 +72,7 @@ QUIRE_API int32_t quire_job_request_add_prompt_special(quire_job_request* reques
  * A part that is messages: one, or a list of them, as OpenAI has them in JSON (role, content as text or
  * parts, reasoning, tool_calls, tool_call_id). Parts of messages that follow each other are one conversation,
  * which submit makes into tokens with the chat template of the model (chat.h), on the caller's thread:
- * special tokens come from the template's words alone, and nothing is put around them. Text or tokens behind
+ * special tokens come from the template's words alone, and nothing is put around them. Text or tokens after
  * the messages are the beginning of the answer. QUIRE_ERROR_FORMAT for what is no JSON; submit fails with
  * QUIRE_ERROR_NOT_FOUND where there is no template.
  */

@@ -102,15 +102,15 @@ void HeldTokens::let_out(size_t num_tokens, size_t num_bytes, bool with_log_prob
   out.text.append(text_, 0, num_bytes);
 }
 
-// Of the first num_tokens the one in whose text that byte is; the first one for text in front of all.
+// Of the first num_tokens the one in whose text that byte is; the first one for text before all.
 size_t HeldTokens::token_at(size_t text_begin, size_t num_tokens) const {
   size_t idx = num_tokens - 1;
   while (idx > 0 && tokens_[idx].text_begin > text_begin) --idx;
   return idx;
 }
 
-// What is held behind a token may be the beginning of a banned text, with which all from there on would be
-// taken back; then other tokens follow those before it, so that what was held behind these counts again.
+// What is held after a token may be the beginning of a banned text, with which all from there on would be
+// taken back; then other tokens follow those before it, so that what was held after these counts again.
 size_t HeldTokens::num_settled() const {
   size_t num_settled = tokens_.size();
   while (num_settled > 0 && tokens_[num_settled - 1].num_held_bytes > 0) {

@@ -20,7 +20,7 @@ struct FoundText {
   int32_t num_banned_tokens = 0;  // the newest tokens, from the one on in which a banned text begins
 };
 
-// Lets tokens out whole, once no banned text can begin in them any more, whatever becomes of those behind
+// Lets tokens out whole, once no banned text can begin in them any more, whatever becomes of those after
 // them. Stop texts and banned ones are
 // looked for together: the one that ends first counts, of several that end together the longest. One thread
 // at a time; a copy goes on from the same place.
@@ -33,7 +33,7 @@ class HeldTokens {
   HeldTokens& operator=(HeldTokens&&) = default;
   ~HeldTokens() = default;
 
-  // Appends to `out` what may be let out: tokens, log-probabilities where they are wanted, text. Behind a
+  // Appends to `out` what may be let out: tokens, log-probabilities where they are wanted, text. After a
   // banned text, take_back comes next.
   FoundText push(const SampledToken& token, bool with_log_probs, Event& out);
   // A token that ends the text and has none itself.
@@ -42,7 +42,7 @@ class HeldTokens {
   void finish(bool with_log_probs, Event& out);
   // The newest tokens were never said: at most size() of them.
   void take_back(int32_t num_tokens);
-  // For a fork: what is held is text in front of its own tokens.
+  // For a fork: what is held is text before its own tokens.
   HeldTokens forked() const;
 
   size_t size() const { return tokens_.size(); }
@@ -51,7 +51,7 @@ class HeldTokens {
   struct Token {
     SampledToken sampled;
     size_t text_begin = 0;      // in text_
-    size_t num_held_bytes = 0;  // by matcher_, behind it
+    size_t num_held_bytes = 0;  // by matcher_, after it
   };
 
   size_t text_end(size_t idx) const;
@@ -69,7 +69,7 @@ class HeldTokens {
   StopMatcher matcher_;
   std::vector<Token> tokens_;
   std::string text_;              // theirs; of a fork also what was held before it
-  size_t num_settled_bytes_ = 0;  // of all text, in front of text_
+  size_t num_settled_bytes_ = 0;  // of all text, before text_
   size_t num_passed_bytes_ = 0;   // of all text, what matcher_ does not hold
   std::string piece_;
   std::string passed_;

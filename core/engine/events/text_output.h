@@ -23,7 +23,7 @@ class TextOutput {
   TextOutput(std::unique_ptr<TextStream> stream, const std::vector<std::string>& stops,
              const std::vector<std::string>& banned = {});
 
-  // What is complete now: of a stop string its text and what follows are cut off. Behind a banned one comes
+  // What is complete now: of a stop string its text and what follows are cut off. After a banned one comes
   // take_back.
   FoundText push(const SampledToken& token, bool with_log_probs);
   // The newest tokens were never said; FoundText::num_banned_tokens of them.
@@ -45,7 +45,7 @@ class TextOutput {
   int64_t num_taken_bytes() const { return num_taken_bytes_; }
   // Tokens that were pushed and not yet taken.
   size_t num_pending_tokens() const { return pending_.token_ids.size() + (held_ ? held_->size() : 0); }
-  // Those in front of them cannot be taken back.
+  // Those before them cannot be taken back.
   size_t num_held_tokens() const { return held_ ? held_->size() : 0; }
 
   // A copy for a fork. What is pending goes with the parent alone; what is held back goes with both.

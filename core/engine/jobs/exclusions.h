@@ -16,7 +16,7 @@ class Exclusions {
   static constexpr int32_t kMaxTakenBack = 1 << 16;
 
   bool empty() const { return excluded_.empty(); }
-  // What was excluded behind the place counts no more: other tokens will stand in front of it. False where
+  // What was excluded after the place counts no more: other tokens will stand before it. False where
   // too many were taken back.
   bool add(int32_t place, TokenId token) {
     drop_from(place + 1);

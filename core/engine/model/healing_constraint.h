@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// The first tokens begin with a text: that of the token taken off the prompt. What comes behind it is free.
+// The first tokens begin with a text: that of the token taken off the prompt. What comes after it is free.
 class HealingConstraint final : public TokenConstraint {
  public:
   // `text` is that of a token of the vocabulary, not empty.

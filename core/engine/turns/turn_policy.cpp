@@ -10,7 +10,7 @@ bool contends(const TurnView& cache) {
   return cache.state == TurnState::wants || cache.state == TurnState::returns;
 }
 
-// How far it is ahead of the one that is most behind, of those that it shares a device with.
+// How far it is ahead of the one that had least, of those that it shares a device with.
 double lead_of(const TurnView& cache, gsl::span<const TurnView> caches) {
   double lead = 0.0;
   for (const TurnView& other : caches) {

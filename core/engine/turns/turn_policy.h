@@ -20,8 +20,8 @@ enum class TurnState : int32_t {
 // One cache, as the policy sees it.
 struct TurnView {
   TurnState state = TurnState::idle;
-  // Virtual time: seconds that it had its devices, divided by its weight. Whoever has the least is behind its
-  // share.
+  // Virtual time: seconds that it had its devices, divided by its weight. The least of all is furthest below
+  // its share.
   double served = 0.0;
   int32_t priority = 0;                   // of the highest of its jobs
   TimePoint deadline = TimePoint::max();  // the nearest of its jobs

@@ -28,7 +28,7 @@ TEST_F(RowsTest, RowsAreRoundedAndWidened) {
   p.a = to_device(numbers);
   p.rows = 3;
   p.columns = 37;
-  ASSERT_EQ(table_->row_op(context_, &p), Status::ok) << failure();
+  ASSERT_EQ(table_->row_op(context_, &p), Status::ok);
   const auto halves = from_device(rounded, 3 * 50);
   for (size_t r = 0; r < 3; ++r) {
     for (size_t c = 0; c < 50; ++c)
@@ -45,7 +45,7 @@ TEST_F(RowsTest, RowsAreRoundedAndWidened) {
   q.rows = 3;
   q.columns = 18;
   q.factor = 0.5f;
-  ASSERT_EQ(table_->row_op(context_, &q), Status::ok) << failure();
+  ASSERT_EQ(table_->row_op(context_, &q), Status::ok);
   const auto out = from_device(difference, 3 * 18);
   for (size_t r = 0; r < 3; ++r) {
     for (size_t c = 0; c < 18; ++c)
@@ -64,7 +64,7 @@ TEST_F(RowsTest, NormsOfF32MayLieInTheirOwnPlace) {
     p.rows = 2;
     p.columns = static_cast<int32_t>(columns);
     p.output_f32 = rows;
-    ASSERT_EQ(table_->norm(context_, &p), Status::ok) << failure();
+    ASSERT_EQ(table_->norm(context_, &p), Status::ok);
     std::vector<double> expected;
     for (size_t r = 0; r < 2; ++r) {
       double squares = 0.0;
@@ -91,7 +91,7 @@ TEST_F(RowsTest, AGateLosesItsMeanAndSomeDeviations) {
   p.rows = 2;
   auto* out = poisoned<uint16_t>(2 * kColumns);
   p.output = out;
-  ASSERT_EQ(table_->activation(context_, &p), Status::ok) << failure();
+  ASSERT_EQ(table_->activation(context_, &p), Status::ok);
   std::vector<double> expected;
   for (size_t r = 0; r < 2; ++r) {
     const auto at = [&](size_t c) { return static_cast<double>(half_to_float(input[r * 2 * kColumns + c])); };
@@ -120,7 +120,7 @@ TEST_F(RowsTest, LatentRowsBecomeQueriesKeysAndValues) {
   const size_t columns = size(qkv_columns(p));
   auto* qkv = poisoned<uint16_t>(2 * columns);
   p.qkv = qkv;
-  ASSERT_EQ(table_->expand_latent(context_, &p), Status::ok) << failure();
+  ASSERT_EQ(table_->expand_latent(context_, &p), Status::ok);
   std::vector<float> expected;
   for (size_t t = 0; t < 2; ++t) {
     for (size_t c = 0; c < heads * dim; ++c) expected.push_back(query[t * heads * dim + c]);
@@ -154,7 +154,7 @@ TEST_F(RowsTest, StreamsAreMixed) {
   p.num_streams = kStreams;
   p.tokens = kTokens;
   p.columns = kColumns;
-  ASSERT_EQ(table_->mix_streams(context_, &p), Status::ok) << failure();
+  ASSERT_EQ(table_->mix_streams(context_, &p), Status::ok);
   for (size_t i = 0; i < kStreams; ++i) {
     std::vector<double> expected;
     for (size_t t = 0; t < kTokens; ++t) {
@@ -250,7 +250,7 @@ class SelectionTest : public RowsTest {
     p.kv.index_keys = to_device(stored);
     p.selected = poisoned<uint32_t>(size(c.queries) * size(words));
     p.selected_words = words;
-    ASSERT_EQ(table_->select_keys(context_, &p), Status::ok) << failure();
+    ASSERT_EQ(table_->select_keys(context_, &p), Status::ok);
 
     for (int32_t t = 0; t < c.queries; ++t) {
       turn(key.data() + t * kIndexDim);
