@@ -16,6 +16,8 @@ ENUMS = [
     Enum("QUIRE_ERROR_", "ErrorCode", "Why a call failed, in a way that a program can act on.", "Code", "Code", ("OK",)),
     Enum("QUIRE_LOG_", "LogLevel", "How much of the log is told; a level includes those before it.", "Log"),
     Enum("QUIRE_MODEL_SCOPE_", "ModelScope", "How much of a model is loaded.", "Scope"),
+    Enum("QUIRE_MODEL_STATE_", "ModelState", "Where the weights of a model are. A later version may add states.", "Model"),
+    Enum("QUIRE_MODEL_FIGURE_", "ModelFigure", "What is counted of the moves of a model's weights.", "Figure"),
     Enum("QUIRE_KV_", "KvFormat", "How keys and values are stored.", "KV", "KVFormat"),
     Enum("QUIRE_ACTIVATION_", "ActivationDtype", "As what the products of layers take their activations.",
          "Activation"),
@@ -40,7 +42,8 @@ NO_ENUM = ("QUIRE_WAIT_", "QUIRE_ABI_", "QUIRE_VERSION_")
 # Which enum an int32_t is, by its name, or by the start of the function and the name.
 ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "activation_dtype": "ActivationDtype", "level": "LogLevel", "log_level": "LogLevel",
            "scope": "ModelScope", "pooling": "Pooling", "event_policy": "EventPolicy", "histogram": "HistogramKind",
-           "format": "DiagnoseFormat", "state": "JobState", "finish_reason": "FinishReason",
+           "format": "DiagnoseFormat", "quire_model_evict.state": "ModelState", "quire_model_state": "ModelState",
+           "figure": "ModelFigure", "state": "JobState", "finish_reason": "FinishReason",
            "error_code": "ErrorCode", "quire_event_type": "EventKind", "quire_job_request_set_kind": "JobKind",
            "quire_chat_template_set_token.kind": "TokenKind", "quire_model_special_token.kind": "TokenKind",
            "quire_constraint_create.kind": "ConstraintKind", "quire_response_parser_kind": "ResponseKind",
@@ -114,7 +117,7 @@ STATICS = {
 # Reached by hand: what waits, what has a shape of its own, and what makes objects with a part by hand.
 BY_HAND = """quire_cache_create_queue quire_job_submit
 quire_job_submit_many quire_job_fork quire_job_poll quire_job_drain quire_job_wait quire_queue_drain quire_queue_ready
-quire_model_load quire_cache_close quire_queue_poll quire_queue_fd quire_plan_create
+quire_model_load quire_model_wake quire_model_evict quire_cache_close quire_queue_poll quire_queue_fd quire_plan_create
 quire_runtime_create quire_cache_stats quire_stats_namespace quire_stats_num_namespaces quire_stats_namespace_name
 quire_runtime_options_set_log_level quire_runtime_options_set_log_sink quire_model_options_set_progress
 quire_model_options_set_path quire_job_request_set_queue quire_alias_submit quire_event_error_code quire_event_error_message""".split()

@@ -50,7 +50,8 @@ func (o *Runtime) SetMemoryBudget(text string, bytes int64) error {
 }
 
 // Metrics: The metrics of all live caches of the runtime as one page in the Prometheus text format, each family
-// once; the label "cache" is the name of each (CacheOptions.Name), else its number in the runtime.
+// once; the label "cache" is the name of each (CacheOptions.Name), else its number in the runtime. With them where
+// the weights of each model are, how often and for how long they moved, and who holds the bytes.
 func (o *Runtime) Metrics() (string, error) {
 	result, err := measuredWith(o.handle, func(value native.RuntimeHandle, out []byte, e *native.ErrorHandle) int64 {
 		return native.Quire_runtime_metrics(value, out, e)
@@ -168,6 +169,38 @@ func (o *Model) RenderChatTokens(request Request) ([]int32, error) {
 	defer requestFilled.close()
 	return measuredWith(o.handle, func(value native.ModelHandle, out []int32, e *native.ErrorHandle) int64 {
 		return native.Quire_model_render_chat_tokens(value, requestFilled.get(), out, e)
+	})
+}
+
+// State: One of ModelState.
+func (o *Model) State() (ModelState, error) {
+	result, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_model_state(value, e)
+	})
+	return ModelState(result), err
+}
+
+// SetPriority: How much the weights are to stay where another model needs their room: -1000 to 1000. Default: 0.
+func (o *Model) SetPriority(priority int) error {
+	_, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_model_set_priority(value, narrow(priority), e)
+	})
+	return err
+}
+
+// SetIdleTimeout: After so long without jobs the weights stand by; 0, the default: never. The threads of its caches
+// look after it, so a model without a cache stays.
+func (o *Model) SetIdleTimeout(idleTimeout time.Duration) error {
+	_, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int32 {
+		return native.Quire_model_set_idle_timeout_ns(value, int64(idleTimeout), e)
+	})
+	return err
+}
+
+// Figure: One of ModelFigure.
+func (o *Model) Figure(figure ModelFigure) (int64, error) {
+	return with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) int64 {
+		return native.Quire_model_figure(value, int32(figure), e)
 	})
 }
 

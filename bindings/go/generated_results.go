@@ -119,6 +119,48 @@ const (
 	ScopeMetadata = ModelScope(native.QUIRE_MODEL_SCOPE_METADATA)
 )
 
+// ModelState: where the weights of a model are. A later version may add states.
+type ModelState int32
+
+// The values of ModelState.
+const (
+	// On its devices.
+	ModelResident = ModelState(native.QUIRE_MODEL_STATE_RESIDENT)
+
+	// Off them, its files open: what comes back is what was there.
+	ModelStandingBy = ModelState(native.QUIRE_MODEL_STATE_STANDING_BY)
+
+	// Off them, its files closed.
+	ModelOnDisk = ModelState(native.QUIRE_MODEL_STATE_ON_DISK)
+
+	// On the way from one of these to another.
+	ModelMoving = ModelState(native.QUIRE_MODEL_STATE_MOVING)
+)
+
+// ModelFigure: what is counted of the moves of a model's weights.
+type ModelFigure int32
+
+// The values of ModelFigure.
+const (
+	// How often jobs of a cache found them away and waited.
+	FigureWaits = ModelFigure(native.QUIRE_MODEL_FIGURE_WAITS)
+
+	// How often they came back; the first load is none.
+	FigureWakes = ModelFigure(native.QUIRE_MODEL_FIGURE_WAKES)
+
+	// And could not.
+	FigureFailedWakes = ModelFigure(native.QUIRE_MODEL_FIGURE_FAILED_WAKES)
+
+	// How often they left.
+	FigureEvictions = ModelFigure(native.QUIRE_MODEL_FIGURE_EVICTIONS)
+
+	// How long their last way back took.
+	FigureLastWakeNs = ModelFigure(native.QUIRE_MODEL_FIGURE_LAST_WAKE_NS)
+
+	// And all of them together.
+	FigureAllWakesNs = ModelFigure(native.QUIRE_MODEL_FIGURE_ALL_WAKES_NS)
+)
+
 // KVFormat: how keys and values are stored.
 type KVFormat int32
 
@@ -504,7 +546,8 @@ type ModelInfo struct {
 	// Bits per weight over all matrices of the model, as stored on disk.
 	BitsPerWeight float64
 
-	// Bytes of all weights, on the device where they are loaded and else on disk.
+	// Bytes of all weights: for the full scope those that they take of the devices when they are there, else those on
+	// disk.
 	WeightBytes int64
 }
 

@@ -66,6 +66,10 @@ type ModelOptions struct {
 	// One of ModelScope. Default: ScopeFull.
 	Scope ModelScope
 
+	// true: the load reads configuration, tokenizer and headers and plans, and the weights come with the first job of
+	// a cache, or with Model.Wake; the model stands by until then. Of the full scope alone. Default: false.
+	Lazy bool
+
 	// Over how many of its devices each layer is cut, 1 to 64; the devices are then of one kind and as many. 1, the
 	// default: each layer is on one device. Where this version cannot, Runtime.Ad refuses it with Unsupported.
 	NumShards int
@@ -89,6 +93,7 @@ func (o *ModelOptions) fill(s *settings[native.ModelOptionsHandle]) {
 		shareFilled(s, native.Quire_model_options_set_planned_cache, o.PlannedCache.native)
 	}
 	set(s, native.Quire_model_options_set_scope, int32(o.Scope))
+	set(s, native.Quire_model_options_set_lazy, asInt(o.Lazy))
 	set(s, native.Quire_model_options_set_num_shards, narrow(o.NumShards))
 	set(s, native.Quire_model_options_set_activation_dtype, int32(o.ActivationDtype))
 }

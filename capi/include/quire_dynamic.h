@@ -251,6 +251,8 @@
   X(int64_t, model_decode, (quire_model* model, const int32_t* tokens, size_t num_tokens, int32_t skip_special, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, model_encode, (quire_model* model, const char* text, size_t text_len, int32_t add_special, int32_t parse_special, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
   X(int64_t, model_eos_tokens, (quire_model* model, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
+  X(int32_t, model_evict, (quire_model* model, int32_t state, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
+  X(int64_t, model_figure, (quire_model* model, int32_t figure, quire_error** error)) \
   X(int32_t, model_find_token, (quire_model* model, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, model_free, (quire_model* handle, quire_error** error)) \
   X(int32_t, model_hidden_size, (quire_model* model, quire_error** error)) \
@@ -270,11 +272,15 @@
   X(int32_t, model_options_set_planned_cache, (quire_model_options* options, quire_cache_options* cache, quire_error** error)) \
   X(int32_t, model_options_set_progress, (quire_model_options* options, quire_progress_fn progress, void* user_data, quire_error** error)) \
   X(int32_t, model_options_set_reserve, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, model_options_set_lazy, (quire_model_options* options, int32_t lazy, quire_error** error)) \
   X(int32_t, model_options_set_scope, (quire_model_options* options, int32_t scope, quire_error** error)) \
   X(int32_t, model_options_set_split, (quire_model_options* options, const char* text, size_t text_len, quire_error** error)) \
   X(int64_t, model_render_chat, (quire_model* model, quire_job_request* request, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int64_t, model_render_chat_tokens, (quire_model* model, quire_job_request* request, int32_t* out_tokens, size_t out_capacity, quire_error** error)) \
+  X(int32_t, model_set_idle_timeout_ns, (quire_model* model, int64_t idle_timeout_ns, quire_error** error)) \
+  X(int32_t, model_set_priority, (quire_model* model, int32_t priority, quire_error** error)) \
   X(int32_t, model_special_token, (quire_model* model, int32_t kind, quire_error** error)) \
+  X(int32_t, model_state, (quire_model* model, quire_error** error)) \
   X(int64_t, model_tensor_bytes, (quire_model* model, int32_t tensor_idx, quire_error** error)) \
   X(int64_t, model_tensor_format, (quire_model* model, int32_t tensor_idx, char* out_text, size_t out_capacity, quire_error** error)) \
   X(int32_t, model_tensor_layer, (quire_model* model, int32_t tensor_idx, quire_error** error)) \
@@ -283,6 +289,7 @@
   X(int64_t, model_token_bytes, (quire_model* model, int32_t token, uint8_t* out_bytes, size_t out_capacity, quire_error** error)) \
   X(int32_t, model_tokenizer_size, (quire_model* model, quire_error** error)) \
   X(int32_t, model_vocab_size, (quire_model* model, quire_error** error)) \
+  X(int32_t, model_wake, (quire_model* model, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
   X(int64_t, model_weight_bytes, (quire_model* model, quire_error** error)) \
   X(int64_t, plan_bytes_of_layer, (quire_plan* plan, int32_t layer_idx, quire_error** error)) \
   X(quire_plan*, plan_create, (quire_runtime* runtime, quire_model_options* model, quire_cache_options* cache, quire_error** error)) \

@@ -54,7 +54,7 @@ quire_cache* quire_cache_create(quire_model* model, quire_cache_options* options
     CacheShare parts;
     parts.model = share;
     parts.device_bytes = required_bytes(*share, settings);
-    parts.cache = create_model_cache(share->runtime->runtime(), share->model, settings);
+    parts.cache = create_model_cache(share->runtime->runtime(), share->model, settings, share->home);
     parts.name = options == nullptr ? std::string() : Pinned(options, "options")->read().name;
     const std::shared_ptr<const CacheShare> made = share_cache(std::move(parts));
     share->runtime->add_cache(made);

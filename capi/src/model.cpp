@@ -1,9 +1,6 @@
-#include <algorithm>
 #include <atomic>
 #include <limits>
-#include <map>
 #include <optional>
-#include <thread>
 
 #include <quire/model.h>
 
@@ -19,11 +16,17 @@ using namespace quire::capi;
 using quire::Error;
 using quire::ErrorCode;
 using quire::Model;
+using quire::ModelHome;
+using quire::ResidenceState;
 
 namespace {
 
 static_assert(QUIRE_MODEL_SCOPE_FULL == static_cast<int32_t>(quire::ModelScope::full));
 static_assert(QUIRE_MODEL_SCOPE_TOKENIZER == static_cast<int32_t>(quire::ModelScope::tokenizer));
+static_assert(QUIRE_MODEL_STATE_RESIDENT == static_cast<int32_t>(ResidenceState::resident));
+static_assert(QUIRE_MODEL_STATE_STANDING_BY == static_cast<int32_t>(ResidenceState::standing_by));
+static_assert(QUIRE_MODEL_STATE_ON_DISK == static_cast<int32_t>(ResidenceState::on_disk));
+static_assert(QUIRE_MODEL_STATE_MOVING == static_cast<int32_t>(ResidenceState::moving));
 static_assert(QUIRE_MODEL_SCOPE_METADATA == static_cast<int32_t>(quire::ModelScope::metadata));
 
 void report_progress(const ModelSettings& settings, const quire::LoadProgress& progress) {
@@ -66,58 +69,6 @@ quire::LoadMonitor make_monitor(const ModelSettings& settings, LoadWait& wait) {
   return monitor;
 }
 
-// Threads that load beside the caller. Devices other than the CPU prepare weights themselves: threads read.
-// On the CPU one reads ahead while all prepare.
-int32_t num_load_helpers(const std::vector<quire::ModelDevice>& devices) {
-  constexpr int32_t kMostThreads = 8;
-  const bool all_host = std::all_of(devices.begin(), devices.end(), [](const quire::ModelDevice& device) {
-    return device.device->is_host();
-  });
-  if (all_host) return devices.front().device->info().num_units > 1 ? 1 : 0;
-  return std::clamp(static_cast<int32_t>(std::thread::hardware_concurrency()), 1, kMostThreads) - 1;
-}
-
-// One device that is the CPU, without a budget, is believed to hold what it is given.
-bool needs_plan(const quire::Runtime& runtime, const quire::ModelPlanOptions& options) {
-  const quire::ModelDevice& first = options.devices.front();
-  return runtime.has_memory_budget() || options.devices.size() > 1 || !first.device->is_host() ||
-         !options.split.empty() || first.budget_bytes.has_value();
-}
-
-// The shares of their devices. What a card has free is promised to one load at a time; the host is taken to
-// hold what it is given.
-std::vector<quire::MemoryLease> lease_weights(quire::Runtime& runtime, const quire::ModelPlan& plan,
-                                              const quire::ModelPlanOptions& options,
-                                              const std::string& path) {
-  std::map<std::shared_ptr<quire::Device>, uint64_t> needed;  // a device may have several parts
-  for (size_t i = 0; i < options.devices.size(); ++i)
-    needed[options.devices[i].device] += plan.memory.devices[i].weights();
-  std::vector<quire::MemoryLease> leases;
-  for (const auto& [device, bytes] : needed) {
-    std::optional<uint64_t> free_bytes;
-    if (!device->is_host()) free_bytes = device->info().free_bytes;
-    leases.push_back(runtime.lease_memory(device->name(), bytes, "the weights of " + path, free_bytes));
-  }
-  return leases;
-}
-
-// Chooses devices and threads; nothing is taken of the devices yet. The shares of their budgets, where a plan
-// was needed.
-std::vector<quire::MemoryLease> prepare_load(RuntimeShare& runtime, const ModelSettings& settings,
-                                             quire::ModelOptions& options) {
-  const auto& engine = runtime.runtime();
-  const quire::ModelPlanOptions wanted = plan_options(runtime, settings, options.source);
-  for (const quire::ModelDevice& device : wanted.devices) options.devices.push_back(device.device);
-  options.threads = &engine->threads();
-  options.num_helpers = num_load_helpers(wanted.devices);
-  if (!needs_plan(*engine, wanted)) return {};
-  const quire::ModelPlan plan = plan_model(wanted);
-  require_room(plan, wanted);
-  std::vector<quire::MemoryLease> leases = lease_weights(*engine, plan, wanted, settings.path);
-  options.placement = plan.memory.placement;
-  return leases;
-}
-
 std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runtime,
                                        const ModelSettings& settings, LoadWait& wait) {
   if (settings.path.empty()) throw Error(ErrorCode::invalid_argument, "path: not set");
@@ -127,27 +78,24 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
   }
   wait.look_at_clock();
   if (wait.stopped()) throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
-  quire::ModelOptions options;
-  options.source = open_model_source(runtime->runtime()->files(), settings.path);
+  const quire::FileSystem& files = runtime->runtime()->files();
+  quire::ModelHomeOptions options;
   options.scope = static_cast<quire::ModelScope>(settings.scope);
   if (settings.activation_dtype == QUIRE_ACTIVATION_I8)
     options.activations = quire::kernels::ActivationDtype::i8;
+  options.plan.source = open_model_source(files, settings.path);
+  if (options.scope == quire::ModelScope::full)
+    options.plan = plan_options(*runtime, settings, options.plan.source);
+  options.is_lazy = settings.is_lazy;
   options.monitor = make_monitor(settings, wait);
 
   auto share = std::make_shared<ModelShare>();
   share->runtime = runtime;
   share->device = settings.device;
-  if (options.scope == quire::ModelScope::full) share->leases = prepare_load(*runtime, settings, options);
-  share->model = Model::load(options);
-  for (quire::MemoryLease& lease : share->leases) lease.settle();
-  share->generation_config = options.source->generation_config();
-  const quire::FileSystem& files = runtime->runtime()->files();
+  share->home = quire::ModelHome::load(runtime->runtime(), options);
+  share->model = share->home->model();
+  share->generation_config = options.plan.source->generation_config();
   if (files.is_directory(settings.path)) share->chat = std::make_shared<ModelChat>(files, settings.path);
-  // Without a budget nobody had to plan; what was taken counts for one that is set later.
-  if (options.scope == quire::ModelScope::full && share->leases.empty()) {
-    share->leases.push_back(runtime->runtime()->lease_memory(
-        options.devices.front()->name(), share->model->weight_bytes(), "the weights of " + settings.path));
-  }
   return share;
 }
 
@@ -155,6 +103,31 @@ std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runt
 template <typename Result, typename Read>
 Result get(quire_model* model, quire_error** error, Result failure, Read&& read) noexcept {
   return guard(error, failure, [&]() -> Result { return read(*Pinned(model, "model")->share->model); });
+}
+
+// Runs `read` on its place in the runtime.
+template <typename Result, typename Read>
+Result get_home(quire_model* model, quire_error** error, Result failure, Read&& read) noexcept {
+  return guard(error, failure, [&]() -> Result { return read(*Pinned(model, "model")->share->home); });
+}
+
+int64_t figure_of(const quire::ResidenceFigures& of, int32_t figure) {
+  switch (figure) {
+    case QUIRE_MODEL_FIGURE_WAITS:
+      return static_cast<int64_t>(of.waits);
+    case QUIRE_MODEL_FIGURE_WAKES:
+      return static_cast<int64_t>(of.wakes);
+    case QUIRE_MODEL_FIGURE_FAILED_WAKES:
+      return static_cast<int64_t>(of.failed_wakes);
+    case QUIRE_MODEL_FIGURE_EVICTIONS:
+      return static_cast<int64_t>(of.evictions);
+    case QUIRE_MODEL_FIGURE_LAST_WAKE_NS:
+      return of.last_wake.count();
+    case QUIRE_MODEL_FIGURE_ALL_WAKES_NS:
+      return of.all_wakes.count();
+    default:
+      throw Error(ErrorCode::invalid_argument, "figure: there is no figure {}", figure);
+  }
 }
 
 template <typename Read>
@@ -234,6 +207,48 @@ quire_model* quire_model_load(quire_runtime* runtime, quire_model_options* optio
 
 int32_t quire_model_free(quire_model* handle, quire_error** error) {
   return free_handle(handle, error, [](ModelObject&) { refuse_in_callback("quire_model_free"); });
+}
+
+int32_t quire_model_state(quire_model* model, quire_error** error) {
+  return get_home(model, error, -1,
+                  [](const ModelHome& of) { return static_cast<int32_t>(of.residence().state()); });
+}
+
+int32_t quire_model_wake(quire_model* model, int64_t timeout_ns, quire_cancel* cancel, quire_error** error) {
+  return get_home(model, error, QUIRE_WAIT_FAILED, [&](const ModelHome& of) {
+    refuse_in_callback("quire_model_wake");
+    return wait_result(of.residence().wake(wait_argument(timeout_ns, cancel, "quire_model_wake")));
+  });
+}
+
+int32_t quire_model_evict(quire_model* model, int32_t state, int64_t timeout_ns, quire_cancel* cancel,
+                          quire_error** error) {
+  return get_home(model, error, QUIRE_WAIT_FAILED, [&](const ModelHome& of) {
+    const int32_t to =
+        range_argument(state, QUIRE_MODEL_STATE_STANDING_BY, QUIRE_MODEL_STATE_ON_DISK, "state");
+    refuse_in_callback("quire_model_evict");
+    return wait_result(of.residence().evict(static_cast<ResidenceState>(to),
+                                            wait_argument(timeout_ns, cancel, "quire_model_evict")));
+  });
+}
+
+int32_t quire_model_set_priority(quire_model* model, int32_t priority, quire_error** error) {
+  return get_home(model, error, 0, [&](const ModelHome& of) {
+    of.residence().set_priority(range_argument(priority, -1000, 1000, "priority"));
+    return 1;
+  });
+}
+
+int32_t quire_model_set_idle_timeout_ns(quire_model* model, int64_t idle_timeout_ns, quire_error** error) {
+  return get_home(model, error, 0, [&](const ModelHome& of) {
+    of.residence().set_idle_timeout(deadline_argument(idle_timeout_ns, "idle_timeout_ns"));
+    return 1;
+  });
+}
+
+int64_t quire_model_figure(quire_model* model, int32_t figure, quire_error** error) {
+  return get_home(model, error, int64_t{-1},
+                  [&](const ModelHome& of) { return figure_of(of.residence().figures(), figure); });
 }
 
 int64_t quire_model_encode(quire_model* model, const char* text, size_t text_len, int32_t add_special,

@@ -8,17 +8,17 @@
 #include "capi/src/chat_render.h"
 #include "capi/src/model_constraints.h"
 #include "capi/src/runtime_object.h"
-#include "core/models/model.h"
+#include "core/engine/model/model_home.h"
 
 namespace quire::capi {
 
 // A loaded model with all it needs. Shared by the handle and by the caches made from it; never changes.
 struct ModelShare {
   std::shared_ptr<RuntimeShare> runtime;
-  std::vector<MemoryLease> leases;  // of its weights
-  std::string device;               // its name; empty is the runtime's default
-  std::shared_ptr<const Model> model;
-  std::string generation_config;  // the text of generation_config.json; empty where there is none
+  std::string device;  // its name; empty is the runtime's default
+  std::shared_ptr<const ModelHome> home;
+  std::shared_ptr<const Model> model;  // the home's
+  std::string generation_config;       // the text of generation_config.json; empty where there is none
   std::shared_ptr<ModelChat> chat = std::make_shared<ModelChat>();
   std::shared_ptr<ModelConstraints> constraints = std::make_shared<ModelConstraints>();
 };

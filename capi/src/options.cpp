@@ -130,6 +130,11 @@ int32_t quire_model_options_set_scope(quire_model_options* options, int32_t scop
   });
 }
 
+int32_t quire_model_options_set_lazy(quire_model_options* options, int32_t lazy, quire_error** error) {
+  return set_option(options, "options", error,
+                    [&](ModelSettings& settings) { settings.is_lazy = flag_argument(lazy, "lazy"); });
+}
+
 int32_t quire_model_options_set_progress(quire_model_options* options, quire_progress_fn progress,
                                          void* user_data, quire_error** error) {
   return set_option(options, "options", error, [&](ModelSettings& settings) {

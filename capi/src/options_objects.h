@@ -92,6 +92,7 @@ struct ModelSettings {
   std::vector<uint64_t> reserve;       // of each device, or one for all; empty: the default
   std::optional<CacheSettings> cache;  // that room is left for
   int32_t scope = QUIRE_MODEL_SCOPE_FULL;
+  bool is_lazy = false;
   quire_progress_fn progress = nullptr;
   void* progress_user_data = nullptr;
   int32_t num_shards = 1;

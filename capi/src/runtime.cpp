@@ -8,6 +8,7 @@
 #include "capi/src/guard.h"
 #include "capi/src/runtime_object.h"
 #include "core/engine/metrics/engine_metrics.h"
+#include "core/engine/metrics/residency_metrics.h"
 
 namespace quire::capi {
 
@@ -208,7 +209,8 @@ int64_t quire_runtime_metrics(quire_runtime* runtime, char* out_text, size_t out
     const OutArgument<char> out(out_text, out_capacity, "out_text");
     std::vector<quire::LabelledMetrics> caches;
     for (const auto& [name, cache] : pinned->share->live_caches()) caches.push_back({name, cache->metrics()});
-    const std::string page = quire::format_metrics(caches);
+    const std::string page =
+        quire::format_metrics(caches) + quire::format_residency_metrics(*pinned->share->runtime());
     return out.write({page.data(), page.size()});
   });
 }

@@ -69,10 +69,11 @@ struct CacheParts {
   std::unique_ptr<Executor> executor;
   std::vector<std::string> devices;  // by name, that it computes on
   std::shared_ptr<const TextCodec> codec;
-  std::vector<TokenId> end_tokens;    // end of sequence; implied stop tokens
-  int32_t num_tokens = 0;             // ids that exist: [0, num_tokens); at most the executor's vocabulary
-  int32_t max_seq_len = 0;            // the model's own limit
-  std::shared_ptr<const void> model;  // kept alive as long as the cache
+  std::vector<TokenId> end_tokens;       // end of sequence; implied stop tokens
+  int32_t num_tokens = 0;                // ids that exist: [0, num_tokens); at most the executor's vocabulary
+  int32_t max_seq_len = 0;               // the model's own limit
+  std::shared_ptr<Residence> residence;  // where its weights are; null: always there
+  std::shared_ptr<const void> model;     // kept alive as long as the cache
 };
 
 // A pinned prefix; 0 is none.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <gsl/gsl>
+
 #include "core/base/error.h"
 
 namespace quire {
@@ -33,20 +35,76 @@ Runtime::Runtime(RuntimeOptions options)
 
 Runtime::~Runtime() = default;
 
-MemoryLease Runtime::lease_memory(const std::string& device, uint64_t bytes, std::string_view what,
-                                  std::optional<uint64_t> free_bytes) {
+Runtime::LeaseAnswer Runtime::try_lease(const MemoryWish& wish) {
   const MutexLock lock(mutex_);
-  DeviceBudget& budget = budgets_[device];
-  const MemoryAnswer answer = plan_residency({budget.limit, free_bytes, budget.holders}, bytes);
-  if (!answer.fits) {
-    const std::string of =
-        budget.limit > 0 ? fmt::format("its memory budget of {}", budget.limit) : "its memory";
-    throw Error(ErrorCode::out_of_memory, "{} needs {} bytes of {}, {} of {} are left; held by: {}", what,
-                bytes, device, answer.left_bytes, of, tell_holders(budget.holders));
+  DeviceBudget& budget = budgets_[wish.device];
+  std::optional<uint64_t> free_bytes;
+  if (wish.free_bytes != nullptr) free_bytes = wish.free_bytes();
+  const MemoryAnswer answer = plan_residency({budget.limit, free_bytes, budget.holders}, wish.bytes);
+  LeaseAnswer result;
+  if (answer.fits) {
+    MemoryHolder holder{++last_lease_, wish.what, wish.bytes, free_bytes.has_value()};
+    budget.holders.reserve(budget.holders.size() + 1);
+    result.lease.emplace(MemoryLease(shared_from_this(), wish.device, holder));
+    budget.holders.push_back(std::move(holder));
+    return result;
   }
-  MemoryHolder holder{++last_lease_, std::string(what), bytes, free_bytes.has_value()};
-  budget.holders.push_back(holder);
-  return {shared_from_this(), device, holder};
+  const std::string of =
+      budget.limit > 0 ? fmt::format("its memory budget of {}", budget.limit) : "its memory";
+  result.missing_bytes = wish.bytes - answer.left_bytes;
+  result.refusal = fmt::format("{} needs {} bytes of {}, {} of {} are left; held by: {}", wish.what,
+                               wish.bytes, wish.device, answer.left_bytes, of, tell_holders(budget.holders));
+  return result;
+}
+
+// Throws where nobody has to leave, because it would not do.
+Runtime::Leaving Runtime::choose_leaving(const MemoryWish& wish, const LeaseAnswer& answer) const {
+  const std::vector<Residences::Found> found = residences_.on_device(wish.device);
+  std::vector<Residences::Found> idle;
+  uint64_t all_bytes = 0;
+  for (const Residences::Found& of : found) {
+    all_bytes += of.place.candidate.bytes;
+    if (of.place.is_idle) idle.push_back(of);
+  }
+  std::vector<EvictionCandidate> candidates;
+  for (const Residences::Found& of : idle) candidates.push_back(of.place.candidate);
+  Leaving leaving;
+  for (const size_t place : choose_evictions(candidates, answer.missing_bytes))
+    leaving.push_back(idle[place].residence);
+  if (!leaving.empty()) return leaving;
+  if (all_bytes >= answer.missing_bytes) throw NoRoomYet(ErrorCode::out_of_memory, answer.refusal);
+  throw Error(ErrorCode::out_of_memory, answer.refusal);
+}
+
+// One that has got a job meanwhile stays, and the choice is made anew without it.
+MemoryLease Runtime::lease_with_room(const MemoryWish& wish, Leaving& left) {
+  for (;;) {
+    LeaseAnswer answer = try_lease(wish);
+    if (answer.lease) return std::move(*answer.lease);
+    const size_t num_left = left.size();
+    for (auto& residence : choose_leaving(wish, answer)) {
+      left.reserve(left.size() + 1);
+      if (residence->leave_now()) left.push_back(std::move(residence));
+    }
+    if (left.size() == num_left) throw NoRoomYet(ErrorCode::out_of_memory, answer.refusal);
+  }
+}
+
+MemoryLease Runtime::lease_memory(const MemoryWish& wish) {
+  Leaving left;  // goes outside of the lock
+  const auto tell = gsl::finally([&] {
+    for (const auto& residence : left)
+      log()(LogLevel::info, "the weights of {} leave {} for {}", residence->name(), wish.device, wish.what);
+  });
+  const MutexLock room(room_mutex_);
+  return lease_with_room(wish, left);
+}
+
+uint64_t Runtime::idle_bytes(const std::string& device) const {
+  uint64_t bytes = 0;
+  for (const Residences::Found& of : residences_.on_device(device))
+    if (of.place.is_idle) bytes += of.place.candidate.bytes;
+  return bytes;
 }
 
 uint64_t Runtime::leased_bytes(const std::string& device) const {
@@ -58,9 +116,20 @@ uint64_t Runtime::leased_bytes(const std::string& device) const {
   return leased;
 }
 
-void Runtime::set_memory_budget(const std::string& device, uint64_t bytes) {
+std::map<std::pair<std::string, std::string>, uint64_t> Runtime::leases_by_taker() const {
+  std::map<std::pair<std::string, std::string>, uint64_t> leases;
   const MutexLock lock(mutex_);
-  budgets_[device].limit = bytes;
+  for (const auto& [device, budget] : budgets_)
+    for (const MemoryHolder& holder : budget.holders) leases[{device, holder.name}] += holder.bytes;
+  return leases;
+}
+
+void Runtime::set_memory_budget(const std::string& device, uint64_t bytes) {
+  {
+    const MutexLock lock(mutex_);
+    budgets_[device].limit = bytes;
+  }
+  residences_.note_room();
 }
 
 bool Runtime::has_memory_budget() const {
@@ -69,10 +138,13 @@ bool Runtime::has_memory_budget() const {
 }
 
 void Runtime::give_back(const std::string& device, uint64_t id) noexcept {
-  const MutexLock lock(mutex_);
-  const auto budget = budgets_.find(device);
-  if (budget != budgets_.end())
-    std::erase_if(budget->second.holders, [id](const MemoryHolder& holder) { return holder.id == id; });
+  {
+    const MutexLock lock(mutex_);
+    const auto budget = budgets_.find(device);
+    if (budget != budgets_.end())
+      std::erase_if(budget->second.holders, [id](const MemoryHolder& holder) { return holder.id == id; });
+  }
+  residences_.note_room();
 }
 
 void Runtime::settle(const std::string& device, uint64_t id) noexcept {

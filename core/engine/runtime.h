@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.h"
@@ -15,6 +17,7 @@
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/thread.h"
+#include "core/engine/residency/residences.h"
 #include "core/engine/turns/turn_arbiter.h"
 #include "core/memory/residency.h"
 #include "core/tensor/device.h"
@@ -33,6 +36,17 @@ struct RuntimeOptions {
 };
 
 class Runtime;
+
+// Some bytes of a device for one taker.
+struct MemoryWish {
+  std::string device;
+  uint64_t bytes = 0;
+  std::string what;  // the taker, as in "the weights of story-15m"
+  // What the device has now beside what is to be left alone; none: the device is believed. A lease that was
+  // given of these bytes is a promise until it is settled, so that two that load at once cannot both count on
+  // the same bytes.
+  std::function<uint64_t()> free_bytes = nullptr;
+};
 
 // A share of a runtime's memory budget, given back on destruction. Keeps the runtime alive.
 class MemoryLease {
@@ -70,13 +84,18 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   const std::shared_ptr<TurnArbiter>& turns() const { return turns_; }
   const std::vector<const kernels::Backend*>& backends() const { return options_.backends; }
 
-  // Throws ErrorCode::out_of_memory with the bytes wanted and left, and who holds the others, where the
-  // budget is too small, or the device with what is promised to others. `what` names the taker ("the weights
-  // of story-15m"). free_bytes: what the device has now; a lease that was given them is a promise until it is
-  // settled, so that two that load at once cannot both count on the same bytes.
-  MemoryLease lease_memory(const std::string& device, uint64_t bytes, std::string_view what,
-                           std::optional<uint64_t> free_bytes = std::nullopt);
+  // The models whose weights may leave for others'.
+  Residences& residences() const { return residences_; }
+
+  // Where the budget is too small, or the device with what is promised to others, models that nobody uses
+  // leave for it, which the log tells. Throws ErrorCode::out_of_memory with the bytes wanted and left, and
+  // who holds the others; NoRoomYet where models that compute now would leave enough.
+  MemoryLease lease_memory(const MemoryWish& wish);
+  // What models that nobody uses hold of a device.
+  uint64_t idle_bytes(const std::string& device) const;
   uint64_t leased_bytes(const std::string& device) const;
+  // Bytes by device and taker; those of one name together.
+  std::map<std::pair<std::string, std::string>, uint64_t> leases_by_taker() const;
   // What is leased beyond it already stays leased.
   void set_memory_budget(const std::string& device, uint64_t bytes);
   bool has_memory_budget() const;
@@ -91,9 +110,23 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
     uint64_t limit = 0;
     std::vector<MemoryHolder> holders;
   };
+  // A lease, or what there is instead, in words.
+  struct LeaseAnswer {
+    std::optional<MemoryLease> lease;
+    uint64_t missing_bytes = 0;
+    std::string refusal;
+  };
+  using Leaving = std::vector<std::shared_ptr<Residence>>;
+
+  LeaseAnswer try_lease(const MemoryWish& wish);
+  MemoryLease lease_with_room(const MemoryWish& wish, Leaving& left) QUIRE_REQUIRES(room_mutex_);
+  Leaving choose_leaving(const MemoryWish& wish, const LeaseAnswer& answer) const;
 
   const RuntimeOptions options_;
   const std::shared_ptr<TurnArbiter> turns_;
+  mutable Residences residences_;
+  // What is made room for goes to the one for which it was made. Taken before all others.
+  Mutex room_mutex_;
   mutable Mutex mutex_;
   std::map<std::string, DeviceBudget, std::less<>> budgets_ QUIRE_GUARDED_BY(mutex_);
   uint64_t last_lease_ QUIRE_GUARDED_BY(mutex_) = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <tuple>
 #include <vector>
 
 #include <fmt/core.h>
@@ -30,6 +32,32 @@ MemoryAnswer plan_residency(const MemoryState& state, uint64_t needed_bytes) noe
   if (state.free_bytes) answer.left_bytes = std::min(answer.left_bytes, minus(*state.free_bytes, promised));
   answer.fits = needed_bytes <= answer.left_bytes;
   return answer;
+}
+
+std::vector<size_t> choose_evictions(gsl::span<const EvictionCandidate> candidates, uint64_t missing_bytes) {
+  std::vector<size_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::tuple(candidates[a].priority, candidates[a].idle_since) <
+           std::tuple(candidates[b].priority, candidates[b].idle_since);
+  });
+  std::vector<size_t> chosen;
+  uint64_t gained = 0;
+  for (const size_t place : order) {
+    if (gained >= missing_bytes) break;
+    if (candidates[place].bytes == 0) continue;
+    gained += candidates[place].bytes;
+    chosen.push_back(place);
+  }
+  if (gained < missing_bytes) return {};
+  // A later, larger one may have made earlier ones superfluous; those that are wanted most stay.
+  for (size_t i = chosen.size(); i-- > 0;) {
+    const uint64_t bytes = candidates[chosen[i]].bytes;
+    if (gained - bytes < missing_bytes) continue;
+    gained -= bytes;
+    chosen.erase(chosen.begin() + static_cast<ptrdiff_t>(i));
+  }
+  return chosen;
 }
 
 std::string tell_holders(gsl::span<const MemoryHolder> holders) {

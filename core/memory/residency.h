@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <gsl/gsl>
+
+#include "core/base/clock.h"
 
 namespace quire {
 
@@ -32,6 +35,17 @@ struct MemoryAnswer {
 // Whether needed_bytes more can be given away. What is promised counts against the budget and against what
 // the device has free: whoever was promised something gets it, in whatever order loads end.
 MemoryAnswer plan_residency(const MemoryState& state, uint64_t needed_bytes) noexcept;
+
+// A model on the device that could leave it.
+struct EvictionCandidate {
+  uint64_t bytes = 0;  // that would be free then
+  int32_t priority = 0;
+  TimePoint idle_since;  // of its last job
+};
+
+// Which models leave so that missing_bytes become free, by place: those of the lowest priority first, of
+// these the one that was idle longest; none that is not needed. Empty where all together do not suffice.
+std::vector<size_t> choose_evictions(gsl::span<const EvictionCandidate> candidates, uint64_t missing_bytes);
 
 // The largest holders, as in "the weights of a (12 bytes), the cache of a (5 bytes) and 2 others"; "nobody".
 std::string tell_holders(gsl::span<const MemoryHolder> holders);

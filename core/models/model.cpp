@@ -1,5 +1,8 @@
 #include "core/models/model.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/base/error.h"
 #include "core/models/transformer_builder.h"
 
@@ -16,7 +19,7 @@ Placement placement_or_default(const Placement& placement, const ModelConfig& co
 
 }  // namespace
 
-std::shared_ptr<const Model> Model::load(const ModelOptions& options) {
+std::shared_ptr<Model> Model::load(const ModelOptions& options) {
   ModelSource& source = *options.source;
   const std::shared_ptr<Model> model(new Model());
   model->path_ = source.path();
@@ -24,7 +27,14 @@ std::shared_ptr<const Model> Model::load(const ModelOptions& options) {
   if (options.scope != ModelScope::tokenizer) {
     model->config_ = std::make_unique<const ModelConfig>(source.config());
     model->stored_ = source.tensors();
-    if (options.scope == ModelScope::full) model->load_weights(options);
+    if (options.scope == ModelScope::full) {
+      model->devices_ = options.devices;
+      model->placement_ = placement_or_default(options.placement, *model->config_);
+      auto made = options.without_weights ? outline_model(source, model->devices_, model->placement_)
+                                          : model->read_weights(options);
+      const MutexLock lock(model->mutex_);
+      (options.without_weights ? model->outline_ : model->weights_) = std::move(made);
+    }
   }
   // Checkpoints made for tests of the network alone have no tokenizer; they can be scored by ids.
   if (options.scope == ModelScope::tokenizer || source.has_tokenizer()) {
@@ -33,13 +43,46 @@ std::shared_ptr<const Model> Model::load(const ModelOptions& options) {
   return model;
 }
 
-void Model::load_weights(const ModelOptions& options) {
+std::shared_ptr<const Transformer> Model::read_weights(const ModelOptions& options) const {
   const std::unique_ptr<WeightProvider> weights = options.source->weights(ReadScope::all, options.monitor);
-  placement_ = placement_or_default(options.placement, *config_);
-  transformer_ =
-      build_transformer(*config_, *weights, options.devices, placement_,
+  auto transformer =
+      build_transformer(*config_, *weights, devices_, placement_,
                         {BuildMode::prepare, options.threads, options.num_helpers, options.activations});
   weights->finish();
+  return transformer;
+}
+
+// What was planned and promised for the model is so for these files.
+void Model::require_same_files(ModelSource& source) const {
+  const StoredTensors stored = source.tensors();
+  const auto same = [](const TensorDescription& a, const TensorDescription& b) {
+    return a.name == b.name && a.shape == b.shape && a.format == b.format && a.stored_bytes == b.stored_bytes;
+  };
+  if (std::equal(stored.list.begin(), stored.list.end(), stored_.list.begin(), stored_.list.end(), same))
+    return;
+  throw Error(ErrorCode::format, "{}: the files are others than when the model was loaded; load it anew",
+              path_);
+}
+
+void Model::take_weights(const ModelOptions& options) {
+  require_same_files(*options.source);
+  std::shared_ptr<const Transformer> weights = read_weights(options);
+  const MutexLock lock(mutex_);
+  weights_ = std::move(weights);
+}
+
+void Model::drop_weights(ModelSource& source) {
+  bool has_outline = false;
+  {
+    const MutexLock lock(mutex_);
+    has_outline = outline_ != nullptr;
+  }
+  std::shared_ptr<const Transformer> outline;
+  if (!has_outline) outline = outline_model(source, devices_, placement_);
+  std::shared_ptr<const Transformer> gone;  // after the lock
+  const MutexLock lock(mutex_);
+  if (outline != nullptr) outline_ = std::move(outline);
+  gone = std::move(weights_);
 }
 
 std::shared_ptr<const Transformer> outline_model(ModelSource& source,
@@ -80,12 +123,18 @@ double Model::bits_per_weight() const {
 
 uint64_t Model::weight_bytes() const {
   (void)config();
-  return transformer_ ? transformer_->taken_bytes() : stored_.size_bytes;
+  return is_loaded() ? transformer()->taken_bytes() : stored_.size_bytes;
 }
 
-const std::shared_ptr<const Transformer>& Model::transformer() const {
-  if (!transformer_) not_loaded(path_, "the weights are");
-  return transformer_;
+std::shared_ptr<const Transformer> Model::transformer() const {
+  if (!is_loaded()) not_loaded(path_, "the weights are");
+  const MutexLock lock(mutex_);
+  return weights_ != nullptr ? weights_ : outline_;
+}
+
+std::shared_ptr<const Transformer> Model::weights() const {
+  const MutexLock lock(mutex_);
+  return weights_;
 }
 
 }  // namespace quire

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/mutex.h"
 #include "core/base/thread.h"
 #include "core/config/model_config.h"
 #include "core/loader/weight_reader.h"
@@ -27,6 +28,7 @@ enum class ModelScope : int32_t {
 struct ModelOptions {
   std::shared_ptr<ModelSource> source;  // needed during the load only
   ModelScope scope = ModelScope::full;
+  bool without_weights = false;  // of the full scope: take_weights brings them
   std::vector<std::shared_ptr<Device>>
       devices;          // where the weights go; may be empty unless the scope is full
   Placement placement;  // empty: all layers on the first device
@@ -42,13 +44,21 @@ std::shared_ptr<const Transformer> outline_model(ModelSource& source,
                                                  const std::vector<std::shared_ptr<Device>>& devices,
                                                  const Placement& placement);
 
-// Immutable once loaded; any thread. Caches keep it alive.
+// Immutable once loaded, but for its weights, which may leave their devices and come back; any thread. Caches
+// keep it alive.
 class Model {
  public:
   // Reads the configuration, the tokenizer and the weights of its source, as far as the scope goes. Throws
   // not_found, io, format, truncated, unsupported, out_of_memory or cancelled, naming the file, field or
   // tensor; nothing stays taken then.
-  static std::shared_ptr<const Model> load(const ModelOptions& options);
+  static std::shared_ptr<Model> load(const ModelOptions& options);
+
+  // Reads and prepares the weights of a model of the full scope, which has none now: the same as it had.
+  // Throws as a load does, and ErrorCode::format where the files are others than those it was loaded from.
+  void take_weights(const ModelOptions& options);
+  // Lets them go, to be freed with whatever still computes with them. Throws what reading the layout of the
+  // files throws; they stay then.
+  void drop_weights(ModelSource& source);
 
   const std::string& path() const { return path_; }
   // Throws ErrorCode::unsupported for a bare directory of weights without a tokenizer.json.
@@ -61,24 +71,32 @@ class Model {
   TransformerShape shape() const;
   const std::vector<TensorDescription>& tensors() const;
   double bits_per_weight() const;  // over all tensors, as stored
-  // Device memory of the weights where they are loaded, bytes of the files otherwise.
+  // Device memory of the weights for a model of the full scope, bytes of the files otherwise.
   uint64_t weight_bytes() const;
-  bool is_loaded() const { return transformer_ != nullptr; }
-  // Throws ErrorCode::unsupported where the weights were not loaded.
-  const std::shared_ptr<const Transformer>& transformer() const;
+  // Whether its scope has weights, wherever they are.
+  bool is_loaded() const { return scope_ == ModelScope::full; }
+  // What it is made of: sizes, layers and devices; to compute with only as weights() gives it. Throws
+  // ErrorCode::unsupported where the scope has no weights.
+  std::shared_ptr<const Transformer> transformer() const;
+  // The same with the weights on their devices; null while they are away.
+  std::shared_ptr<const Transformer> weights() const;
   const Placement& placement() const { return placement_; }  // empty where the weights were not loaded
 
  private:
   Model() = default;
-  void load_weights(const ModelOptions& options);
+  std::shared_ptr<const Transformer> read_weights(const ModelOptions& options) const;
+  void require_same_files(ModelSource& source) const;
 
   std::string path_;
   ModelScope scope_ = ModelScope::full;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::unique_ptr<const ModelConfig> config_;
   StoredTensors stored_;
-  std::shared_ptr<const Transformer> transformer_;
+  std::vector<std::shared_ptr<Device>> devices_;
   Placement placement_;
+  mutable Mutex mutex_;
+  std::shared_ptr<const Transformer> weights_ QUIRE_GUARDED_BY(mutex_);
+  std::shared_ptr<const Transformer> outline_ QUIRE_GUARDED_BY(mutex_);  // once they were away
 };
 
 }  // namespace quire

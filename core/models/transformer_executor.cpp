@@ -106,8 +106,9 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_las
 
 TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> transformer,
                                          const TransformerShape& shape,
-                                         const TransformerExecutorOptions& options)
+                                         const TransformerExecutorOptions& options, WeightsSource source)
     : transformer_(std::move(transformer)),
+      source_(std::move(source)),
       shape_(shape),
       max_context_(max_context(options)),
       limits_(limits_of(*transformer_, shape, options)),
@@ -118,6 +119,27 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       host_logits_(std::make_unique_for_overwrite<float[]>(
           product(options.max_logit_rows, shape.vocab_size, "logits"))) {
   for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(options.max_logit_rows));
+  if (source_ != nullptr) transformer_ = nullptr;
+}
+
+// Recorded steps hold addresses of weights.
+void TransformerExecutor::take_weights() {
+  if (source_ == nullptr) return;
+  std::shared_ptr<const Transformer> weights = source_();
+  if (last_weights_.lock() != weights) {
+    for (const StageSpace& stage : stages_)
+      stage.context.check(stage.context.table().forget_steps(stage.context.handle()),
+                          "forgetting recorded steps");
+  }
+  last_weights_ = weights;
+  transformer_ = std::move(weights);
+}
+
+void TransformerExecutor::drop_weights() {
+  if (source_ == nullptr || transformer_ == nullptr) return;
+  const auto drop = gsl::finally([this] { transformer_ = nullptr; });
+  for (const StageSpace& stage : stages_)
+    stage.context.check(stage.context.table().synchronize(stage.context.handle()), "waiting for a step");
 }
 
 Ticket TransformerExecutor::forward(const Batch& batch) {

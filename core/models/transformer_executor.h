@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -26,13 +27,20 @@ struct StageSpace {
   DeviceContext context;
 };
 
+// The weights of a model that are on their devices now; never null where the executor takes them.
+using WeightsSource = std::function<std::shared_ptr<const Transformer>()>;
+
 // One thread at a time.
 class TransformerExecutor final : public Executor {
  public:
+  // Without a source the transformer is the one that computes, for ever; with one it tells the sizes and
+  // devices alone (an outline will do), and what computes is what the source gave last.
   TransformerExecutor(std::shared_ptr<const Transformer> transformer, const TransformerShape& shape,
-                      const TransformerExecutorOptions& options);
+                      const TransformerExecutorOptions& options, WeightsSource source = nullptr);
 
   const ExecutorLimits& limits() const override { return limits_; }
+  void take_weights() override;
+  void drop_weights() override;
   void set_breaks(StepBreaks* breaks) override { breaks_ = breaks; }
   // Waits only where rows go between backends.
   Ticket forward(const Batch& batch) override;
@@ -55,6 +63,8 @@ class TransformerExecutor final : public Executor {
   void read_other_rows(const DeviceDraws& draws, size_t num_rows);
 
   std::shared_ptr<const Transformer> transformer_;
+  const WeightsSource source_;
+  std::weak_ptr<const Transformer> last_weights_;  // that steps were recorded with
   TransformerShape shape_;
   int32_t max_context_;
   ExecutorLimits limits_;

@@ -42,6 +42,11 @@ class Executor {
  public:
   virtual ~Executor() = default;
   virtual const ExecutorLimits& limits() const = 0;
+  // Weights that may leave their devices between two steps: takes hold of those that are there now, before
+  // the first forward; what was kept of others (recorded steps) is made anew. drop_weights waits for what is
+  // under way and lets them go.
+  virtual void take_weights() {}
+  virtual void drop_weights() {}
   // Whom to ask at the breaks of a forward pass, which passes on what it throws; outlives the executor's use.
   virtual void set_breaks(StepBreaks* /*breaks*/) {}
   // Enqueues the page copies and the forward pass, and returns without waiting where the device allows it.

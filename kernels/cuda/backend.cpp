@@ -135,6 +135,7 @@ KernelTable make_table(bool deterministic) {
   t.bind_batch = bind_batch;
   t.begin_step = begin_step;
   t.end_step = end_step;
+  t.forget_steps = forget_steps;
   t.read_rows = read_rows;
   t.write_rows = write_rows;
   t.receive_rows = receive_rows;

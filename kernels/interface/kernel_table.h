@@ -124,6 +124,9 @@ struct KernelTable {
   Status (*bind_batch)(Context* context, const BatchView* host, BatchView* device) = nullptr;
   Status (*begin_step)(Context* context, const BatchView* batch, StepAction* action) = nullptr;
   Status (*end_step)(Context* context, StepAction* action) = nullptr;
+  // What was recorded of steps is not replayed any more: their weights lie elsewhere, or are others. Waits
+  // for the work of the context.
+  Status (*forget_steps)(Context* context) = nullptr;
   // Copies `rows` rows of `columns` f32 to host memory; complete once synchronize returns.
   Status (*read_rows)(Context* context, const float* device_rows, int32_t rows, int32_t columns,
                       float* host) = nullptr;

@@ -172,9 +172,11 @@ TEST_F(AliasTest, ACacheThatIsExchangedAndClosedRefusesNobody) {
   std::atomic<int> num_refused{0};
   std::thread caller([&] {
     const OwnedRequest request = make_request("Hello", 2);
+    Report why;
     while (!stops) {
-      const OwnedJob job(quire_alias_submit(alias.get(), request.get(), nullptr));
-      if (!job) ++num_refused;
+      const OwnedJob job(quire_alias_submit(alias.get(), request.get(), why.out()));
+      // On a busy machine jobs come faster than an engine's thread takes them in.
+      if (!job && why.code() != QUIRE_ERROR_CAPACITY) ++num_refused;
     }
   });
   OwnedCache cache = std::move(world.cache);

@@ -136,6 +136,7 @@ void set_model_options(CWorld& w, const Calls& call) {
   call(quire_model_options_set_reserve, w.model_options, "1M", 2);
   call(quire_model_options_set_planned_cache, w.model_options, w.cache_options);
   call(quire_model_options_set_scope, w.model_options, QUIRE_MODEL_SCOPE_TOKENIZER);
+  call(quire_model_options_set_lazy, w.model_options, 1);
   call(quire_model_options_set_progress, w.model_options, nullptr, nullptr);
   call(quire_model_options_set_num_shards, w.model_options, 1);
   call(quire_model_options_set_activation_dtype, w.model_options, QUIRE_ACTIVATION_FULL);
@@ -162,6 +163,12 @@ void tell_model(CWorld& w, const Calls& call) {
     call(get, w.model);
   }
   call(quire_model_bits_per_weight, w.model);
+  call(quire_model_state, w.model);
+  call(quire_model_wake, w.model, 0, w.cancel);
+  call(quire_model_evict, w.model, QUIRE_MODEL_STATE_STANDING_BY, 0, w.cancel);
+  call(quire_model_set_priority, w.model, 1);
+  call(quire_model_set_idle_timeout_ns, w.model, 0);
+  call(quire_model_figure, w.model, QUIRE_MODEL_FIGURE_WAKES);
   call(quire_model_architecture, w.model, nullptr, 0);
   call(quire_model_tensor_name, w.model, 0, nullptr, 0);
   call(quire_model_tensor_format, w.model, 0, nullptr, 0);

@@ -88,6 +88,7 @@ struct FakeEngineOptions {
   Log log;
   std::shared_ptr<Runtime> runtime;  // null: one of its own, with the three above
   std::vector<std::string> devices;  // that it computes on
+  std::shared_ptr<Residence> residence;
 };
 
 inline JobRequest greedy(TokenIds prompt, int32_t max_new_tokens) {
@@ -109,6 +110,7 @@ struct FakeEngine {
   explicit FakeEngine(const FakeEngineOptions& options) {
     CacheParts parts;
     parts.devices = options.devices;
+    parts.residence = options.residence;
     auto owned = std::make_unique<FakeExecutor>(options.limits);
     auto shared_codec = std::make_shared<FakeCodec>();
     executor = owned.get();

@@ -15,6 +15,20 @@
 #define QUIRE_TOKEN_PAD 3 /* fills */
 #define QUIRE_TOKEN_UNK 4 /* stands for what the tokenizer cannot express */
 
+/* Where the weights of a model are. A later version may add states. */
+#define QUIRE_MODEL_STATE_RESIDENT 1    /* on its devices */
+#define QUIRE_MODEL_STATE_STANDING_BY 2 /* off them, its files open: what comes back is what was there */
+#define QUIRE_MODEL_STATE_ON_DISK 3     /* off them, its files closed */
+#define QUIRE_MODEL_STATE_MOVING 4      /* on the way from one of these to another */
+
+/* What is counted of the weights' moves since the model was loaded. */
+#define QUIRE_MODEL_FIGURE_WAITS 1        /* how often jobs of a cache found them away and waited */
+#define QUIRE_MODEL_FIGURE_WAKES 2        /* how often they came back; the first load is none */
+#define QUIRE_MODEL_FIGURE_FAILED_WAKES 3 /* and could not */
+#define QUIRE_MODEL_FIGURE_EVICTIONS 4    /* how often they left */
+#define QUIRE_MODEL_FIGURE_LAST_WAKE_NS 5 /* how long their last way back took */
+#define QUIRE_MODEL_FIGURE_ALL_WAKES_NS 6 /* and all of them together */
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -34,6 +48,50 @@ QUIRE_API quire_model* quire_model_load(quire_runtime* runtime, quire_model_opti
  * or 0 on failure; QUIRE_ERROR_REENTRANT inside a callback.
  */
 QUIRE_API int32_t quire_model_free(quire_model* handle, quire_error** error);
+
+/*
+ * Residency: the weights of a model may leave its devices while its caches, their pages and their jobs stay.
+ * Jobs that are submitted meanwhile wait (their deadlines count) until the weights are back, which their
+ * first step asks for; where that fails these jobs end with the reason, and the next ones try again. Where
+ * memory lacks for another load, models without jobs leave by themselves: those of the lowest priority first,
+ * of these the one idle longest; the log tells of it. A wake that finds the room taken by models that have
+ * jobs waits until one of them has none. QUIRE_ERROR_UNSUPPORTED for a model whose scope has no weights.
+ */
+
+/** One of QUIRE_MODEL_STATE_*; -1 on failure. */
+QUIRE_API int32_t quire_model_state(quire_model* model, quire_error** error);
+
+/**
+ * Brings the weights back to their devices and waits (base.h) until they are there. 1: they are; after
+ * QUIRE_WAIT_TIMEOUT or QUIRE_WAIT_CANCELLED they come all the same. QUIRE_WAIT_FAILED on failure: what
+ * quire_model_load fails with, and QUIRE_ERROR_FORMAT where the files have been exchanged for others.
+ */
+QUIRE_API int32_t quire_model_wake(quire_model* model, int64_t timeout_ns, quire_cancel* cancel,
+                                   quire_error** error);
+
+/**
+ * Takes the weights off their devices, to QUIRE_MODEL_STATE_STANDING_BY or QUIRE_MODEL_STATE_ON_DISK, once no
+ * cache of the model has jobs, and waits (base.h) for that. 1: they are off; after QUIRE_WAIT_TIMEOUT or
+ * QUIRE_WAIT_CANCELLED they stay where they are. QUIRE_WAIT_FAILED on failure.
+ */
+QUIRE_API int32_t quire_model_evict(quire_model* model, int32_t state, int64_t timeout_ns,
+                                    quire_cancel* cancel, quire_error** error);
+
+/**
+ * How much the weights are to stay where another model needs their room: -1000 to 1000. Default: 0. Returns
+ * 1, or 0 on failure, here and below.
+ */
+QUIRE_API int32_t quire_model_set_priority(quire_model* model, int32_t priority, quire_error** error);
+
+/**
+ * After so long without jobs the weights stand by; 0, the default: never. The threads of its caches look
+ * after it, so a model without a cache stays.
+ */
+QUIRE_API int32_t quire_model_set_idle_timeout_ns(quire_model* model, int64_t idle_timeout_ns,
+                                                  quire_error** error);
+
+/** One of QUIRE_MODEL_FIGURE_*; -1 on failure. */
+QUIRE_API int64_t quire_model_figure(quire_model* model, int32_t figure, quire_error** error);
 
 /* Tokenizer; QUIRE_ERROR_UNSUPPORTED for a model without one. */
 
@@ -110,7 +168,10 @@ QUIRE_API int64_t quire_model_max_context(quire_model* model, quire_error** erro
 /** Bits per weight over all matrices of the model, as stored on disk; NaN on failure. */
 QUIRE_API double quire_model_bits_per_weight(quire_model* model, quire_error** error);
 
-/** Bytes of all weights, on the device where they are loaded and else on disk; -1 on failure. */
+/**
+ * Bytes of all weights: for the full scope those that they take of the devices when they are there, else
+ * those on disk. -1 on failure.
+ */
 QUIRE_API int64_t quire_model_weight_bytes(quire_model* model, quire_error** error);
 
 /* Tensors, as the files have them; indices from 0, in an order that does not change. */

@@ -154,6 +154,13 @@ QUIRE_API int32_t quire_model_options_set_planned_cache(quire_model_options* opt
 QUIRE_API int32_t quire_model_options_set_scope(quire_model_options* options, int32_t scope,
                                                 quire_error** error);
 
+/**
+ * 1: the load reads configuration, tokenizer and headers and plans, and the weights come with the first job
+ * of a cache, or with quire_model_wake; the model stands by until then. Of the full scope alone. Default: 0.
+ */
+QUIRE_API int32_t quire_model_options_set_lazy(quire_model_options* options, int32_t lazy,
+                                               quire_error** error);
+
 /** Called as the load goes on; NULL, the default, is nobody. `user_data` is handed to each call. */
 QUIRE_API int32_t quire_model_options_set_progress(quire_model_options* options, quire_progress_fn progress,
                                                    void* user_data, quire_error** error);

@@ -73,7 +73,8 @@ QUIRE_API int32_t quire_runtime_set_memory_budget(quire_runtime* runtime, const 
 
 /**
  * The metrics of all live caches of the runtime as one page in the Prometheus text format, each family once;
- * the label "cache" is the name of each (quire_cache_options_set_name), else its number in the runtime.
+ * the label "cache" is the name of each (quire_cache_options_set_name), else its number in the runtime. With
+ * them where the weights of each model are, how often and for how long they moved, and who holds the bytes.
  * Returns its bytes, which grow with time: pass room to spare. -1 on failure.
  */
 QUIRE_API int64_t quire_runtime_metrics(quire_runtime* runtime, char* out_text, size_t out_capacity,

@@ -28,6 +28,8 @@ std::string describe(const WaitReason& reason) {
                          reason.available_pages);
     case WaitCause::shared_prefix:
       return "waits for the start of its prompt, which another job is computing";
+    case WaitCause::model:
+      return "waits for its model, which is on its way to the device";
     case WaitCause::turn:
     case WaitCause::none:
       break;

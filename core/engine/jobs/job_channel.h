@@ -15,7 +15,7 @@
 namespace quire {
 
 // Why a queued job is not running, as the scheduler last saw it.
-enum class WaitCause : int32_t { none, turn, slots, pages, quota_jobs, quota_pages, shared_prefix };
+enum class WaitCause : int32_t { none, turn, slots, pages, quota_jobs, quota_pages, shared_prefix, model };
 
 struct WaitReason {
   WaitCause cause = WaitCause::none;

@@ -74,6 +74,7 @@ CacheParts without_executor(const CacheParts& parts) {
   rest.end_tokens = parts.end_tokens;
   rest.num_tokens = parts.num_tokens;
   rest.max_seq_len = parts.max_seq_len;
+  rest.residence = parts.residence;
   rest.model = parts.model;
   return rest;
 }
@@ -136,7 +137,7 @@ StepOutcome EngineCore::take_in_and_step() {
   const ErrorCode shut = queue_.shut_code();
   if (shut == ErrorCode::ok) return loop_.run_once();
   loop_.jobs().end_all(shut, queue_.shut_message());
-  loop_.pace().rest();
+  loop_.rest();
   return StepOutcome::idle;
 }
 
@@ -145,7 +146,7 @@ void EngineCore::fault(ErrorCode code, std::string_view message) noexcept {
   runtime_->log()(LogLevel::error, "the engine has failed ({}): {}", error_code_name(code), message);
   queue_.shut(code, message);
   loop_.jobs().end_all(code, message);
-  loop_.pace().rest();
+  loop_.rest();
 }
 
 void EngineCore::run_watchdog() {

@@ -171,6 +171,24 @@ void LiveJobs::measure_reuse(const JobRecord& job) noexcept {
   book_.observe(job.book_place, [&](JobHistograms& of) { of.cached_share.observe(share); });
 }
 
+void LiveJobs::fail_all(ErrorCode code, std::string_view message) noexcept {
+  for (Jobs* jobs : {&running_, &waiting_}) {
+    for (const auto& job : *jobs) fail(*job, code, message);
+  }
+  sweep();
+  told_.flush();
+}
+
+void LiveJobs::wait_for_model() noexcept {
+  WaitReason reason;
+  reason.cause = WaitCause::model;
+  for (const auto& job : waiting_) {
+    if (job->wait_reason == reason) continue;
+    job->wait_reason = reason;
+    job->channel->set_wait_reason(reason);
+  }
+}
+
 void LiveJobs::end_all(ErrorCode code, std::string_view message) noexcept {
   for (Jobs* jobs : {&running_, &waiting_}) {
     for (const auto& job : *jobs) fail(*job, code, message);

@@ -76,7 +76,11 @@ class LiveJobs {
   void fail(JobRecord& job, ErrorCode code, std::string_view message) noexcept {
     end(job, FinishReason::failed, code, message);
   }
+  // All that live; the cache goes on.
+  void fail_all(ErrorCode code, std::string_view message) noexcept;
   void measure_reuse(const JobRecord& job) noexcept;
+  // The weights are not there: whoever asks a job why it waits learns it.
+  void wait_for_model() noexcept;
 
   // The newest tokens were never drawn, and the first of them is not drawn there again: a banned text began
   // with it.

@@ -59,6 +59,7 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
       kv_(kv_options(grounds_.executor, options)),
       jobs_(grounds_),
       pace_(grounds_, parts_.devices, plan_),
+      tenancy_(parts_.residence, queue.signal(), *parts_.executor),
       planning_(jobs_, kv_, grounds_.policy, pace_),
       ahead_(*parts_.executor, jobs_, planning_, kv_),
       drawing_(*parts_.executor, parts_.num_tokens),
@@ -73,6 +74,10 @@ StepLoop::~StepLoop() = default;
 StepOutcome StepLoop::run_once() {
   const auto tell = gsl::finally([this] { jobs_.told().flush(); });
   jobs_.look_at_clock();
+  if (!tenancy_.can_compute(jobs_)) {
+    pace_.rest();
+    return StepOutcome::idle;
+  }
   if (!pace_.may_begin(jobs_)) return StepOutcome::idle;
   const bool is_issued = ahead_.resume(plan_);
   if (!is_issued && !planning_.plan(plan_)) {

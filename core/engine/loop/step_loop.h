@@ -11,6 +11,7 @@
 #include "core/engine/loop/pace.h"
 #include "core/engine/loop/step_planning.h"
 #include "core/engine/loop/verify.h"
+#include "core/engine/residency/tenancy.h"
 #include "core/kv/kv_cache.h"
 
 namespace quire {
@@ -29,7 +30,12 @@ class StepLoop {
   StepOutcome run_once();
   // When an idle loop has to look again without being told; max() where never.
   TimePoint next_event() const {
-    return std::min({jobs_.next_event(), planning_.plan_again(), pace_.ask_again()});
+    return std::min({jobs_.next_event(), planning_.plan_again(), pace_.ask_again(), tenancy_.next_event()});
+  }
+  // No job is left, and none will come for a while.
+  void rest() noexcept {
+    pace_.rest();
+    tenancy_.leave();
   }
 
   // Between two steps; what it publishes, at any time.
@@ -55,6 +61,7 @@ class StepLoop {
   LiveJobs jobs_;
   StepPlan plan_;
   Pace pace_;
+  Tenancy tenancy_;
   StepPlanning planning_;
   LookAhead ahead_;
   Drawing drawing_;

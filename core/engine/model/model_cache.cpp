@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/checked_math.h"
+#include "core/engine/model/model_home.h"
 #include "core/engine/model/tokenizer_codec.h"
 #include "core/models/stage_sizes.h"
 #include "core/models/transformer_builder.h"
@@ -20,6 +21,7 @@ constexpr int32_t kMaxDrawEdits = 1 << 16;
 // What a cache keeps alive: its model, and its share of the memory budget.
 struct Kept {
   std::shared_ptr<const Model> model;
+  std::shared_ptr<const ModelHome> home;
   std::vector<MemoryLease> memory;  // of each stage
 };
 
@@ -105,18 +107,19 @@ TransformerExecutorOptions executor_options(const ModelConfig& config, const Mod
 namespace {
 
 MemoryBytes plan_stage_of(const Model& model, size_t stage_idx, const TransformerExecutorOptions& sizes) {
-  const Transformer& transformer = *model.transformer();
-  return plan_stage(*transformer.stages[stage_idx].device,
-                    stage_sizes(place_of_stage(transformer, stage_idx), model.shape(), sizes));
+  const std::shared_ptr<const Transformer> transformer = model.transformer();
+  return plan_stage(*transformer->stages[stage_idx].device,
+                    stage_sizes(place_of_stage(*transformer, stage_idx), model.shape(), sizes));
 }
 
 std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
                                       const TransformerExecutorOptions& sizes) {
   std::vector<MemoryLease> leases;
-  const auto& stages = model.transformer()->stages;
-  for (size_t i = 0; i < stages.size(); ++i) {
-    leases.push_back(runtime.lease_memory(stages[i].device->name(), plan_stage_of(model, i, sizes).cache(),
-                                          "the cache of " + model.path()));
+  const std::shared_ptr<const Transformer> transformer = model.transformer();
+  for (size_t i = 0; i < transformer->stages.size(); ++i) {
+    leases.push_back(
+        runtime.lease_memory({transformer->stages[i].device->name(), plan_stage_of(model, i, sizes).cache(),
+                              "the cache of " + model.path()}));
   }
   return leases;
 }
@@ -136,18 +139,25 @@ MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& option
 
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
                                           const std::shared_ptr<const Model>& model,
-                                          const ModelCacheOptions& options) {
+                                          const ModelCacheOptions& options,
+                                          std::shared_ptr<const ModelHome> home) {
   const CacheSizes sizes = settle_sizes(model->config(), options);
-  for (const TransformerStage& stage : model->transformer()->stages) {
+  const std::shared_ptr<const Transformer> transformer = model->transformer();
+  const Stay stay(home != nullptr ? home->shared_residence() : nullptr);
+  for (const TransformerStage& stage : transformer->stages) {
     require_kv_format(*stage.device, options.key_format);
     require_kv_format(*stage.device, options.value_format);
   }
   const TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
   CacheParts parts;
-  auto kept = std::make_shared<Kept>(Kept{model, lease_stages(*runtime, *model, executor)});
-  parts.executor = std::make_unique<TransformerExecutor>(model->transformer(), model->shape(), executor);
-  for (const TransformerStage& stage : model->transformer()->stages)
-    parts.devices.push_back(stage.device->name());
+  auto kept = std::make_shared<Kept>(Kept{model, home, lease_stages(*runtime, *model, executor)});
+  WeightsSource source;
+  if (home != nullptr) {
+    parts.residence = home->shared_residence();
+    source = [model] { return model->weights(); };
+  }
+  parts.executor = std::make_unique<TransformerExecutor>(transformer, model->shape(), executor, source);
+  for (const TransformerStage& stage : transformer->stages) parts.devices.push_back(stage.device->name());
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;
   parts.num_tokens = num_tokens(*model);

@@ -32,10 +32,14 @@ TransformerExecutorOptions executor_options(const ModelConfig& config, const Mod
 // option.
 MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& options, const Device& device);
 
+class ModelHome;
+
 // Throws ErrorCode::invalid_argument naming the option, ErrorCode::unsupported where the device lacks the KV
-// format, ErrorCode::out_of_memory with the bytes needed; nothing stays taken then.
+// format, ErrorCode::out_of_memory with the bytes needed; nothing stays taken then. `home`: of a model whose
+// weights may leave while the cache has no jobs; null: they stay.
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
                                           const std::shared_ptr<const Model>& model,
-                                          const ModelCacheOptions& options);
+                                          const ModelCacheOptions& options,
+                                          std::shared_ptr<const ModelHome> home = nullptr);
 
 }  // namespace quire

@@ -12,7 +12,7 @@ namespace {
 DeviceRoom room_of(const ModelDevice& device) {
   DeviceRoom room;
   room.name = device.name;
-  room.free_bytes = device.device->info().free_bytes;
+  room.free_bytes = device.device->info().free_bytes + device.idle_bytes;
   room.reserve_bytes = device.reserve_bytes;
   room.budget_bytes = device.budget_bytes;
   room.is_host = device.device->is_host();

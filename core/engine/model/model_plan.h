@@ -19,6 +19,7 @@ struct ModelDevice {
   std::shared_ptr<Device> device;
   uint64_t reserve_bytes = 0;                           // of its free memory, to be left alone
   std::optional<uint64_t> budget_bytes = std::nullopt;  // of the rest, at most so many for this model
+  uint64_t idle_bytes = 0;                              // that other models would leave for it
 };
 
 struct ModelPlanOptions {

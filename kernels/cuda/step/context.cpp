@@ -382,6 +382,12 @@ Status end_step(Context* context, StepAction* action) {
   return status;
 }
 
+Status forget_steps(Context* context) {
+  const Status status = synchronize(context);
+  context->recorded.take_all();
+  return status;
+}
+
 void discard_recording(Context& c) {
   if (!c.recording) return;
   c.recording.reset();

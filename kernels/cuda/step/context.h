@@ -117,6 +117,7 @@ Status synchronize(Context* context);
 Status bind_batch(Context* context, const BatchView* host, BatchView* device);
 Status begin_step(Context* context, const BatchView* batch, StepAction* action);
 Status end_step(Context* context, StepAction* action);
+Status forget_steps(Context* context);
 // Ends the recording of a step and throws it away: the stream takes work again. What has failed keeps its
 // words.
 void discard_recording(Context& context);

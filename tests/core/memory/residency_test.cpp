@@ -85,5 +85,46 @@ TEST(Residency, WhatIsPromisedCanBeTaken) {
   }
 }
 
+EvictionCandidate candidate(uint64_t bytes, int32_t priority, int64_t idle_since) {
+  return {bytes, priority, TimePoint(Duration(idle_since))};
+}
+
+TEST(Evictions, TheLowestPriorityAndThenTheLongestIdleLeaveFirst) {
+  const std::vector<EvictionCandidate> models = {candidate(10, 5, 1), candidate(10, 0, 9),
+                                                 candidate(10, 0, 3)};
+  EXPECT_EQ(choose_evictions(models, 1), (std::vector<size_t>{2}));
+  EXPECT_EQ(choose_evictions(models, 11), (std::vector<size_t>{2, 1}));
+  EXPECT_EQ(choose_evictions(models, 30), (std::vector<size_t>{2, 1, 0}));
+}
+
+TEST(Evictions, NobodyLeavesInVain) {
+  const std::vector<EvictionCandidate> models = {candidate(5, 0, 1), candidate(0, 0, 2), candidate(20, 0, 3)};
+  EXPECT_TRUE(choose_evictions(models, 26).empty()) << "all together do not suffice";
+  EXPECT_EQ(choose_evictions(models, 20), (std::vector<size_t>{2})) << "the first alone was too small";
+  EXPECT_EQ(choose_evictions(models, 25), (std::vector<size_t>{0, 2}));
+  EXPECT_TRUE(choose_evictions({}, 1).empty());
+}
+
+// Against all subsets: what is chosen suffices, needs each of its parts, and is empty only where nothing
+// would do.
+TEST(Evictions, AreEnoughAndNoMore) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<EvictionCandidate> models;
+    for (uint64_t i = random() % 7; i > 0; --i)
+      models.push_back(candidate(random() % 20, static_cast<int32_t>(random() % 3), random() % 100));
+    const uint64_t missing = 1 + random() % 60;
+    uint64_t all = 0;
+    for (const auto& model : models) all += model.bytes;
+    const std::vector<size_t> chosen = choose_evictions(models, missing);
+    uint64_t gained = 0;
+    for (const size_t place : chosen) gained += models[place].bytes;
+    ASSERT_EQ(chosen.empty(), all < missing);
+    if (chosen.empty()) continue;
+    ASSERT_GE(gained, missing);
+    for (const size_t place : chosen) ASSERT_LT(gained - models[place].bytes, missing);
+  }
+}
+
 }  // namespace
 }  // namespace quire

@@ -611,6 +611,23 @@ int _wrap_quire_model_options_set_scope_native_2f6ff26d28dacd19(quire_model_opti
 }
 
 
+int _wrap_quire_model_options_set_lazy_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model_options *arg1 = (quire_model_options *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_options_set_lazy(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_model_options_set_progress_native_2f6ff26d28dacd19(quire_model_options *_swig_go_0, quire_progress_fn _swig_go_1, quire_error **_swig_go_2) {
   quire_model_options *arg1 = (quire_model_options *) 0 ;
   quire_progress_fn arg2 = (quire_progress_fn) 0 ;
@@ -1244,6 +1261,112 @@ int _wrap_quire_model_free_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quir
   arg2 = (quire_error **)_swig_go_1; 
   
   result = (int32_t)quire_model_free(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_model_state_native_2f6ff26d28dacd19(quire_model *_swig_go_0, quire_error **_swig_go_1) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_model_state(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_model_wake_native_2f6ff26d28dacd19(quire_model *_swig_go_0, long long _swig_go_1, quire_cancel *_swig_go_2, quire_error **_swig_go_3) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int64_t arg2 ;
+  quire_cancel *arg3 = (quire_cancel *) 0 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_cancel *)(uintptr_t)_swig_go_2; 
+  arg4 = (quire_error **)_swig_go_3; 
+  
+  result = (int32_t)quire_model_wake(arg1,arg2,arg3,arg4);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_model_evict_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, long long _swig_go_2, quire_cancel *_swig_go_3, quire_error **_swig_go_4) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  int64_t arg3 ;
+  quire_cancel *arg4 = (quire_cancel *) 0 ;
+  quire_error **arg5 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (int64_t)_swig_go_2; 
+  arg4 = (quire_cancel *)(uintptr_t)_swig_go_3; 
+  arg5 = (quire_error **)_swig_go_4; 
+  
+  result = (int32_t)quire_model_evict(arg1,arg2,arg3,arg4,arg5);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_model_set_priority_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_set_priority(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_model_set_idle_timeout_ns_native_2f6ff26d28dacd19(quire_model *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_model_set_idle_timeout_ns(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_model_figure_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_model *arg1 = (quire_model *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_model *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_model_figure(arg1,arg2,arg3);
   _swig_go_result = result; 
   return _swig_go_result;
 }

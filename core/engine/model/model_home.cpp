@@ -1,0 +1,188 @@
+#include "core/engine/model/model_home.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+// Threads that load beside the one that is there. Devices other than the CPU prepare weights themselves:
+// threads read. On the CPU one reads ahead while all prepare.
+int32_t num_load_helpers(const std::vector<ModelDevice>& devices) {
+  constexpr int32_t kMostThreads = 8;
+  const bool all_host = std::all_of(devices.begin(), devices.end(),
+                                    [](const ModelDevice& device) { return device.device->is_host(); });
+  if (all_host) return devices.front().device->info().num_units > 1 ? 1 : 0;
+  return std::clamp(static_cast<int32_t>(std::thread::hardware_concurrency()), 1, kMostThreads) - 1;
+}
+
+// One device that is the CPU, without a budget, is believed to hold what it is given.
+bool needs_plan(const Runtime& runtime, const ModelPlanOptions& options) {
+  const ModelDevice& first = options.devices.front();
+  return runtime.has_memory_budget() || options.devices.size() > 1 || !first.device->is_host() ||
+         !options.split.empty() || first.budget_bytes.has_value();
+}
+
+using BytesByDevice = std::map<std::shared_ptr<Device>, uint64_t>;
+
+// A device may have several parts.
+BytesByDevice weights_of(const ModelPlan& plan, const ModelPlanOptions& options) {
+  BytesByDevice bytes;
+  for (size_t i = 0; i < options.devices.size(); ++i)
+    bytes[options.devices[i].device] += plan.memory.devices[i].weights();
+  return bytes;
+}
+
+// The weights of one model, with the files they are read from.
+class WeightsOnTheMove final : public Movable {
+ public:
+  WeightsOnTheMove(std::shared_ptr<Runtime> runtime, const ModelHomeOptions& options)
+      : runtime_(std::move(runtime)),
+        plan_(options.plan),
+        activations_(options.activations),
+        path_(plan_.source->path()) {
+    for (ModelDevice& device : plan_.devices) device.idle_bytes = runtime_->idle_bytes(device.device->name());
+  }
+
+  std::shared_ptr<Model> load(const ModelHomeOptions& options);
+
+  void bring(const std::atomic<bool>& stop) override;
+  void take_away(ResidenceState to) override;
+  const std::string& name() const override { return path_; }
+  uint64_t bytes_on(std::string_view device) const override;
+
+ private:
+  ModelOptions load_options() const;
+  void plan(const ModelHomeOptions& options, ModelOptions& load);
+  void lease();
+  void settle() noexcept;
+
+  const std::shared_ptr<Runtime> runtime_;
+  ModelPlanOptions plan_;  // its source is null while the model is on disk
+  const kernels::ActivationDtype activations_;
+  const std::string path_;
+  std::vector<MemoryLease> leases_;  // go after the weights
+  std::shared_ptr<Model> model_;
+  BytesByDevice bytes_;  // fixed once loaded
+};
+
+ModelOptions WeightsOnTheMove::load_options() const {
+  ModelOptions load;
+  load.source = plan_.source;
+  for (const ModelDevice& device : plan_.devices) load.devices.push_back(device.device);
+  load.activations = activations_;
+  load.threads = &runtime_->threads();
+  load.num_helpers = num_load_helpers(plan_.devices);
+  return load;
+}
+
+// Nothing is taken of the devices yet.
+void WeightsOnTheMove::plan(const ModelHomeOptions& options, ModelOptions& load) {
+  if (!options.is_lazy && !needs_plan(*runtime_, plan_)) return;
+  const ModelPlan plan = plan_model(plan_);
+  if (!options.is_lazy) require_room(plan, plan_);
+  bytes_ = weights_of(plan, plan_);
+  load.placement = plan.memory.placement;
+}
+
+// The shares of their devices. What a card has free is promised to one load at a time; the host is taken to
+// hold what it is given.
+void WeightsOnTheMove::lease() {
+  std::vector<MemoryLease> leases;
+  for (const auto& [device, bytes] : bytes_) {
+    MemoryWish wish{device->name(), bytes, "the weights of " + path_};
+    if (!device->is_host()) wish.free_bytes = [&of = *device] { return of.info().free_bytes; };
+    leases.push_back(runtime_->lease_memory(wish));
+  }
+  leases_ = std::move(leases);
+}
+
+void WeightsOnTheMove::settle() noexcept {
+  for (MemoryLease& lease : leases_) lease.settle();
+}
+
+std::shared_ptr<Model> WeightsOnTheMove::load(const ModelHomeOptions& options) {
+  ModelOptions load = load_options();
+  load.monitor = options.monitor;
+  load.without_weights = options.is_lazy;
+  plan(options, load);
+  if (!options.is_lazy) lease();
+  model_ = Model::load(load);
+  if (options.is_lazy) return model_;
+  settle();
+  // Without a budget nobody had to plan; what was taken counts for one that is set later.
+  if (bytes_.empty()) {
+    bytes_[plan_.devices.front().device] = model_->weight_bytes();
+    lease();
+  }
+  return model_;
+}
+
+void WeightsOnTheMove::bring(const std::atomic<bool>& stop) {
+  const auto back = gsl::finally([this, had_source = plan_.source != nullptr] {
+    if (!had_source && leases_.empty()) plan_.source = nullptr;
+  });
+  if (plan_.source == nullptr) plan_.source = open_model_source(runtime_->files(), path_);
+  lease();
+  try {
+    ModelOptions load = load_options();
+    load.monitor.cancel = &stop;
+    model_->take_weights(load);
+  } catch (...) {
+    leases_.clear();
+    throw;
+  }
+  settle();
+}
+
+void WeightsOnTheMove::take_away(ResidenceState to) {
+  model_->drop_weights(*plan_.source);
+  leases_.clear();
+  if (to == ResidenceState::on_disk) plan_.source = nullptr;
+}
+
+uint64_t WeightsOnTheMove::bytes_on(std::string_view device) const {
+  uint64_t bytes = 0;
+  for (const auto& [of, taken] : bytes_)
+    if (of->name() == device) bytes += taken;
+  return bytes;
+}
+
+}  // namespace
+
+std::shared_ptr<const ModelHome> ModelHome::load(std::shared_ptr<Runtime> runtime,
+                                                 const ModelHomeOptions& options) {
+  if (options.scope != ModelScope::full) {
+    ModelOptions load;
+    load.source = options.plan.source;
+    load.scope = options.scope;
+    load.monitor = options.monitor;
+    return std::shared_ptr<const ModelHome>(new ModelHome(Model::load(load), nullptr));
+  }
+  auto weights = std::make_unique<WeightsOnTheMove>(runtime, options);
+  std::shared_ptr<const Model> model = weights->load(options);
+  const ResidenceState state = options.is_lazy ? ResidenceState::standing_by : ResidenceState::resident;
+  auto residence = Residence::create(std::move(runtime), std::move(weights), state);
+  return std::shared_ptr<const ModelHome>(new ModelHome(std::move(model), std::move(residence)));
+}
+
+ModelHome::ModelHome(std::shared_ptr<const Model> model, std::shared_ptr<Residence> residence)
+    : residence_(std::move(residence)), model_(std::move(model)) {}
+
+ModelHome::~ModelHome() {
+  if (residence_ != nullptr) residence_->retire();
+}
+
+Residence& ModelHome::residence() const {
+  if (residence_ == nullptr)
+    throw Error(ErrorCode::unsupported, "{}: it has no weights; load the model with its full scope",
+                model_->path());
+  return *residence_;
+}
+
+}  // namespace quire

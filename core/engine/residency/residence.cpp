@@ -1,0 +1,294 @@
+#include "core/engine/residency/residence.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/engine/deadline.h"
+#include "core/engine/loop/contain.h"
+#include "core/engine/runtime.h"
+
+namespace quire {
+
+std::shared_ptr<Residence> Residence::create(std::shared_ptr<Runtime> runtime,
+                                             std::unique_ptr<Movable> movable, ResidenceState state) {
+  return std::shared_ptr<Residence>(new Residence(std::move(runtime), std::move(movable), state));
+}
+
+Residence::Residence(std::shared_ptr<Runtime> runtime, std::unique_ptr<Movable> movable, ResidenceState state)
+    : runtime_(std::move(runtime)),
+      movable_(std::move(movable)),
+      state_(state),
+      before_(state),
+      last_used_(runtime_->clock().now()) {
+  runtime_->residences().add(*this);
+}
+
+Residence::~Residence() {
+  runtime_->residences().remove(*this);
+}
+
+bool Residence::is_away() const noexcept {
+  return state_ == ResidenceState::standing_by || state_ == ResidenceState::on_disk;
+}
+
+void Residence::tell() noexcept {
+  ++num_told_;
+  condition_.notify_all();
+  for (const auto& listener : listeners_) listener->notify();
+}
+
+uint64_t Residence::num_told() const {
+  const MutexLock lock(mutex_);
+  return num_told_;
+}
+
+ResidenceState Residence::state() const {
+  const MutexLock lock(mutex_);
+  return state_;
+}
+
+ResidenceFigures Residence::figures() const {
+  const MutexLock lock(mutex_);
+  ResidenceFigures figures = figures_;
+  figures.state = state_;
+  return figures;
+}
+
+void Residence::set_priority(int32_t priority) {
+  const MutexLock lock(mutex_);
+  priority_ = priority;
+}
+
+void Residence::set_idle_timeout(Duration timeout) {
+  const MutexLock lock(mutex_);
+  idle_timeout_ = timeout;
+  tell();
+}
+
+void Residence::retire() noexcept {
+  stop_ = true;
+}
+
+void Residence::add_listener(std::shared_ptr<EngineSignal> signal) {
+  const MutexLock lock(mutex_);
+  listeners_.push_back(std::move(signal));
+}
+
+void Residence::remove_listener(const EngineSignal* signal) noexcept {
+  const MutexLock lock(mutex_);
+  std::erase_if(listeners_, [signal](const auto& listener) { return listener.get() == signal; });
+}
+
+// Whether the weights are there, for so many more users; else a load is under way, or has to be started by
+// the caller, outside of the lock.
+Residence::Attempt Residence::ask(uint64_t& asked, int32_t num_users) {
+  const MutexLock lock(mutex_);
+  if (state_ == ResidenceState::resident) {
+    num_users_ += num_users;
+    last_used_ = runtime_->clock().now();
+    asked = 0;
+    return Attempt::not_needed;
+  }
+  if (asked != 0 && failed_attempt_ >= asked) {
+    asked = 0;
+    throw Error(failure_, failure_message_);
+  }
+  if (asked == 0 && num_users > 0) ++figures_.waits;
+  if (state_ == ResidenceState::moving) {
+    asked = is_waking_ ? attempt_ : attempt_ + 1;  // after an eviction the one that follows it
+    return Attempt::under_way;
+  }
+  if (waits_for_room_ && room_seen_ == runtime_->residences().room_changes()) {
+    asked = std::max(asked, attempt_);
+    return Attempt::under_way;
+  }
+  before_ = std::exchange(state_, ResidenceState::moving);
+  is_waking_ = true;
+  waits_for_room_ = false;
+  asked = ++attempt_;
+  return Attempt::started;
+}
+
+// The thread owns what it uses and ends by itself.
+void Residence::start() {
+  contain(
+      "no memory for a thread that wakes the model",
+      [this] {
+        runtime_->threads().start("quire-wake", [self = shared_from_this()] { self->run_wake(); })->detach();
+      },
+      [this](ErrorCode code, std::string_view message) { end_wake(code, message); });
+}
+
+void Residence::run_wake() noexcept {
+  const TimePoint began = runtime_->clock().now();
+  const uint64_t room = runtime_->residences().room_changes();
+  ErrorCode code = ErrorCode::ok;
+  std::string message;
+  bool has_no_room = false;
+  contain(
+      "no memory to wake the model",
+      [&] {
+        try {
+          movable_->bring(stop_);
+        } catch (const NoRoomYet&) {
+          has_no_room = true;
+        }
+      },
+      [&](ErrorCode why, std::string_view what) {
+        code = why;
+        set_message(message, what);
+      });
+  if (code == ErrorCode::ok && !has_no_room)
+    runtime_->log()(LogLevel::info, "the weights of {} are back on their devices", name());
+  if (!has_no_room) {
+    {
+      const MutexLock lock(mutex_);
+      figures_.last_wake = runtime_->clock().now() - began;
+    }
+    return end_wake(code, message);
+  }
+  const MutexLock lock(mutex_);
+  state_ = before_;
+  waits_for_room_ = true;
+  room_seen_ = room;
+  if (room != runtime_->residences().room_changes()) tell();  // there may be some by now
+}
+
+void Residence::end_wake(ErrorCode code, std::string_view message) noexcept {
+  const MutexLock lock(mutex_);
+  last_used_ = runtime_->clock().now();
+  if (code == ErrorCode::ok) {
+    state_ = ResidenceState::resident;
+    ++figures_.wakes;
+    figures_.all_wakes += figures_.last_wake;
+  } else {
+    state_ = before_;
+    ++figures_.failed_wakes;
+    failed_attempt_ = attempt_;
+    failure_ = code;
+    set_message(failure_message_, message);
+  }
+  tell();
+}
+
+bool Residence::enter(uint64_t& asked) {
+  const Attempt attempt = ask(asked, 1);
+  if (attempt == Attempt::started) start();
+  return attempt == Attempt::not_needed;
+}
+
+bool Residence::stay() noexcept {
+  const MutexLock lock(mutex_);
+  if (state_ != ResidenceState::resident) return false;
+  ++num_users_;
+  return true;
+}
+
+void Residence::leave() noexcept {
+  {
+    const MutexLock lock(mutex_);
+    --num_users_;
+    last_used_ = runtime_->clock().now();
+    if (num_users_ > 0) return;
+    condition_.notify_all();  // those that evict; no cache waits for it
+  }
+  runtime_->residences().note_room();
+}
+
+WaitEnd Residence::wake(const Wait& wait) {
+  const CancelSwitch::Listener listener(wait.cancel, [this] {
+    const MutexLock wake(mutex_);
+    condition_.notify_all();
+  });
+  const Clock& clock = runtime_->clock();
+  const TimePoint deadline = deadline_after(clock.now(), wait.timeout);
+  uint64_t asked = 0;
+  for (;;) {
+    const uint64_t seen = num_told();
+    const Attempt attempt = ask(asked, 0);
+    if (attempt == Attempt::not_needed) return WaitEnd::ready;
+    if (attempt == Attempt::started) start();
+    MutexLock lock(mutex_);
+    const auto over = [&]() QUIRE_NO_THREAD_ANALYSIS { return num_told_ != seen || wait.cancelled(); };
+    if (!clock.wait_until(condition_, lock.native(), deadline, over)) return WaitEnd::timeout;
+    if (num_told_ == seen) return WaitEnd::cancelled;
+  }
+}
+
+WaitEnd Residence::evict(ResidenceState to, const Wait& wait) {
+  const CancelSwitch::Listener listener(wait.cancel, [this] {
+    const MutexLock wake(mutex_);
+    condition_.notify_all();
+  });
+  const Clock& clock = runtime_->clock();
+  ResidenceState from{};
+  {
+    MutexLock lock(mutex_);
+    const auto may_leave = [&]() QUIRE_NO_THREAD_ANALYSIS {
+      return state_ != ResidenceState::moving && num_users_ == 0;
+    };
+    clock.wait_until(condition_, lock.native(), deadline_after(clock.now(), wait.timeout),
+                     [&] { return may_leave() || wait.cancelled(); });
+    if (!may_leave()) return wait.cancelled() ? WaitEnd::cancelled : WaitEnd::timeout;
+    if (state_ == to || state_ == ResidenceState::on_disk) return WaitEnd::ready;
+    from = before_ = std::exchange(state_, ResidenceState::moving);
+    is_waking_ = false;
+  }
+  take_away(from, to);
+  return WaitEnd::ready;
+}
+
+void Residence::take_away(ResidenceState from, ResidenceState to) {
+  const auto settle = [&](ResidenceState state) {
+    const MutexLock lock(mutex_);
+    state_ = state;
+    last_used_ = runtime_->clock().now();  // one that could not leave is left alone for a while
+    if (state == to && from == ResidenceState::resident) ++figures_.evictions;
+    tell();
+  };
+  try {
+    movable_->take_away(to);
+  } catch (...) {
+    settle(from);
+    throw;
+  }
+  settle(to);
+}
+
+TimePoint Residence::idle_deadline() const {
+  const MutexLock lock(mutex_);
+  const bool is_idle = state_ == ResidenceState::resident && num_users_ == 0;
+  return is_idle && idle_timeout_ > Duration{0} ? deadline_after(last_used_, idle_timeout_)
+                                                : TimePoint::max();
+}
+
+void Residence::leave_if_idle(TimePoint now) noexcept {
+  if (idle_deadline() <= now && leave_now())
+    runtime_->log()(LogLevel::info, "the weights of {} leave their devices: they were idle", name());
+}
+
+std::optional<ResidencePlace> Residence::place_on(std::string_view device) const {
+  const MutexLock lock(mutex_);
+  if (state_ != ResidenceState::resident) return std::nullopt;
+  return ResidencePlace{{movable_->bytes_on(device), priority_, last_used_}, num_users_ == 0};
+}
+
+bool Residence::leave_now() noexcept {
+  {
+    const MutexLock lock(mutex_);
+    if (state_ != ResidenceState::resident || num_users_ > 0) return false;
+    before_ = std::exchange(state_, ResidenceState::moving);
+    is_waking_ = false;
+  }
+  return contain(
+      "no memory to evict the model",
+      [this] { take_away(ResidenceState::resident, ResidenceState::standing_by); },
+      [](ErrorCode, std::string_view) {});
+}
+
+void Residence::note_room() noexcept {
+  const MutexLock lock(mutex_);
+  if (waits_for_room_) tell();
+}
+
+}  // namespace quire

@@ -1,0 +1,170 @@
+// Where the weights of one model are, and how they leave their devices and come back while caches and jobs
+// stay.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/error.h"
+#include "core/base/mutex.h"
+#include "core/base/wait.h"
+#include "core/engine/loop/engine_signal.h"
+#include "core/memory/residency.h"
+
+namespace quire {
+
+class Runtime;
+
+enum class ResidenceState : int32_t {
+  resident = 1,     // on its devices
+  standing_by = 2,  // off them, with its files open: what comes back is what was there
+  on_disk = 3,      // off them, with its files closed
+  moving = 4,
+};
+
+// A lease that is refused now, and would not be if models that compute left: out_of_memory.
+class NoRoomYet : public Error {
+ public:
+  using Error::Error;
+};
+
+// What moves. Calls of the first two follow one another.
+class Movable {
+ public:
+  virtual ~Movable() = default;
+  // Takes the memory and fills it; `stop` turned on ends it with ErrorCode::cancelled. Throws NoRoomYet, or
+  // what a load throws; nothing stays taken then.
+  virtual void bring(const std::atomic<bool>& stop) = 0;
+  // Gives the memory back; nobody uses it. `to` is standing_by or on_disk. What it throws leaves all as it
+  // was.
+  virtual void take_away(ResidenceState to) = 0;
+  // Any thread: as in "the weights of NAME", and what is free on a device once it has left.
+  virtual const std::string& name() const = 0;
+  virtual uint64_t bytes_on(std::string_view device) const = 0;
+};
+
+struct ResidenceFigures {
+  ResidenceState state = ResidenceState::resident;
+  uint64_t waits = 0;         // of a cache that had jobs, for the weights
+  uint64_t wakes = 0;         // that went well; the first load is none
+  uint64_t failed_wakes = 0;  // without those that waited for room
+  uint64_t evictions = 0;
+  Duration last_wake{0};  // how long the last one took
+  Duration all_wakes{0};
+};
+
+// One candidate of a plan, and whether it could leave now.
+struct ResidencePlace {
+  EvictionCandidate candidate;
+  bool is_idle = false;
+};
+
+// Any thread may call anything. Its lock is taken by itself; nothing is moved, and nobody called, under it
+// but signals.
+class Residence : public std::enable_shared_from_this<Residence> {
+ public:
+  // Known to the runtime, which may evict it for others while nobody uses it, until it is destroyed.
+  static std::shared_ptr<Residence> create(std::shared_ptr<Runtime> runtime, std::unique_ptr<Movable> movable,
+                                           ResidenceState state);
+  ~Residence();
+
+  const std::string& name() const { return movable_->name(); }
+  ResidenceState state() const;
+  ResidenceFigures figures() const;
+
+  // Brings the weights back and waits until they are there; what a wait leaves unfinished goes on. Throws
+  // what the load of this wake threw.
+  WaitEnd wake(const Wait& wait);
+  // Takes the weights away once no cache has jobs. `to` is standing_by or on_disk. Where the wait ends early
+  // they stay. Throws where the files do not say enough to come back.
+  WaitEnd evict(ResidenceState to, const Wait& wait);
+  // Those of the lowest leave first when another model needs the room.
+  void set_priority(int32_t priority);
+  // Without jobs for so long it stands by; 0: never. The thread of a cache sees to it.
+  void set_idle_timeout(Duration timeout);
+  // Nobody wants it any more: a load that is under way ends.
+  void retire() noexcept;
+
+  // Of a cache. `signal` is notified when it is worth asking again.
+  void add_listener(std::shared_ptr<EngineSignal> signal);
+  void remove_listener(const EngineSignal* signal) noexcept;
+  // True: the weights are there, and stay until `leave`. False: they were asked for. Throws once what a load
+  // threw that was asked for; the next call asks again. `asked` is the caller's, 0 at first.
+  bool enter(uint64_t& asked);
+  void leave() noexcept;
+  // When `leave_if_idle` is worth a call; max() where never.
+  TimePoint idle_deadline() const;
+  void leave_if_idle(TimePoint now) noexcept;
+
+  // Whether the weights are there now; they stay then until `leave`.
+  bool stay() noexcept;
+
+  // Of the planner: what its leaving would free; nothing unless it is resident.
+  std::optional<ResidencePlace> place_on(std::string_view device) const;
+  // False where it is used, or cannot.
+  bool leave_now() noexcept;
+  // Some memory came free: those that wait for room ask again.
+  void note_room() noexcept;
+
+ private:
+  Residence(std::shared_ptr<Runtime> runtime, std::unique_ptr<Movable> movable, ResidenceState state);
+
+  enum class Attempt : int32_t { not_needed, under_way, started };
+  Attempt ask(uint64_t& asked, int32_t num_users);
+  void start();
+  void run_wake() noexcept;
+  void end_wake(ErrorCode code, std::string_view message) noexcept;
+  void take_away(ResidenceState from, ResidenceState to);
+  void tell() noexcept QUIRE_REQUIRES(mutex_);
+  bool is_away() const noexcept QUIRE_REQUIRES(mutex_);
+  uint64_t num_told() const;
+
+  const std::shared_ptr<Runtime> runtime_;
+  const std::unique_ptr<Movable> movable_;
+  std::atomic<bool> stop_{false};
+
+  // The state, who uses it and who waits for it.
+  mutable Mutex mutex_;
+  std::condition_variable condition_;
+  ResidenceState state_ QUIRE_GUARDED_BY(mutex_);
+  ResidenceState before_ QUIRE_GUARDED_BY(mutex_);  // the move
+  bool is_waking_ QUIRE_GUARDED_BY(mutex_) = false;
+  int32_t num_users_ QUIRE_GUARDED_BY(mutex_) = 0;
+  int32_t priority_ QUIRE_GUARDED_BY(mutex_) = 0;
+  Duration idle_timeout_ QUIRE_GUARDED_BY(mutex_){0};
+  TimePoint last_used_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t attempt_ QUIRE_GUARDED_BY(mutex_) = 0;  // the last wake that was begun
+  uint64_t failed_attempt_ QUIRE_GUARDED_BY(mutex_) = 0;
+  ErrorCode failure_ QUIRE_GUARDED_BY(mutex_) = ErrorCode::ok;
+  std::string failure_message_ QUIRE_GUARDED_BY(mutex_);
+  bool waits_for_room_ QUIRE_GUARDED_BY(mutex_) = false;
+  uint64_t room_seen_ QUIRE_GUARDED_BY(mutex_) = 0;  // by the attempt that found none
+  uint64_t num_told_ QUIRE_GUARDED_BY(mutex_) = 0;   // changes of all of this
+  std::vector<std::shared_ptr<EngineSignal>> listeners_ QUIRE_GUARDED_BY(mutex_);
+  ResidenceFigures figures_ QUIRE_GUARDED_BY(mutex_);
+};
+
+// While it lives, weights that were there when it began stay.
+class Stay {
+ public:
+  // `residence` may be null.
+  explicit Stay(std::shared_ptr<Residence> residence)
+      : residence_(residence != nullptr && residence->stay() ? std::move(residence) : nullptr) {}
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+  ~Stay() {
+    if (residence_ != nullptr) residence_->leave();
+  }
+
+ private:
+  const std::shared_ptr<Residence> residence_;
+};
+
+}  // namespace quire

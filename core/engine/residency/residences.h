@@ -1,0 +1,51 @@
+// The models of one runtime whose weights may leave for others'.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/mutex.h"
+#include "core/engine/residency/residence.h"
+
+namespace quire {
+
+// Any thread. Its lock is taken before that of a residence, never after it.
+class Residences {
+ public:
+  void add(Residence& residence);
+  void remove(Residence& residence) noexcept;
+
+  // Those on a device, with what their leaving would free.
+  struct Found {
+    std::shared_ptr<Residence> residence;
+    ResidencePlace place;
+  };
+  std::vector<Found> on_device(std::string_view device) const;
+
+  struct Listed {
+    uint64_t number = 0;  // of the runtime's models, as they came
+    std::string name;
+    ResidenceFigures figures;
+  };
+  std::vector<Listed> list() const;
+
+  // Memory came free, or some residence is idle now: those that wait for room look again.
+  void note_room() noexcept;
+  uint64_t room_changes() const { return room_changes_.load(std::memory_order_acquire); }
+
+ private:
+  std::atomic<uint64_t> room_changes_{0};
+  mutable Mutex mutex_;
+  struct Known {
+    uint64_t number;
+    Residence* residence;
+  };
+  std::vector<Known> all_ QUIRE_GUARDED_BY(mutex_);
+  uint64_t num_added_ QUIRE_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace quire

@@ -1,0 +1,42 @@
+// A cache as the tenant of its model's weights: it holds them while it has jobs, and asks for them where they
+// are away.
+#pragma once
+
+#include <memory>
+
+#include "core/engine/loop/live_jobs.h"
+#include "core/engine/residency/residence.h"
+#include "core/step/executor.h"
+
+namespace quire {
+
+// One thread at a time. Without a residence the weights are always there.
+class Tenancy {
+ public:
+  // The executor outlives this.
+  Tenancy(std::shared_ptr<Residence> residence, std::shared_ptr<EngineSignal> signal, Executor& executor);
+  Tenancy(const Tenancy&) = delete;
+  Tenancy& operator=(const Tenancy&) = delete;
+  ~Tenancy();
+
+  // Whether the jobs can be computed now. Where there are none the weights are let go. Where they are away
+  // they come, and the engine's signal tells when; jobs wait meanwhile and know why. A load that failed ends
+  // the jobs. Throws ErrorCode::device_lost alone.
+  bool can_compute(LiveJobs& jobs);
+  // No job is left.
+  void leave() noexcept;
+  // When an idle engine has to look at the clock for it; max() where never.
+  TimePoint next_event() const;
+
+ private:
+  bool come_in(LiveJobs& jobs);
+  void let_go();
+
+  const std::shared_ptr<Residence> residence_;
+  const std::shared_ptr<EngineSignal> signal_;
+  Executor& executor_;
+  uint64_t asked_ = 0;
+  bool is_in_ = false;
+};
+
+}  // namespace quire

@@ -1,0 +1,266 @@
+// Weights that leave their devices and come back, of fake models under a budget: caches of them compute only
+// while their weights are there.
+#include "core/engine/residency/residence.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_fakes.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/fake_residence.h"
+
+namespace quire::testing {
+namespace {
+
+class ResidenceTest : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kBudget = 100;
+
+  // A model that stands by, and a cache on it without a thread.
+  struct Model {
+    std::shared_ptr<FakeWeights> weights;
+    std::shared_ptr<Residence> residence;
+    std::unique_ptr<FakeEngine> engine;
+
+    std::shared_ptr<Job> submit(int32_t num_tokens = 4, Duration deadline = Duration{0}) const {
+      JobRequest request = greedy({1, 2, 3}, num_tokens);
+      request.total_deadline = deadline;
+      return engine->cache->submit(std::move(request));
+    }
+    // Until nothing can be done; every step has its weights.
+    void run() const {
+      while (engine->cache->core().run_once() == StepOutcome::advanced) EXPECT_TRUE(weights->is_there);
+    }
+  };
+
+  void SetUp() override {
+    RuntimeOptions options;
+    options.clock = &clock;
+    options.threads = &threads;
+    options.log =
+        Log(LogLevel::info, [this](LogLevel, std::string_view line) { log += std::string(line) + "|"; });
+    options.memory_budgets["card"] = kBudget;
+    runtime = Runtime::create(std::move(options));
+  }
+
+  Model make(std::string name, uint64_t bytes) {
+    Model model;
+    model.weights = std::make_shared<FakeWeights>();
+    model.weights->name = std::move(name);
+    model.weights->bytes["card"] = bytes;
+    model.residence = Residence::create(runtime, std::make_unique<FakeMovable>(runtime, model.weights),
+                                        ResidenceState::standing_by);
+    FakeEngineOptions options;
+    options.runtime = runtime;
+    options.cache.start_thread = false;
+    options.residence = model.residence;
+    model.engine = std::make_unique<FakeEngine>(options);
+    return model;
+  }
+
+  SimulatedClock clock;
+  HeldThreads threads;
+  std::string log;
+  std::shared_ptr<Runtime> runtime;
+};
+
+TEST_F(ResidenceTest, JobsWaitUntilTheWeightsAreThere) {
+  const Model model = make("m", 60);
+  const auto job = model.submit();
+  model.run();
+  EXPECT_EQ(model.residence->state(), ResidenceState::moving);
+  EXPECT_EQ(job->state(), JobState::queued);
+  EXPECT_NE(job->explain().find("waits for its model"), std::string::npos) << job->explain();
+  ASSERT_TRUE(threads.run_one());
+  model.run();
+  EXPECT_EQ(job->result().new_tokens, 4);
+  EXPECT_EQ(model.residence->state(), ResidenceState::resident);
+  EXPECT_EQ(model.residence->figures().waits, 1U);
+  EXPECT_EQ(model.residence->figures().wakes, 1U);
+  EXPECT_EQ(runtime->leased_bytes("card"), 60U);
+}
+
+TEST_F(ResidenceTest, DeadlinesOfJobsThatWaitCount) {
+  const Model model = make("m", 60);
+  const auto job = model.submit(4, std::chrono::seconds(1));
+  model.run();
+  clock.advance(std::chrono::seconds(2));
+  model.run();
+  EXPECT_EQ(job->result().error, ErrorCode::deadline);
+  threads.run_one();
+  model.run();
+  EXPECT_EQ(model.residence->state(), ResidenceState::resident);
+}
+
+TEST_F(ResidenceTest, ALoadThatFailsEndsTheJobsThatWaitedAndTheNextTryAnew) {
+  const Model model = make("m", 60);
+  model.weights->failure = ErrorCode::truncated;
+  const auto job = model.submit();
+  model.run();
+  threads.run_one();
+  model.run();
+  EXPECT_EQ(job->result().error, ErrorCode::truncated);
+  EXPECT_EQ(job->result().message, "m: it does not load");
+  EXPECT_EQ(runtime->leased_bytes("card"), 0U);
+  EXPECT_EQ(model.residence->state(), ResidenceState::standing_by);
+  EXPECT_EQ(model.residence->figures().failed_wakes, 1U);
+  const auto next = model.submit();
+  model.run();
+  threads.run_one();
+  model.run();
+  EXPECT_EQ(next->result().new_tokens, 4);
+}
+
+TEST_F(ResidenceTest, WithoutAThreadTheJobsEndWithTheReason) {
+  const Model model = make("m", 60);
+  threads.refuses = true;
+  const auto job = model.submit();
+  model.run();
+  model.run();
+  EXPECT_EQ(job->result().error, ErrorCode::out_of_memory) << job->result().message;
+  EXPECT_EQ(model.residence->state(), ResidenceState::standing_by);
+}
+
+TEST_F(ResidenceTest, AModelWithoutJobsLeavesForAnotherAndTheLogTells) {
+  const Model a = make("a", 60);
+  const Model b = make("b", 60);
+  const auto first = a.submit();
+  a.run();
+  threads.run_one();
+  a.run();
+  const auto second = b.submit();
+  b.run();
+  threads.run_one();
+  b.run();
+  EXPECT_EQ(second->result().new_tokens, 4);
+  EXPECT_EQ(a.residence->state(), ResidenceState::standing_by);
+  EXPECT_EQ(a.residence->figures().evictions, 1U);
+  EXPECT_NE(log.find("the weights of a leave card for the weights of b"), std::string::npos) << log;
+  const auto third = a.submit();
+  a.run();
+  threads.run_one();
+  a.run();
+  EXPECT_EQ(third->result().new_tokens, 4);
+  EXPECT_EQ(b.residence->state(), ResidenceState::standing_by);
+}
+
+TEST_F(ResidenceTest, AModelWithJobsStaysAndTheOtherWaitsForIt) {
+  const Model a = make("a", 60);
+  const Model b = make("b", 60);
+  const auto first = a.submit(50);
+  a.run();
+  threads.run_one();
+  a.engine->cache->core().run_once();
+  const auto second = b.submit();
+  b.run();
+  threads.run_one();
+  b.run();
+  EXPECT_EQ(second->state(), JobState::queued) << "there may be room later";
+  EXPECT_FALSE(threads.run_one()) << "nobody tries again before something has changed";
+  EXPECT_EQ(a.residence->state(), ResidenceState::resident);
+  a.run();
+  EXPECT_EQ(first->result().new_tokens, 50);
+  b.run();
+  threads.run_one();
+  b.run();
+  EXPECT_EQ(second->result().new_tokens, 4);
+}
+
+TEST_F(ResidenceTest, WhatCanNeverFitIsRefusedAtOnce) {
+  const Model a = make("a", 60);
+  const Model huge = make("huge", 120);
+  a.residence->set_priority(1);
+  const auto job = huge.submit();
+  huge.run();
+  threads.run_one();
+  huge.run();
+  EXPECT_EQ(job->result().error, ErrorCode::out_of_memory);
+  EXPECT_NE(job->result().message.find("the weights of huge needs 120 bytes"), std::string::npos);
+}
+
+TEST_F(ResidenceTest, ALoadMakesRoomByPriority) {
+  std::vector<Model> models;
+  for (const char* name : {"a", "b", "c"}) {
+    models.push_back(make(name, 30));
+    const auto job = models.back().submit();
+    models.back().run();
+    threads.run_one();
+    models.back().run();
+  }
+  models[0].residence->set_priority(2);
+  models[1].residence->set_priority(1);
+  const MemoryLease lease = runtime->lease_memory({"card", 70, "the weights of d"});
+  EXPECT_EQ(models[0].residence->state(), ResidenceState::resident);
+  EXPECT_EQ(models[1].residence->state(), ResidenceState::standing_by);
+  EXPECT_EQ(models[2].residence->state(), ResidenceState::standing_by);
+  expect_error(ErrorCode::out_of_memory, {"the weights of e", "the weights of d (70 bytes)"}, [&] {
+    (void)runtime->lease_memory({"card", 31, "the weights of e"});
+  });
+  EXPECT_EQ(models[0].residence->state(), ResidenceState::resident) << "nobody leaves in vain";
+}
+
+TEST_F(ResidenceTest, EvictWaitsForTheJobsAndWakeForTheWeights) {
+  const Model model = make("m", 60);
+  EXPECT_EQ(model.residence->wake(Duration{0}), WaitEnd::timeout);
+  threads.run_one();
+  EXPECT_EQ(model.residence->wake(Duration{0}), WaitEnd::ready);
+  const auto job = model.submit();
+  model.engine->cache->core().run_once();
+  EXPECT_EQ(model.residence->evict(ResidenceState::on_disk, Duration{0}), WaitEnd::timeout);
+  const auto cancel = std::make_shared<CancelSwitch>();
+  cancel->trigger();
+  EXPECT_EQ(model.residence->evict(ResidenceState::on_disk, {std::chrono::hours(1), cancel}),
+            WaitEnd::cancelled);
+  model.run();
+  EXPECT_EQ(job->result().new_tokens, 4);
+  EXPECT_EQ(model.residence->evict(ResidenceState::on_disk, Duration{0}), WaitEnd::ready);
+  EXPECT_EQ(model.residence->state(), ResidenceState::on_disk);
+  EXPECT_EQ(model.residence->evict(ResidenceState::standing_by, Duration{0}), WaitEnd::ready);
+  EXPECT_EQ(model.residence->state(), ResidenceState::on_disk);
+  EXPECT_EQ(runtime->leased_bytes("card"), 0U);
+}
+
+TEST_F(ResidenceTest, AFailedWakeTellsItsWaiterWhy) {
+  const Model model = make("m", 60);
+  model.weights->failure = ErrorCode::io;
+  threads.refuses = true;
+  expect_error(ErrorCode::out_of_memory, {"quire-wake"}, [&] { (void)model.residence->wake(Duration{0}); });
+}
+
+TEST_F(ResidenceTest, AnIdleModelStandsByAfterItsTime) {
+  const Model model = make("m", 60);
+  model.residence->set_idle_timeout(std::chrono::seconds(5));
+  const auto job = model.submit();
+  model.run();
+  threads.run_one();
+  model.run();
+  EXPECT_EQ(model.engine->cache->core().next_event(), clock.now() + std::chrono::seconds(5));
+  clock.advance(std::chrono::seconds(4));
+  model.run();
+  EXPECT_EQ(model.residence->state(), ResidenceState::resident);
+  clock.advance(std::chrono::seconds(1));
+  model.run();
+  EXPECT_EQ(model.residence->state(), ResidenceState::standing_by);
+  EXPECT_NE(log.find("were idle"), std::string::npos) << log;
+}
+
+TEST_F(ResidenceTest, OneThatCannotLeaveStaysAsItWas) {
+  const Model model = make("m", 60);
+  const auto job = model.submit();
+  model.run();
+  threads.run_one();
+  model.run();
+  model.weights->cannot_leave = true;
+  expect_error(ErrorCode::io, {"the disk is gone"},
+               [&] { (void)model.residence->evict(ResidenceState::standing_by, Duration{0}); });
+  EXPECT_EQ(model.residence->state(), ResidenceState::resident);
+  EXPECT_THROW((void)runtime->lease_memory({"card", 60, "the weights of x"}), NoRoomYet);
+  const auto next = model.submit();
+  model.run();
+  EXPECT_EQ(next->result().new_tokens, 4);
+}
+
+}  // namespace
+}  // namespace quire::testing

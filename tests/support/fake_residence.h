@@ -1,0 +1,90 @@
+// Models that take bytes of devices that are names, and threads that run when a test says so.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/engine/residency/residence.h"
+#include "core/engine/runtime.h"
+
+namespace quire::testing {
+
+class HeldThreads final : public ThreadFactory {
+ public:
+  std::unique_ptr<Thread> start(const std::string& name, std::function<void()> body) const override {
+    if (refuses) throw Error(ErrorCode::out_of_memory, "the thread {} could not be started", name);
+    auto thread = std::make_unique<Held>();
+    bodies.push_back(std::move(body));
+    return thread;
+  }
+  // False where none waits.
+  bool run_one() const {
+    if (bodies.empty()) return false;
+    const auto body = std::move(bodies.front());
+    bodies.pop_front();
+    body();
+    return true;
+  }
+
+  bool refuses = false;
+  mutable std::deque<std::function<void()>> bodies;
+
+ private:
+  class Held final : public Thread {
+   public:
+    void join() override {}
+    void detach() override {}
+    bool is_current() const override { return false; }
+  };
+};
+
+struct FakeWeights {
+  std::string name = "m";
+  std::map<std::string, uint64_t, std::less<>> bytes;  // by device
+  bool is_there = false;
+  ErrorCode failure = ErrorCode::ok;  // of the next load
+  bool cannot_leave = false;
+};
+
+class FakeMovable final : public Movable {
+ public:
+  FakeMovable(std::shared_ptr<Runtime> runtime, std::shared_ptr<FakeWeights> weights)
+      : runtime_(std::move(runtime)), weights_(std::move(weights)) {}
+  ~FakeMovable() override { weights_->is_there = false; }
+
+  void bring(const std::atomic<bool>&) override {
+    EXPECT_FALSE(weights_->is_there);
+    std::vector<MemoryLease> leases;
+    for (const auto& [device, bytes] : weights_->bytes)
+      leases.push_back(runtime_->lease_memory({device, bytes, "the weights of " + weights_->name}));
+    const ErrorCode failure = std::exchange(weights_->failure, ErrorCode::ok);
+    if (failure != ErrorCode::ok) throw Error(failure, "{}: it does not load", weights_->name);
+    leases_ = std::move(leases);
+    weights_->is_there = true;
+  }
+  void take_away(ResidenceState) override {
+    if (weights_->cannot_leave) throw Error(ErrorCode::io, "the disk is gone");
+    weights_->is_there = false;
+    leases_.clear();
+  }
+  const std::string& name() const override { return weights_->name; }
+  uint64_t bytes_on(std::string_view device) const override {
+    const auto entry = weights_->bytes.find(device);
+    return entry == weights_->bytes.end() ? 0 : entry->second;
+  }
+
+ private:
+  const std::shared_ptr<Runtime> runtime_;
+  const std::shared_ptr<FakeWeights> weights_;
+  std::vector<MemoryLease> leases_;
+};
+
+}  // namespace quire::testing
