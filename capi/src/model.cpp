@@ -224,11 +224,11 @@ int32_t quire_model_wake(quire_model* model, int64_t timeout_ns, quire_cancel* c
 int32_t quire_model_evict(quire_model* model, int32_t state, int64_t timeout_ns, quire_cancel* cancel,
                           quire_error** error) {
   return get_home(model, error, QUIRE_WAIT_FAILED, [&](const ModelHome& of) {
+    const quire::Wait wait = wait_argument(timeout_ns, cancel, "quire_model_evict");
     const int32_t to =
         range_argument(state, QUIRE_MODEL_STATE_STANDING_BY, QUIRE_MODEL_STATE_ON_DISK, "state");
     refuse_in_callback("quire_model_evict");
-    return wait_result(of.residence().evict(static_cast<ResidenceState>(to),
-                                            wait_argument(timeout_ns, cancel, "quire_model_evict")));
+    return wait_result(of.residence().evict(static_cast<ResidenceState>(to), wait));
   });
 }
 
