@@ -19,7 +19,7 @@ struct TensorKeys {
   std::string_view embedding = "model.embed_tokens";
   std::string_view layers = "model.layers.";  // with the dot before the number
   std::string_view attention_norm = "input_layernorm";
-  std::string_view qkv = "";  // one tensor for all three, or
+  std::string_view qkv = {};  // one tensor for all three, or
   std::string_view query = "self_attn.q_proj";
   std::string_view key = "self_attn.k_proj";
   std::string_view value = "self_attn.v_proj";
@@ -27,7 +27,7 @@ struct TensorKeys {
   std::string_view q_norm = "self_attn.q_norm";  // where the family has norms of q and k
   std::string_view k_norm = "self_attn.k_norm";
   std::string_view mlp_norm = "post_attention_layernorm";
-  std::string_view gate_up = "";  // one tensor for both, or
+  std::string_view gate_up = {};  // one tensor for both, or
   std::string_view gate = "mlp.gate_proj";
   std::string_view up = "mlp.up_proj";
   std::string_view down = "mlp.down_proj";
@@ -38,7 +38,7 @@ struct TensorKeys {
 // Whether matrices have a bias: never, always, or by a flag of config.json.
 struct BiasSwitch {
   enum class Kind : uint8_t { never, always, flag } kind = Kind::never;
-  std::string_view flag = "";
+  std::string_view flag = {};
   bool flag_default = false;
 };
 

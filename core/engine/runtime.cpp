@@ -67,6 +67,7 @@ Runtime::Leaving Runtime::choose_leaving(const MemoryWish& wish, const LeaseAnsw
     if (of.place.is_idle) idle.push_back(of);
   }
   std::vector<EvictionCandidate> candidates;
+  candidates.reserve(idle.size());
   for (const Residences::Found& of : idle) candidates.push_back(of.place.candidate);
   Leaving leaving;
   for (const size_t place : choose_evictions(candidates, answer.missing_bytes))

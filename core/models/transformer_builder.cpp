@@ -121,7 +121,7 @@ class PieceBuilder {
 
   void add_attention(const LayerSpec& spec, AttentionLayer& layer) {
     const AttentionPart& part = spec.attention();
-    static_cast<kernels::AttentionSpec&>(layer) = part;
+    static_cast<kernels::AttentionSpec&>(layer) = static_cast<const kernels::AttentionSpec&>(part);
     layer.rope_idx = part.rope_idx;
     layer.norm = norm(spec.attention_norm);
     if (spec.attention_post_norm) layer.post_norm = norm(*spec.attention_post_norm);
@@ -147,7 +147,7 @@ class PieceBuilder {
   }
 
   void add_indexer(const IndexerPart& part, IndexerLayer& layer) {
-    static_cast<kernels::IndexerSpec&>(layer) = part;
+    static_cast<kernels::IndexerSpec&>(layer) = static_cast<const kernels::IndexerSpec&>(part);
     request(layer.query, {part.query});
     request(layer.key, {part.key});
     request(layer.weights, {part.weights});
@@ -155,7 +155,7 @@ class PieceBuilder {
   }
 
   void add_head_experts(const HeadExpertsPart& part, HeadExpertsLayer& layer) {
-    static_cast<kernels::RouterSpec&>(layer.router) = part;
+    static_cast<kernels::RouterSpec&>(layer.router) = static_cast<const kernels::RouterSpec&>(part);
     request(layer.router.matrix, {part.router});
     add_expert_matrices({part.query}, part.num_experts, layer.query);
     add_expert_matrices({part.output}, part.num_experts, layer.output);
@@ -192,7 +192,7 @@ class PieceBuilder {
   }
 
   void add_mlp(const MlpPart& part, MlpLayer& layer) {
-    static_cast<kernels::MlpSpec&>(layer) = part;
+    static_cast<kernels::MlpSpec&>(layer) = static_cast<const kernels::MlpSpec&>(part);
     if (part.sub_norm) layer.sub_norm = norm(*part.sub_norm);
     if (!part.xielu_key.empty()) read_xielu(part.xielu_key, layer);
     LinearWeight& down = linear(part.down);
@@ -230,12 +230,12 @@ class PieceBuilder {
   }
 
   void add_experts(const ExpertsPart& part, ExpertsLayer& layer) {
-    static_cast<kernels::RouterSpec&>(layer.router) = part;
+    static_cast<kernels::RouterSpec&>(layer.router) = static_cast<const kernels::RouterSpec&>(part);
     request(layer.router.matrix, {part.router});
     layer.router.choice_bias = vector(part.choice_bias);
     layer.router.expert_scale = vector(part.expert_scale);
     if (part.router_norm) layer.router_norm = norm(*part.router_norm);
-    layer.expert = part.expert;
+    layer.expert = static_cast<const kernels::MlpSpec&>(part.expert);
     add_expert_mlps(part.expert, part.num_experts, layer);
     if (part.shared) add_mlp(*part.shared, layer.shared.emplace());
     if (part.shared_gate) request(layer.shared_gate, {*part.shared_gate});
@@ -355,7 +355,7 @@ class PieceBuilder {
 
   NormLayer norm(const NormPart& part) {
     NormLayer layer;
-    static_cast<kernels::NormSpec&>(layer) = part;
+    static_cast<kernels::NormSpec&>(layer) = static_cast<const kernels::NormSpec&>(part);
     layer.weight = vector(part.weight);
     layer.bias = vector(part.bias);
     return layer;
