@@ -26,7 +26,7 @@ std::string dialect_of(const ParseOptions& options, Interrupt& interrupt) {
   if (options.dialect != "auto") return options.dialect;
   const std::string& path = options.model.path;
   const ChatTemplate chat(call(quire_chat_template_open, path.data(), path.size()));
-  const std::string name = text_of(quire_response_detect, chat.get(), static_cast<quire_model*>(nullptr));
+  std::string name = text_of(quire_response_detect, chat.get(), static_cast<quire_model*>(nullptr));
   if (name != "plain") return name;
   const Runtime runtime = open_runtime(options.model);
   const Model model = load_model(runtime.get(), options.model, QUIRE_MODEL_SCOPE_TOKENIZER, interrupt);

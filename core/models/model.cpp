@@ -21,7 +21,7 @@ Placement placement_or_default(const Placement& placement, const ModelConfig& co
 
 std::shared_ptr<Model> Model::load(const ModelOptions& options) {
   ModelSource& source = *options.source;
-  const std::shared_ptr<Model> model(new Model());
+  std::shared_ptr<Model> model(new Model());
   model->path_ = source.path();
   model->scope_ = options.scope;
   if (options.scope != ModelScope::tokenizer) {

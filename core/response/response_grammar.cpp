@@ -173,7 +173,7 @@ class GrammarWriter {
     if (syntax.calls == CallsInReasoning::end_it) avoid_calls(avoided);
     const std::string text = text_without(avoided);
     if (has_messages() && !messages().write_reasoning.empty()) {
-      const std::string rest = fmt::format("{} {}", text, mark(messages().write_next));
+      std::string rest = fmt::format("{} {}", text, mark(messages().write_next));
       if (rules_.reasoning == ReasoningStart::open) return rest;
       return fmt::format("({} {})?", mark(messages().write_reasoning), rest);
     }

@@ -231,7 +231,8 @@ void LiveJobs::rewind(JobRecord& job, int32_t num_new_tokens) {
 void LiveJobs::avoid(JobRecord& job, int32_t num_tokens) {
   const int32_t place = job.num_new_tokens() - num_tokens;
   job.exclusions.settle(job.num_new_tokens() - static_cast<int32_t>(job.text.num_held_tokens()));
-  if (!job.exclusions.add(place, job.lane.tokens[static_cast<size_t>(job.lane.num_prompt_tokens + place)])) {
+  const auto drawn = static_cast<size_t>(job.lane.num_prompt_tokens) + static_cast<size_t>(place);
+  if (!job.exclusions.add(place, job.lane.tokens[drawn])) {
     throw Error(ErrorCode::capacity, "banned_texts: more than {} draws were taken back",
                 Exclusions::kMaxTakenBack);
   }

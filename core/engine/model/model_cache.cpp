@@ -140,7 +140,7 @@ MemoryBytes plan_model_cache(const Model& model, const ModelCacheOptions& option
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
                                           const std::shared_ptr<const Model>& model,
                                           const ModelCacheOptions& options,
-                                          std::shared_ptr<const ModelHome> home) {
+                                          const std::shared_ptr<const ModelHome>& home) {
   const CacheSizes sizes = settle_sizes(model->config(), options);
   const std::shared_ptr<const Transformer> transformer = model->transformer();
   const Stay stay(home != nullptr ? home->shared_residence() : nullptr);

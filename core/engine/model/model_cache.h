@@ -40,6 +40,6 @@ class ModelHome;
 std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
                                           const std::shared_ptr<const Model>& model,
                                           const ModelCacheOptions& options,
-                                          std::shared_ptr<const ModelHome> home = nullptr);
+                                          const std::shared_ptr<const ModelHome>& home = nullptr);
 
 }  // namespace quire
