@@ -12,6 +12,13 @@ CancelSwitch::Listener::Listener(std::shared_ptr<CancelSwitch> cancel, std::func
   if (cancel_->triggered()) (*place_)();
 }
 
+CancelSwitch::Listener::Listener(std::shared_ptr<CancelSwitch> cancel, Mutex& mutex,
+                                 std::condition_variable& condition)
+    : Listener(std::move(cancel), [&mutex, &condition] {
+        const MutexLock lock(mutex);
+        condition.notify_all();
+      }) {}
+
 CancelSwitch::Listener::~Listener() {
   if (cancel_ == nullptr) return;
   const MutexLock lock(cancel_->mutex_);

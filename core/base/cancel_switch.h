@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <list>
 #include <memory>
@@ -19,6 +20,9 @@ class CancelSwitch {
    public:
     // A null switch never turns on.
     Listener(std::shared_ptr<CancelSwitch> cancel, std::function<void()> action);
+    // Wakes those that wait at `condition` under `mutex`. The switch takes the mutex while it holds its own:
+    // listen without it.
+    Listener(std::shared_ptr<CancelSwitch> cancel, Mutex& mutex, std::condition_variable& condition);
     Listener(const Listener&) = delete;
     Listener& operator=(const Listener&) = delete;
     // Afterwards the action runs no more, nor is it running.

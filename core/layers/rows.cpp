@@ -15,6 +15,13 @@ void run_linear(const ForwardPass& pass, const kernels::LinearParams& params) {
   pass.context.check(pass.context.table().linear(pass.context.handle(), &params), "a product");
 }
 
+kernels::NormParams norm_of(const NormLayer& norm, const float* input, int32_t rows) {
+  kernels::NormParams params = norm.params();
+  params.input = input;
+  params.rows = rows;
+  return params;
+}
+
 void run_norm(const ForwardPass& pass, const kernels::NormParams& params) {
   pass.context.check(pass.context.table().norm(pass.context.handle(), &params), "a norm");
 }
@@ -56,27 +63,21 @@ void* rounded_rows(const ForwardPass& pass, float* rows, int32_t columns) {
 
 void norm_rows_f32(const ForwardPass& pass, const NormLayer& norm, const float* input, float* output,
                    int32_t rows) {
-  kernels::NormParams params = norm.params();
-  params.input = input;
-  params.rows = rows;
+  kernels::NormParams params = norm_of(norm, input, rows);
   params.output_f32 = output;
   run_norm(pass, params);
 }
 
 void norm_rows(const ForwardPass& pass, const NormLayer& norm, const float* input, void* output,
                int32_t rows) {
-  kernels::NormParams params = norm.params();
-  params.input = input;
-  params.rows = rows;
+  kernels::NormParams params = norm_of(norm, input, rows);
   params.output = output;
   run_norm(pass, params);
 }
 
 void norm_rows_onto(const ForwardPass& pass, const NormLayer& norm, const float* input, float* target,
                     int32_t rows) {
-  kernels::NormParams params = norm.params();
-  params.input = input;
-  params.rows = rows;
+  kernels::NormParams params = norm_of(norm, input, rows);
   params.residual = target;
   run_norm(pass, params);
 }

@@ -62,11 +62,7 @@ std::shared_ptr<EventStream> EventQueue::take_ready() {
 // False where the time is over, the wait was cancelled, or the queue is closed.
 bool EventQueue::wait_for_event(const Wait& wait, TimePoint deadline) {
   if (wait.timeout <= Duration{0}) return false;
-  // The switch takes this lock while it holds its own, so it is listened to without this one.
-  const CancelSwitch::Listener listener(wait.cancel, [this] {
-    const MutexLock wake(mutex_);
-    ready_condition_.notify_all();
-  });
+  const CancelSwitch::Listener listener(wait.cancel, mutex_, ready_condition_);
   MutexLock lock(mutex_);
   const auto over = [&]() QUIRE_NO_THREAD_ANALYSIS { return ready_head_ || closed_ || wait.cancelled(); };
   clock_.wait_until(ready_condition_, lock.native(), deadline, over);

@@ -110,11 +110,7 @@ bool make_room(std::vector<Event>& out, size_t num_taken, size_t max_events) {
 template <typename Ready>
 void EventStream::wait_until_ready(const Wait& wait, const Ready& ready) const {
   if (wait.timeout <= Duration{0}) return;
-  // The switch takes this lock while it holds its own, so it is listened to without this one.
-  const CancelSwitch::Listener listener(wait.cancel, [this] {
-    const MutexLock wake(mutex_);
-    condition_.notify_all();
-  });
+  const CancelSwitch::Listener listener(wait.cancel, mutex_, condition_);
   MutexLock lock(mutex_);
   options_.clock->wait_until(condition_, lock.native(), deadline_after(options_.clock->now(), wait.timeout),
                              [&] { return ready() || wait.cancelled(); });

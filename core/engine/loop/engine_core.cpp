@@ -215,10 +215,7 @@ EngineCore::Threads EngineCore::take_threads() noexcept {
 WaitEnd EngineCore::close(const Wait& wait) {
   shut_door();
   {
-    const CancelSwitch::Listener listener(wait.cancel, [this] {
-      const MutexLock wake(mutex_);
-      life_condition_.notify_all();
-    });
+    const CancelSwitch::Listener listener(wait.cancel, mutex_, life_condition_);
     MutexLock lock(mutex_);
     const bool by_itself = threads_.engine != nullptr && threads_.engine->is_current();
     if (life_ == Life::running && !by_itself) {

@@ -113,10 +113,7 @@ class EngineCall {
     condition_.notify_all();
   }
   T wait(const Clock& clock, const Wait& wait) {
-    const CancelSwitch::Listener listener(wait.cancel, [this] {
-      const MutexLock wake(mutex_);
-      condition_.notify_all();
-    });
+    const CancelSwitch::Listener listener(wait.cancel, mutex_, condition_);
     MutexLock lock(mutex_);
     const auto ready = [this]() QUIRE_NO_THREAD_ANALYSIS { return value_ || error_ != ErrorCode::ok; };
     clock.wait_until(condition_, lock.native(), deadline_after(clock.now(), wait.timeout),

@@ -171,10 +171,14 @@ void LiveJobs::measure_reuse(const JobRecord& job) noexcept {
   book_.observe(job.book_place, [&](JobHistograms& of) { of.cached_share.observe(share); });
 }
 
-void LiveJobs::fail_all(ErrorCode code, std::string_view message) noexcept {
+void LiveJobs::fail_each(ErrorCode code, std::string_view message) noexcept {
   for (Jobs* jobs : {&running_, &waiting_}) {
     for (const auto& job : *jobs) fail(*job, code, message);
   }
+}
+
+void LiveJobs::fail_all(ErrorCode code, std::string_view message) noexcept {
+  fail_each(code, message);
   sweep();
   told_.flush();
 }
@@ -190,9 +194,7 @@ void LiveJobs::wait_for_model() noexcept {
 }
 
 void LiveJobs::end_all(ErrorCode code, std::string_view message) noexcept {
-  for (Jobs* jobs : {&running_, &waiting_}) {
-    for (const auto& job : *jobs) fail(*job, code, message);
-  }
+  fail_each(code, message);
   while (drop_oldest_pin()) {
   }
   book_.cache().engine_error = code;

@@ -95,6 +95,7 @@ class LiveJobs {
   int32_t query_prefix(const TokenIds& prompt, const std::string& name_space) const;
 
  private:
+  void fail_each(ErrorCode code, std::string_view message) noexcept;
   void accept(std::unique_ptr<JobRecord> job) noexcept;
   void end_cancelled() noexcept;
   void end_late() noexcept;

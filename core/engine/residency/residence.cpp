@@ -196,10 +196,7 @@ void Residence::leave() noexcept {
 }
 
 WaitEnd Residence::wake(const Wait& wait) {
-  const CancelSwitch::Listener listener(wait.cancel, [this] {
-    const MutexLock wake(mutex_);
-    condition_.notify_all();
-  });
+  const CancelSwitch::Listener listener(wait.cancel, mutex_, condition_);
   const Clock& clock = runtime_->clock();
   const TimePoint deadline = deadline_after(clock.now(), wait.timeout);
   uint64_t asked = 0;
@@ -216,10 +213,7 @@ WaitEnd Residence::wake(const Wait& wait) {
 }
 
 WaitEnd Residence::evict(ResidenceState to, const Wait& wait) {
-  const CancelSwitch::Listener listener(wait.cancel, [this] {
-    const MutexLock wake(mutex_);
-    condition_.notify_all();
-  });
+  const CancelSwitch::Listener listener(wait.cancel, mutex_, condition_);
   const Clock& clock = runtime_->clock();
   ResidenceState from{};
   {

@@ -83,5 +83,9 @@ QUIRE_LANE_INLINE int32_t load_quad(const int8_t* x) {
   return quad;
 }
 
+// The activations of one row in a block.
+template <int kStored>
+constexpr int kBlockBytes = kStored* kBlockRows;
+
 }  // namespace
 }  // namespace quire::kernels

@@ -12,12 +12,8 @@ QUIRE_LANE_INLINE I32 every_byte(I32, int32_t byte) {
   return splat_int(byte * 0x01010101);
 }
 
-// The activations of one row in a block, whatever their size: the product is one of 16 bits in any case.
-template <int kBytes>
-constexpr int kBlockBytes = 2 * kBlockRows;
-
 // Activations of a quad lie as rows 4q, 4q + 2, 4q + 1, 4q + 3.
-template <int kBytes>
+template <int kStored>
 QUIRE_LANE_INLINE void store_activations(int8_t* block, int half, I32 codes) {
   const __m256i order =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
@@ -40,7 +36,7 @@ QUIRE_LANE_INLINE void add_pairs(I32& sum, I32 codes, I32 x) {
   keep_in_register(sum);
 }
 
-template <int kRows, int kPanels, int kBytes>
+template <int kRows, int kPanels, int kStored>
 struct Dots {
   static_assert(kPanels == 1);
   static constexpr int kChains = kRows == 1 ? 2 : 1;
@@ -73,7 +69,7 @@ struct Dots {
           const I32 odd = odd_bytes(quads);
 #pragma GCC unroll 4
           for (int r = 0; r < kRows; ++r) {
-            const int8_t* row = x + r * kBlockBytes<kBytes> + 8 * q;
+            const int8_t* row = x + r * kBlockBytes<kStored> + 8 * q;
             add_pairs(sums[r][0], even, splat_int(load_quad(row)));
             add_pairs(sums[r][kChains - 1], odd, splat_int(load_quad(row + 4)));
           }

@@ -5,15 +5,11 @@
 namespace quire::kernels {
 namespace {
 
-// The activations of one row in a block.
-template <int kBytes>
-constexpr int kBlockBytes = kBytes* kBlockRows;
-
 // 16 activations to their bytes; low bytes from 128 up count as negative, and the high ones make up for it.
-template <int kBytes>
+template <int kStored>
 QUIRE_LANE_INLINE void store_activations(int8_t* block, int half, I32 codes) {
   auto* bytes = reinterpret_cast<uint8_t*>(block) + 16 * half;
-  if constexpr (kBytes == 2) {
+  if constexpr (kStored == 2) {
     store_bytes(bytes, bit_and(shift_right<8>(add(codes, splat_int(128))), splat_int(255)));
     bytes += kBlockRows;
   }
@@ -54,10 +50,10 @@ QUIRE_LANE_INLINE Panels<kPanels> choose(Panels<kPanels> mask, Panels<kPanels> x
 
 // Sums over some blocks of kRows rows with kPanels panels. A product takes four to five cycles and two can
 // begin in each, so at least ten independent sums are needed: one row has two chains of them.
-template <int kRows, int kPanels, int kBytes>
+template <int kRows, int kPanels, int kStored>
 struct Dots {
-  static constexpr int kChains = kRows * kBytes <= 2 ? 2 : 1;
-  I32 high[kRows][kPanels][kChains];  // kBytes 2
+  static constexpr int kChains = kRows * kStored <= 2 ? 2 : 1;
+  I32 high[kRows][kPanels][kChains];  // kStored 2
   I32 low[kRows][kPanels][kChains];
 
   QUIRE_LANE_INLINE void clear() {
@@ -68,7 +64,7 @@ struct Dots {
 #pragma GCC unroll 2
         for (int c = 0; c < kChains; ++c) {
           low[r][i][c] = splat_int(0);
-          if constexpr (kBytes == 2) high[r][i][c] = splat_int(0);
+          if constexpr (kStored == 2) high[r][i][c] = splat_int(0);
         }
       }
     }
@@ -76,11 +72,11 @@ struct Dots {
 
   QUIRE_LANE_INLINE I32 sum(int r, int i) const {
     const I32 of_low = sum_of_chains(low[r][i]);
-    if constexpr (kBytes == 1) return of_low;
+    if constexpr (kStored == 1) return of_low;
     return add(shift_left<8>(sum_of_chains(high[r][i])), of_low);
   }
 
-  // x: [kRows, kBlockBytes<kBytes>].
+  // x: [kRows, kBlockBytes<kStored>].
   template <int kBits, typename Value>
   QUIRE_LANE_INLINE void add_block(const uint32_t* const (&codes)[kPanels], const int8_t* x, Value value_of) {
     // Left alone, the compiler loads a word again for every shift, and the loads become the bottleneck.
@@ -99,13 +95,13 @@ struct Dots {
           for (int i = 0; i < kPanels; ++i) quads.of[i] = value_of(quads.of[i]);
 #pragma GCC unroll 8
           for (int r = 0; r < kRows; ++r) {
-            const int8_t* row = x + r * kBlockBytes<kBytes> + 4 * q;
-            const I32 low_bytes = splat_int(load_quad(row + kBlockRows * (kBytes - 1)));
+            const int8_t* row = x + r * kBlockBytes<kStored> + 4 * q;
+            const I32 low_bytes = splat_int(load_quad(row + kBlockRows * (kStored - 1)));
             [[maybe_unused]] const I32 high_bytes = splat_int(load_quad(row));
 #pragma GCC unroll 4
             for (int i = 0; i < kPanels; ++i) {
               I32& to_low = low[r][i][q % kChains];
-              if constexpr (kBytes == 2) {
+              if constexpr (kStored == 2) {
                 I32& to_high = high[r][i][q % kChains];
                 to_high = dot_quads(to_high, quads.of[i], high_bytes);
               }

@@ -1,4 +1,5 @@
-// Products with quantized panels: exact integer dot products of codes with activations of kBytes bytes.
+// Products with quantized panels: exact integer dot products of codes with activations of kBytes
+// bytes, which lie as kStored.
 #pragma once
 
 namespace quire::kernels {
@@ -38,7 +39,7 @@ int32_t quantize_block(const float* x, float factor, int8_t* bytes) {
   for (int half = 0; half < 2; ++half) {
     // 0 * NaN must not become a code.
     const I32 codes = factor == 0.0f ? splat_int(0) : to_int(mul(load(x + 16 * half), splat(factor)));
-    store_activations<kBytes>(bytes, half, codes);
+    store_activations<kStoredBytes<kBytes>>(bytes, half, codes);
     sum = add(sum, codes);
   }
   return sum_lanes(sum);
@@ -71,7 +72,7 @@ void quantize_row(const QuantRowSource& source, const QuantRowTarget& target) {
     for (int32_t b = 0; b < blocks; ++b) {
       const size_t place = static_cast<size_t>(first_block + b) * static_cast<size_t>(target.tile_rows) +
                            static_cast<size_t>(target.row);
-      int8_t* const codes = target.codes + place * kBlockBytes<kBytes>;
+      int8_t* const codes = target.codes + place * kBlockBytes<kStoredBytes<kBytes>>;
       target.sums[place] = quantize_block<kBytes>(x + b * kBlockRows, of_span.factor, codes);
     }
   }
@@ -176,8 +177,8 @@ QUIRE_LANE_INLINE const uint32_t* prefetch_next(const uint32_t* codes, int32_t l
 }
 
 // total += (dot - zero * sum of the codes of x) * scale of x * scale of the group.
-template <CodeKind kKind, int kBits, int kRows, int kPanels, int kBytes>
-QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels, kBytes>& dots,
+template <CodeKind kKind, int kBits, int kRows, int kPanels, int kStored>
+QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels, kStored>& dots,
                                      const GroupTerms<kPanels>& terms, const float* x_scales,
                                      const int32_t (&x_sums)[kRows], QuantTotals<kRows, kPanels>& totals) {
 #pragma GCC unroll 8
@@ -195,7 +196,7 @@ QUIRE_LANE_INLINE void add_to_totals(const Dots<kRows, kPanels, kBytes>& dots,
 
 // All groups of a run. The integers of the blocks that share a group and a span are exact; then one
 // multiplication and one fused multiply-add, in the order of the blocks, for each output.
-template <CodeKind kKind, int kBits, int kRows, int kPanels, int kBytes, bool kBringsNext>
+template <CodeKind kKind, int kBits, int kRows, int kPanels, int kStored, bool kBringsNext>
 void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanels>& cursor,
                QuantTotals<kRows, kPanels>& all_totals) {
   QuantTotals<kRows, kPanels> totals = all_totals;
@@ -206,7 +207,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
     for (int32_t left = panels.group_blocks[at.group]; left > 0;) {
       const int32_t of_span = kSpanBlocks - at.block_of_span;
       const int32_t blocks = left < of_span ? left : of_span;
-      Dots<kRows, kPanels, kBytes> dots;
+      Dots<kRows, kPanels, kStored> dots;
       dots.clear();
       int32_t x_sums[kRows] = {};
       for (int32_t b = 0; b < blocks; ++b) {
@@ -218,7 +219,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
         for (int r = 0; r < kRows; ++r) x_sums[r] += at.x_sums[r];
 #pragma GCC unroll 4
         for (int i = 0; i < kPanels; ++i) at.codes[i] += 16 * kBits;
-        at.x += kRows * kBlockBytes<kBytes>;
+        at.x += kRows * kBlockBytes<kStored>;
         at.x_sums += kRows;
       }
       add_to_totals<kKind, kBits>(dots, terms, at.x_scales, x_sums, totals);
@@ -234,7 +235,7 @@ void quant_run(const QuantPanels& panels, int32_t num_groups, QuantCursor<kPanel
   all_totals = totals;
 }
 
-template <int kRows, int kBytes, bool kBringsNext>
+template <int kRows, int kStored, bool kBringsNext>
 void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output) {
   constexpr int kPanels = kQuantPanels;
   QuantTotals<kRows, kPanels> totals;
@@ -254,35 +255,41 @@ void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const Pa
     const int32_t num_groups = panels.runs[run].num_groups;
     if (panels.scales != nullptr) {
       if (panels.values != nullptr) {
-        quant_run<CodeKind::table, 4, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor,
-                                                                           totals);
+        quant_run<CodeKind::table, 4, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
+                                                                            totals);
       } else if (panels.runs[run].bits == 4) {
-        quant_run<CodeKind::linear, 4, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor,
-                                                                            totals);
+        quant_run<CodeKind::linear, 4, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
+                                                                             totals);
       } else {
-        quant_run<CodeKind::linear, 8, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor,
-                                                                            totals);
+        quant_run<CodeKind::linear, 8, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
+                                                                             totals);
       }
       continue;
     }
     switch (panels.runs[run].bits) {
       case 2:
-        quant_run<CodeKind::exl2, 2, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 2, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
+                                                                           totals);
         break;
       case 3:
-        quant_run<CodeKind::exl2, 3, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 3, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
+                                                                           totals);
         break;
       case 4:
-        quant_run<CodeKind::exl2, 4, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 4, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
+                                                                           totals);
         break;
       case 5:
-        quant_run<CodeKind::exl2, 5, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 5, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
+                                                                           totals);
         break;
       case 6:
-        quant_run<CodeKind::exl2, 6, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 6, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
+                                                                           totals);
         break;
       default:
-        quant_run<CodeKind::exl2, 8, kRows, kPanels, kBytes, kBringsNext>(panels, num_groups, cursor, totals);
+        quant_run<CodeKind::exl2, 8, kRows, kPanels, kStored, kBringsNext>(panels, num_groups, cursor,
+                                                                           totals);
         break;
     }
   }
@@ -295,21 +302,21 @@ void quant_panel_rows(const QuantPanels& panels, const QuantTile& tile, const Pa
   }
 }
 
-template <int kBytes>
+template <int kStored>
 void quant_panels(const QuantPanels& panels, const QuantTile& tile, const PanelOutput& output) {
-  constexpr int32_t kMost = kQuantRows<kBytes>;
+  constexpr int32_t kMost = kQuantRows<kStored>;
   if (tile.rows == kMost && panels.next_lines > 0)
-    return quant_panel_rows<kMost, kBytes, true>(panels, tile, output);
+    return quant_panel_rows<kMost, kStored, true>(panels, tile, output);
   switch (tile.rows) {
     case 1:
-      return quant_panel_rows<1, kBytes, false>(panels, tile, output);
+      return quant_panel_rows<1, kStored, false>(panels, tile, output);
     case 2:
-      return quant_panel_rows<2, kBytes, false>(panels, tile, output);
+      return quant_panel_rows<2, kStored, false>(panels, tile, output);
     case 4:
-      if constexpr (kMost >= 4) return quant_panel_rows<4, kBytes, false>(panels, tile, output);
+      if constexpr (kMost >= 4) return quant_panel_rows<4, kStored, false>(panels, tile, output);
       break;
     default:
-      if constexpr (kMost >= 8) return quant_panel_rows<8, kBytes, false>(panels, tile, output);
+      if constexpr (kMost >= 8) return quant_panel_rows<8, kStored, false>(panels, tile, output);
   }
 }
 

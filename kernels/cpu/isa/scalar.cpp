@@ -17,29 +17,13 @@
 #include "kernels/cpu/isa/kv_lanes.h"
 #include "kernels/cpu/isa/attention_lanes.h"
 #include "kernels/cpu/isa/limits_lanes.h"
+#include "kernels/cpu/isa/kernel_list.h"
 // clang-format on
 
 namespace quire::kernels {
 namespace {
 
-constexpr IsaKernels kKernels = {
-    "scalar",
-    kQuantPanels,
-    {kQuantRows<2>, quantize_row<2>, quant_panels<2>},
-    {kQuantRows<1>, quantize_row<1>, quant_panels<1>},
-    dense_panels,
-    embed_row,
-    norm_row,
-    activate,
-    scale_logits,
-    append_token,
-    attention_begin,
-    attention_segment,
-    attention_merge,
-    attention_finish,
-    read_once,
-    dot_rounds,
-};
+constexpr IsaKernels kKernels = list_kernels("scalar");
 
 }  // namespace
 

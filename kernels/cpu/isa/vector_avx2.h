@@ -13,9 +13,12 @@ namespace {
 // Four rows of two registers each (dense), or of three (dots_avx2.h), leave room for operands in the sixteen
 // there are.
 constexpr int32_t kDenseRows = 4;
-template <int kBytes>
+template <int kStored>
 constexpr int32_t kQuantRows = 4;
 constexpr int kQuantPanels = 1;
+// As how many bytes products take activations of kBytes: its product is one of 16 bits.
+template <int kBytes>
+constexpr int kStoredBytes = 2;
 constexpr int dense_panels_together(int rows) {
   return rows >= 4 ? 1 : rows == 2 ? 2 : 4;
 }

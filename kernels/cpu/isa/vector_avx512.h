@@ -16,9 +16,12 @@ constexpr int32_t kDenseRows = 8;
 // 86 %.
 //
 // Activations of one byte need half of the sums, so that eight rows with two panels take as many.
-template <int kBytes>
-constexpr int32_t kQuantRows = kBytes == 1 ? 8 : 4;
+template <int kStored>
+constexpr int32_t kQuantRows = kStored == 1 ? 8 : 4;
 constexpr int kQuantPanels = 2;
+// As how many bytes products take activations of kBytes.
+template <int kBytes>
+constexpr int kStoredBytes = kBytes;
 constexpr int dense_panels_together(int rows) {
   return rows >= 8 ? 1 : rows == 4 ? 2 : 4;
 }

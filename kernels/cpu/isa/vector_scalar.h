@@ -15,9 +15,12 @@ namespace quire::kernels {
 namespace {
 
 constexpr int32_t kDenseRows = 2;
-template <int kBytes>
+template <int kStored>
 constexpr int32_t kQuantRows = 2;
 constexpr int kQuantPanels = 1;
+// As how many bytes products take activations of kBytes: one byte alone would bring no speed.
+template <int kBytes>
+constexpr int kStoredBytes = 2;
 constexpr int dense_panels_together(int) {
   return 1;
 }

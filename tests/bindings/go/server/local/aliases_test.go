@@ -18,17 +18,7 @@ const rootDigest = "4813494d137e1631bba301d5acab6e7bb7aa74ce1185d456565ef51d7376
 // administer gives the status and the answer of the admin interface.
 func (f *fixture) administer(method, path, body string) (int, string) {
 	f.t.Helper()
-	request, _ := http.NewRequest(method, f.URL+path, strings.NewReader(body))
-	request.Header.Set("Authorization", "Bearer root")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	response, text := f.sendAs("root", method, path, body)
 	return response.StatusCode, string(text)
 }
 

@@ -118,7 +118,21 @@ func start(t *testing.T, change func(*server.Config)) *fixture {
 
 func (f *fixture) send(path, body string) (*http.Response, []byte) {
 	f.t.Helper()
-	response, err := http.Post(f.URL+path, "application/json", strings.NewReader(body))
+	return f.sendAs("", "POST", path, body)
+}
+
+// sendAs shows a key, unless it is "".
+func (f *fixture) sendAs(key, method, path, body string) (*http.Response, []byte) {
+	f.t.Helper()
+	request, err := http.NewRequest(method, f.URL+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
+	}
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -1,0 +1,35 @@
+// The kernels of one instruction set, by what the other headers have made of its vectors. Included last.
+#pragma once
+
+namespace quire::kernels {
+namespace {
+
+template <int kBytes>
+constexpr QuantKernels quant_kernels() {
+  constexpr int kStored = kStoredBytes<kBytes>;
+  return {kQuantRows<kStored>, quantize_row<kBytes>, quant_panels<kStored>};
+}
+
+constexpr IsaKernels list_kernels(const char* name) {
+  return {
+      name,
+      kQuantPanels,
+      quant_kernels<2>(),
+      quant_kernels<1>(),
+      dense_panels,
+      embed_row,
+      norm_row,
+      activate,
+      scale_logits,
+      append_token,
+      attention_begin,
+      attention_segment,
+      attention_merge,
+      attention_finish,
+      read_once,
+      dot_rounds,
+  };
+}
+
+}  // namespace
+}  // namespace quire::kernels
