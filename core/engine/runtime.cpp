@@ -43,7 +43,7 @@ Runtime::LeaseAnswer Runtime::try_lease(const MemoryWish& wish) {
   const MemoryAnswer answer = plan_residency({budget.limit, free_bytes, budget.holders}, wish.bytes);
   LeaseAnswer result;
   if (answer.fits) {
-    MemoryHolder holder{++last_lease_, wish.what, wish.bytes, free_bytes.has_value()};
+    MemoryHolder holder{++last_lease_, wish.what, wish.bytes, free_bytes.has_value(), wish.may_leave};
     budget.holders.reserve(budget.holders.size() + 1);
     result.lease.emplace(MemoryLease(shared_from_this(), wish.device, holder));
     budget.holders.push_back(std::move(holder));
@@ -52,6 +52,7 @@ Runtime::LeaseAnswer Runtime::try_lease(const MemoryWish& wish) {
   const std::string of =
       budget.limit > 0 ? fmt::format("its memory budget of {}", budget.limit) : "its memory";
   result.missing_bytes = wish.bytes - answer.left_bytes;
+  result.fits_later = answer.fits_later;
   result.refusal = fmt::format("{} needs {} bytes of {}, {} of {} are left; held by: {}", wish.what,
                                wish.bytes, wish.device, answer.left_bytes, of, tell_holders(budget.holders));
   return result;
@@ -61,11 +62,8 @@ Runtime::LeaseAnswer Runtime::try_lease(const MemoryWish& wish) {
 Runtime::Leaving Runtime::choose_leaving(const MemoryWish& wish, const LeaseAnswer& answer) const {
   const std::vector<Residences::Found> found = residences_.on_device(wish.device);
   std::vector<Residences::Found> idle;
-  uint64_t all_bytes = 0;
-  for (const Residences::Found& of : found) {
-    all_bytes += of.place.candidate.bytes;
+  for (const Residences::Found& of : found)
     if (of.place.is_idle) idle.push_back(of);
-  }
   std::vector<EvictionCandidate> candidates;
   candidates.reserve(idle.size());
   for (const Residences::Found& of : idle) candidates.push_back(of.place.candidate);
@@ -73,7 +71,7 @@ Runtime::Leaving Runtime::choose_leaving(const MemoryWish& wish, const LeaseAnsw
   for (const size_t place : choose_evictions(candidates, answer.missing_bytes))
     leaving.push_back(idle[place].residence);
   if (!leaving.empty()) return leaving;
-  if (all_bytes >= answer.missing_bytes) throw NoRoomYet(ErrorCode::out_of_memory, answer.refusal);
+  if (answer.fits_later) throw NoRoomYet(ErrorCode::out_of_memory, answer.refusal);
   throw Error(ErrorCode::out_of_memory, answer.refusal);
 }
 

@@ -46,6 +46,7 @@ struct MemoryWish {
   // given of these bytes is a promise until it is settled, so that two that load at once cannot both count on
   // the same bytes.
   std::function<uint64_t()> free_bytes = nullptr;
+  bool may_leave = false;  // of a model whose residence may give the bytes up for others
 };
 
 // A share of a runtime's memory budget, given back on destruction. Keeps the runtime alive.
@@ -89,7 +90,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
 
   // Where the budget is too small, or the device with what is promised to others, models that nobody uses
   // leave for it, which the log tells. Throws ErrorCode::out_of_memory with the bytes wanted and left, and
-  // who holds the others; NoRoomYet where models that compute now would leave enough.
+  // who holds the others; NoRoomYet where models that compute or move now would leave enough.
   MemoryLease lease_memory(const MemoryWish& wish);
   // What models that nobody uses hold of a device.
   uint64_t idle_bytes(const std::string& device) const;
@@ -114,6 +115,7 @@ class Runtime : public std::enable_shared_from_this<Runtime> {
   struct LeaseAnswer {
     std::optional<MemoryLease> lease;
     uint64_t missing_bytes = 0;
+    bool fits_later = false;
     std::string refusal;
   };
   using Leaving = std::vector<std::shared_ptr<Residence>>;

@@ -17,20 +17,31 @@ uint64_t minus(uint64_t a, uint64_t b) {
   return a - std::min(a, b);
 }
 
+// What could be had once those that `leaves` names have left.
+template <typename Leaves>
+uint64_t left_after(const MemoryState& state, const Leaves& leaves) {
+  uint64_t held = 0;
+  uint64_t promised = 0;
+  uint64_t freed = 0;  // of what the device has given
+  for (const MemoryHolder& holder : state.holders) {
+    const bool is_left = leaves(holder);
+    if (!is_left) held += holder.bytes;
+    if (!is_left && holder.is_promised) promised += holder.bytes;
+    if (is_left && !holder.is_promised) freed += holder.bytes;
+  }
+  uint64_t left = std::numeric_limits<uint64_t>::max();
+  if (state.budget > 0) left = minus(state.budget, held);
+  if (state.free_bytes) left = std::min(left, minus(*state.free_bytes + freed, promised));
+  return left;
+}
+
 }  // namespace
 
 MemoryAnswer plan_residency(const MemoryState& state, uint64_t needed_bytes) noexcept {
-  uint64_t held = 0;
-  uint64_t promised = 0;
-  for (const MemoryHolder& holder : state.holders) {
-    held += holder.bytes;
-    if (holder.is_promised) promised += holder.bytes;
-  }
   MemoryAnswer answer;
-  answer.left_bytes = std::numeric_limits<uint64_t>::max();
-  if (state.budget > 0) answer.left_bytes = minus(state.budget, held);
-  if (state.free_bytes) answer.left_bytes = std::min(answer.left_bytes, minus(*state.free_bytes, promised));
+  answer.left_bytes = left_after(state, [](const MemoryHolder&) { return false; });
   answer.fits = needed_bytes <= answer.left_bytes;
+  answer.fits_later = needed_bytes <= left_after(state, [](const MemoryHolder& of) { return of.may_leave; });
   return answer;
 }
 

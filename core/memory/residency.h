@@ -19,6 +19,7 @@ struct MemoryHolder {
   std::string name;  // "the weights of story-15m"
   uint64_t bytes = 0;
   bool is_promised = false;  // not taken of the device yet
+  bool may_leave = false;    // some day, for others: the weights of a model
 };
 
 struct MemoryState {
@@ -29,6 +30,7 @@ struct MemoryState {
 
 struct MemoryAnswer {
   bool fits = false;
+  bool fits_later = false;  // once all that may leave have left
   uint64_t left_bytes = 0;  // that could be had; no limit where neither budget nor free bytes are told
 };
 

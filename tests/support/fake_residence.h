@@ -52,6 +52,7 @@ struct FakeWeights {
   bool is_there = false;
   ErrorCode failure = ErrorCode::ok;  // of the next load
   bool cannot_leave = false;
+  std::function<void()> while_loading;  // of the next load, once it has its memory
 };
 
 class FakeMovable final : public Movable {
@@ -63,8 +64,12 @@ class FakeMovable final : public Movable {
   void bring(const std::atomic<bool>&) override {
     EXPECT_FALSE(weights_->is_there);
     std::vector<MemoryLease> leases;
-    for (const auto& [device, bytes] : weights_->bytes)
-      leases.push_back(runtime_->lease_memory({device, bytes, "the weights of " + weights_->name}));
+    for (const auto& [device, bytes] : weights_->bytes) {
+      MemoryWish wish{device, bytes, "the weights of " + weights_->name};
+      wish.may_leave = true;
+      leases.push_back(runtime_->lease_memory(wish));
+    }
+    if (const auto meanwhile = std::exchange(weights_->while_loading, nullptr)) meanwhile();
     const ErrorCode failure = std::exchange(weights_->failure, ErrorCode::ok);
     if (failure != ErrorCode::ok) throw Error(failure, "{}: it does not load", weights_->name);
     leases_ = std::move(leases);

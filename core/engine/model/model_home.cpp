@@ -96,6 +96,7 @@ void WeightsOnTheMove::lease() {
   std::vector<MemoryLease> leases;
   for (const auto& [device, bytes] : bytes_) {
     MemoryWish wish{device->name(), bytes, "the weights of " + path_};
+    wish.may_leave = true;
     if (!device->is_host()) wish.free_bytes = [&of = *device] { return of.info().free_bytes; };
     leases.push_back(runtime_->lease_memory(wish));
   }

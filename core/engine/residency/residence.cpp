@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <gsl/gsl>
+
 #include "core/engine/deadline.h"
 #include "core/engine/loop/contain.h"
 #include "core/engine/runtime.h"
@@ -11,7 +13,9 @@ namespace quire {
 
 std::shared_ptr<Residence> Residence::create(std::shared_ptr<Runtime> runtime,
                                              std::unique_ptr<Movable> movable, ResidenceState state) {
-  return std::shared_ptr<Residence>(new Residence(std::move(runtime), std::move(movable), state));
+  std::shared_ptr<Residence> residence(new Residence(std::move(runtime), std::move(movable), state));
+  residence->runtime_->residences().note_room();  // nobody uses it yet
+  return residence;
 }
 
 Residence::Residence(std::shared_ptr<Runtime> runtime, std::unique_ptr<Movable> movable, ResidenceState state)
@@ -25,6 +29,12 @@ Residence::Residence(std::shared_ptr<Runtime> runtime, std::unique_ptr<Movable> 
 
 Residence::~Residence() {
   runtime_->residences().remove(*this);
+}
+
+// What came for a job stays until the job was computed: else two that need the same bytes could take them of
+// each other for ever.
+bool Residence::is_idle() const noexcept {
+  return state_ == ResidenceState::resident && num_users_ == 0 && num_waiting_ == 0;
 }
 
 bool Residence::is_away() const noexcept {
@@ -83,17 +93,23 @@ void Residence::remove_listener(const EngineSignal* signal) noexcept {
 // the caller, outside of the lock.
 Residence::Attempt Residence::ask(uint64_t& asked, int32_t num_users) {
   const MutexLock lock(mutex_);
+  const int32_t num_waiting = asked == 0 ? 0 : num_users;
   if (state_ == ResidenceState::resident) {
     num_users_ += num_users;
+    num_waiting_ -= num_waiting;
     last_used_ = runtime_->clock().now();
     asked = 0;
     return Attempt::not_needed;
   }
   if (asked != 0 && failed_attempt_ >= asked) {
+    num_waiting_ -= num_waiting;
     asked = 0;
     throw Error(failure_, failure_message_);
   }
-  if (asked == 0 && num_users > 0) ++figures_.waits;
+  if (asked == 0 && num_users > 0) {
+    num_waiting_ += num_users;
+    ++figures_.waits;
+  }
   if (state_ == ResidenceState::moving) {
     asked = is_waking_ ? attempt_ : attempt_ + 1;  // after an eviction the one that follows it
     return Attempt::under_way;
@@ -155,6 +171,7 @@ void Residence::run_wake() noexcept {
 }
 
 void Residence::end_wake(ErrorCode code, std::string_view message) noexcept {
+  const auto told = gsl::finally([this] { runtime_->residences().note_room(); });  // nobody may want it now
   const MutexLock lock(mutex_);
   last_used_ = runtime_->clock().now();
   if (code == ErrorCode::ok) {
@@ -191,6 +208,16 @@ void Residence::leave() noexcept {
     last_used_ = runtime_->clock().now();
     if (num_users_ > 0) return;
     condition_.notify_all();  // those that evict; no cache waits for it
+  }
+  runtime_->residences().note_room();
+}
+
+void Residence::withdraw(uint64_t& asked) noexcept {
+  if (std::exchange(asked, 0) == 0) return;
+  {
+    const MutexLock lock(mutex_);
+    --num_waiting_;
+    if (!is_idle()) return;
   }
   runtime_->residences().note_room();
 }
@@ -251,9 +278,8 @@ void Residence::take_away(ResidenceState from, ResidenceState to) {
 
 TimePoint Residence::idle_deadline() const {
   const MutexLock lock(mutex_);
-  const bool is_idle = state_ == ResidenceState::resident && num_users_ == 0;
-  return is_idle && idle_timeout_ > Duration{0} ? deadline_after(last_used_, idle_timeout_)
-                                                : TimePoint::max();
+  return is_idle() && idle_timeout_ > Duration{0} ? deadline_after(last_used_, idle_timeout_)
+                                                  : TimePoint::max();
 }
 
 void Residence::leave_if_idle(TimePoint now) noexcept {
@@ -264,13 +290,13 @@ void Residence::leave_if_idle(TimePoint now) noexcept {
 std::optional<ResidencePlace> Residence::place_on(std::string_view device) const {
   const MutexLock lock(mutex_);
   if (state_ != ResidenceState::resident) return std::nullopt;
-  return ResidencePlace{{movable_->bytes_on(device), priority_, last_used_}, num_users_ == 0};
+  return ResidencePlace{{movable_->bytes_on(device), priority_, last_used_}, is_idle()};
 }
 
 bool Residence::leave_now() noexcept {
   {
     const MutexLock lock(mutex_);
-    if (state_ != ResidenceState::resident || num_users_ > 0) return false;
+    if (!is_idle()) return false;
     before_ = std::exchange(state_, ResidenceState::moving);
     is_waking_ = false;
   }

@@ -99,6 +99,8 @@ class Residence : public std::enable_shared_from_this<Residence> {
   // threw that was asked for; the next call asks again. `asked` is the caller's, 0 at first.
   bool enter(uint64_t& asked);
   void leave() noexcept;
+  // Those that came for `asked` need not stay for it: it does not enter.
+  void withdraw(uint64_t& asked) noexcept;
   // When `leave_if_idle` is worth a call; max() where never.
   TimePoint idle_deadline() const;
   void leave_if_idle(TimePoint now) noexcept;
@@ -108,7 +110,7 @@ class Residence : public std::enable_shared_from_this<Residence> {
 
   // Of the planner: what its leaving would free; nothing unless it is resident.
   std::optional<ResidencePlace> place_on(std::string_view device) const;
-  // False where it is used, or cannot.
+  // False where it is used or waited for, or cannot.
   bool leave_now() noexcept;
   // Some memory came free: those that wait for room ask again.
   void note_room() noexcept;
@@ -123,6 +125,7 @@ class Residence : public std::enable_shared_from_this<Residence> {
   void end_wake(ErrorCode code, std::string_view message) noexcept;
   void take_away(ResidenceState from, ResidenceState to);
   void tell() noexcept QUIRE_REQUIRES(mutex_);
+  bool is_idle() const noexcept QUIRE_REQUIRES(mutex_);
   bool is_away() const noexcept QUIRE_REQUIRES(mutex_);
   uint64_t num_told() const;
 
@@ -137,6 +140,7 @@ class Residence : public std::enable_shared_from_this<Residence> {
   ResidenceState before_ QUIRE_GUARDED_BY(mutex_);  // the move
   bool is_waking_ QUIRE_GUARDED_BY(mutex_) = false;
   int32_t num_users_ QUIRE_GUARDED_BY(mutex_) = 0;
+  int32_t num_waiting_ QUIRE_GUARDED_BY(mutex_) = 0;  // caches that asked and have not entered
   int32_t priority_ QUIRE_GUARDED_BY(mutex_) = 0;
   Duration idle_timeout_ QUIRE_GUARDED_BY(mutex_){0};
   TimePoint last_used_ QUIRE_GUARDED_BY(mutex_);

@@ -53,7 +53,7 @@ bool Tenancy::come_in(LiveJobs& jobs) {
 }
 
 void Tenancy::let_go() {
-  asked_ = 0;  // of jobs that are gone
+  if (residence_ != nullptr) residence_->withdraw(asked_);  // its jobs are gone
   if (!std::exchange(is_in_, false)) return;
   const auto left = gsl::finally([this] { residence_->leave(); });
   executor_.drop_weights();

@@ -34,6 +34,20 @@ TEST(Residency, WhatTheDeviceHasFreeIsLessWhatIsPromised) {
   EXPECT_EQ(plan_residency({40, std::nullopt, holders}, 0).left_bytes, 0U) << "the budget was lowered";
 }
 
+TEST(Residency, WhatMayLeaveIsRoomForLater) {
+  std::vector<MemoryHolder> holders = {holder(30), holder(50), holder(10, true)};
+  holders[1].may_leave = true;
+  EXPECT_FALSE(plan_residency({100, std::nullopt, holders}, 60).fits);
+  EXPECT_TRUE(plan_residency({100, std::nullopt, holders}, 60).fits_later);
+  EXPECT_FALSE(plan_residency({100, std::nullopt, holders}, 61).fits_later);
+  EXPECT_TRUE(plan_residency({0, 15, holders}, 55).fits_later) << "the device gets back what it gave";
+  EXPECT_FALSE(plan_residency({0, 15, holders}, 56).fits_later);
+  holders[1].is_promised = true;
+  EXPECT_TRUE(plan_residency({0, 65, holders}, 55).fits_later) << "nothing was taken of the device yet";
+  EXPECT_FALSE(plan_residency({0, 65, holders}, 56).fits_later);
+  EXPECT_FALSE(plan_residency({70, std::nullopt, holders}, 31).fits_later) << "the budget was lowered";
+}
+
 TEST(Residency, TheLargestHoldersAreTold) {
   EXPECT_EQ(tell_holders({}), "nobody");
   std::vector<MemoryHolder> holders = {holder(1, false, "the weights of x"),

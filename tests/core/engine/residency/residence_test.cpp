@@ -168,6 +168,57 @@ TEST_F(ResidenceTest, AModelWithJobsStaysAndTheOtherWaitsForIt) {
   EXPECT_EQ(second->result().new_tokens, 4);
 }
 
+TEST_F(ResidenceTest, OneThatIsOnItsWayMayLeaveLaterAndIsWaitedFor) {
+  const Model a = make("a", 60);
+  const Model b = make("b", 60);
+  const auto first = a.submit();
+  const auto second = b.submit();
+  a.run();
+  b.run();
+  a.weights->while_loading = [&] { EXPECT_TRUE(threads.run_one()); };
+  threads.run_one();
+  b.run();
+  EXPECT_EQ(second->state(), JobState::queued) << second->result().message;
+  a.run();
+  EXPECT_EQ(first->result().new_tokens, 4);
+  b.run();
+  threads.run_one();
+  b.run();
+  EXPECT_EQ(second->result().new_tokens, 4);
+}
+
+TEST_F(ResidenceTest, OneThatCameForAJobStaysUntilTheJobIsComputed) {
+  const Model a = make("a", 60);
+  const Model b = make("b", 60);
+  const auto first = a.submit();
+  const auto second = b.submit();
+  a.run();
+  b.run();
+  threads.run_one();
+  threads.run_one();
+  EXPECT_EQ(a.residence->state(), ResidenceState::resident) << "nothing was computed since it came";
+  first->cancel();
+  a.run();
+  b.run();
+  EXPECT_TRUE(threads.run_one()) << "nobody wants the first any more";
+  b.run();
+  EXPECT_EQ(second->result().new_tokens, 4);
+}
+
+TEST_F(ResidenceTest, OneThatCameAndIsIdleIsRoomForThoseThatWait) {
+  const Model a = make("a", 60);
+  const Model b = make("b", 60);
+  EXPECT_EQ(a.residence->wake(Duration{0}), WaitEnd::timeout);
+  const auto job = b.submit();
+  b.run();
+  a.weights->while_loading = [&] { EXPECT_TRUE(threads.run_one()); };
+  threads.run_one();
+  b.run();
+  EXPECT_TRUE(threads.run_one());
+  b.run();
+  EXPECT_EQ(job->result().new_tokens, 4);
+}
+
 TEST_F(ResidenceTest, WhatCanNeverFitIsRefusedAtOnce) {
   const Model a = make("a", 60);
   const Model huge = make("huge", 120);
