@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Sums up the results that the test programs left: which cases were skipped and why, and one closing line.
+"""Sums up the results that the test programs left: which cases were skipped and why, which failed and with what
+words, and one closing line.
 
 A GoogleTest program counts by its cases (from its XML), any other test as one.
 """
@@ -9,13 +10,17 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 
+MAX_WORDS = 500  # characters of one failure
+
+
 def gtest_cases(path):
     """Yields (outcome, name, reason) of each case of one GoogleTest XML file."""
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         name = f"{case.get('classname')}.{case.get('name')}"
         skipped = case.find("skipped")
-        if case.find("failure") is not None:
-            yield "failed", name, ""
+        failure = case.find("failure")
+        if failure is not None:
+            yield "failed", name, " ".join((failure.get("message") or "").split())[:MAX_WORDS]
         elif skipped is not None or case.get("result") == "skipped":
             message = (skipped.get("message") or "") if skipped is not None else ""
             reason = message.strip().splitlines()[-1].strip() if message.strip() else "no reason given"
@@ -40,8 +45,8 @@ def ctest_cases(path, programs):
 
 
 def collect(results):
-    """Returns the counts by outcome, and for each reason the names of the skipped cases."""
-    counts, reasons = collections.Counter(), collections.defaultdict(list)
+    """Returns the counts by outcome, for each reason the names of the skipped cases, and a line for each that failed."""
+    counts, reasons, failures = collections.Counter(), collections.defaultdict(list), []
     for junit in sorted(results.glob("ctest-*.xml")):
         preset = junit.stem.removeprefix("ctest-")
         programs, cases = {}, []
@@ -54,14 +59,18 @@ def collect(results):
             counts[outcome] += 1
             if outcome == "skipped":
                 reasons[reason].append(f"{preset}: {name}")
-    return counts, reasons
+            elif outcome == "failed":
+                failures.append(f"{preset}: {name}: {reason or 'its output is above'}")
+    return counts, reasons, failures
 
 
 def main():
-    counts, reasons = collect(pathlib.Path(sys.argv[1]))
+    counts, reasons, failures = collect(pathlib.Path(sys.argv[1]))
     for reason, names in sorted(reasons.items()):
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
         print(f"skipped ({reason}): {shown}")
+    for line in failures:
+        print(f"failed: {line}")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return 0
 
