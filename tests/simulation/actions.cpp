@@ -6,6 +6,7 @@
 
 #include "core/engine/loop/scheduler_policy.h"
 #include "tests/simulation/simulation.h"
+#include "tests/simulation/sums_constraint.h"
 #include "tests/simulation/world.h"
 
 namespace quire::testing {
@@ -101,6 +102,8 @@ void Simulation::random_edits(JobRequest& request) {
   if (chance(4)) request.sampling.repetition_penalty = 1.3F;
   if (chance(4)) request.sampling.penalty_range = int_below(20);
   if (chance(5)) request.sampling.banned_tokens = {int_below(kVocab)};
+  if (request.kind == JobKind::generate && chance(3))
+    request.constraint = std::make_shared<SumsConstraint>(1 + int_below(kMaxSeqLen));
 }
 
 // What no state of the engine can make room for.
@@ -133,16 +136,19 @@ void Simulation::refuse(const JobRequest& request, ErrorCode code) {
   }
 }
 
-SimulatedJob& Simulation::add_job(std::shared_ptr<Job> job, JobRequest request, std::string held_text) {
+SimulatedJob& Simulation::add_job(std::shared_ptr<Job> job, JobRequest request, std::string held_text,
+                                  int32_t num_said) {
   SimulatedJob model;
   model.id = job->id();
   model.job = std::move(job);
   model.in_queue = std::exchange(request.queue, nullptr) != nullptr;
   model.request = std::move(request);
   model.submitted = clock_.now();
-  model.expected = oracle_->expect(model.request, held_text);
+  model.expected = oracle_->expect(model.request, held_text, num_said);
   model.held_text = std::move(held_text);
+  model.num_said = num_said;
   ++stats_.jobs;
+  if (model.request.constraint != nullptr) ++stats_.constrained;
   const uint64_t tag = model.request.tag;
   return jobs_.emplace(tag, std::move(model)).first->second;
 }
@@ -207,7 +213,8 @@ void Simulation::fork_from(SimulatedJob& parent) {
   }
   SimulatedJob& child =
       add_job(std::move(job), std::move(request),
-              Oracle::held_back(parent.held_text + fake_text(grown), parent.request.stop_strings));
+              Oracle::held_back(parent.held_text + fake_text(grown), parent.request.stop_strings),
+              parent.num_said + static_cast<int32_t>(num_new));
   child.forked = true;
   child.never_fits = must_refuse(child.request) != ErrorCode::ok;
   ++stats_.forks;

@@ -27,6 +27,23 @@ size_t find_stop(const std::string& text, const std::vector<std::string>& stops)
   return std::string::npos;
 }
 
+// Where the constraint of a job stands after the last num_said tokens of its prompt; null: it has none.
+std::unique_ptr<TokenMatcher> matcher_after(const JobRequest& request, int32_t num_said) {
+  if (request.constraint == nullptr) return nullptr;
+  std::unique_ptr<TokenMatcher> matcher = request.constraint->start();
+  for (auto token = request.prompt.end() - num_said; token != request.prompt.end(); ++token)
+    matcher->accept(*token);
+  return matcher;
+}
+
+TokenMask mask_of(TokenMatcher& matcher, const TokenIds& stops, std::vector<uint32_t>& words) {
+  matcher.mask(words);
+  for (const TokenId stop : stops) {
+    if (matcher.may_end()) words[static_cast<size_t>(stop) / 32] |= 1U << (static_cast<uint32_t>(stop) % 32);
+  }
+  return {words};
+}
+
 }  // namespace
 
 bool Expectation::may_fail_with(ErrorCode code) const {
@@ -40,7 +57,7 @@ Oracle::Oracle(int32_t vocab_size, int32_t max_seq_len, TokenIds end_tokens, Spe
       special_(special),
       sampler_(vocab_size) {}
 
-Expectation Oracle::expect(const JobRequest& request, std::string held_text) {
+Expectation Oracle::expect(const JobRequest& request, std::string held_text, int32_t num_said) {
   Expectation expected;
   expected.text = std::move(held_text);
   std::vector<ErrorCode> errors;
@@ -49,7 +66,7 @@ Expectation Oracle::expect(const JobRequest& request, std::string held_text) {
   if (!errors.empty()) {
     fail(expected, errors);
   } else if (request.kind == JobKind::generate) {
-    generate(request, expected);
+    generate(request, num_said, expected);
   } else {
     expected.reason = FinishReason::completed;
   }
@@ -61,23 +78,32 @@ void Oracle::fail(Expectation& expected, std::vector<ErrorCode> codes) const {
   expected.errors = std::move(codes);
 }
 
-void Oracle::generate(const JobRequest& request, Expectation& expected) {
+void Oracle::generate(const JobRequest& request, int32_t num_said, Expectation& expected) {
   TokenIds tokens = request.prompt;
   SamplerState state(request.sampling, vocab_size_);
   state.append(tokens);
   TokenIds stops = request.stop_tokens;
   if (!request.ignore_end_tokens) stops.insert(stops.end(), end_tokens_.begin(), end_tokens_.end());
+  const std::unique_ptr<TokenMatcher> matcher = matcher_after(request, num_said);
   std::vector<float> logits(static_cast<size_t>(vocab_size_));
+  std::vector<uint32_t> mask((static_cast<size_t>(vocab_size_) + 31) / 32);
   for (;;) {
     fake_logits(tokens, logits);
     SampleRequest draw{logits, &state};
+    if (matcher != nullptr) draw.mask = mask_of(*matcher, stops, mask);
     if (static_cast<int32_t>(expected.tokens.size()) < request.min_new_tokens) draw.banned = stops;
     draw.want_log_prob = request.want_log_probs;
     const SampledToken sampled = sampler_.sample(draw);
+    if (matcher != nullptr && sampled.fault == SampleFault::nothing_allowed) {
+      if (!matcher->may_end()) return fail(expected, {ErrorCode::invalid_argument});
+      expected.reason = FinishReason::completed;
+      return;
+    }
     if (sampled.fault != SampleFault::none) return fail(expected, {ErrorCode::numeric});
     tokens.push_back(sampled.token);
     state.append(sampled.token);
     if (take(request, stops, sampled, expected)) return;
+    if (matcher != nullptr) matcher->accept(sampled.token);
     // The next step computes it.
     if (sampled.token == special_.poison) return fail(expected, {ErrorCode::numeric});
     if (sampled.token == special_.curse) return fail(expected, {special_.curse_code});

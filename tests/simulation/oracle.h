@@ -32,8 +32,9 @@ class Oracle {
  public:
   Oracle(int32_t vocab_size, int32_t max_seq_len, TokenIds end_tokens, SpecialTokens special);
 
-  // `held_text` is what a fork takes over: text that was held back because it may begin a stop string.
-  Expectation expect(const JobRequest& request, std::string held_text = {});
+  // What a fork takes over: text that was held back because it may begin a stop string, and the tokens at the
+  // end of the prompt that its constraint knows.
+  Expectation expect(const JobRequest& request, std::string held_text = {}, int32_t num_said = 0);
   // The end of `text` that may begin a stop string.
   static std::string held_back(const std::string& text, const std::vector<std::string>& stops);
   // Log-probabilities of the prompt.
@@ -42,7 +43,7 @@ class Oracle {
   const SpecialTokens& special() const { return special_; }
 
  private:
-  void generate(const JobRequest& request, Expectation& expected);
+  void generate(const JobRequest& request, int32_t num_said, Expectation& expected);
   bool take(const JobRequest& request, const TokenIds& stops, const SampledToken& sampled,
             Expectation& expected) const;
   void fail(Expectation& expected, std::vector<ErrorCode> codes) const;

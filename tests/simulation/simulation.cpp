@@ -29,6 +29,8 @@ void SimulationStats::add(const SimulationStats& more) {
   cached_tokens += more.cached_tokens;
   followed += more.followed;
   in_vain += more.in_vain;
+  masked += more.masked;
+  constrained += more.constrained;
   digest = digest * 31 + more.digest;
 }
 
@@ -202,6 +204,7 @@ void Simulation::end_engine() {
   stats_.cached_tokens += stats.prompt_tokens_cached;
   stats_.followed += static_cast<uint64_t>(engine_->executor->num_followed());
   stats_.in_vain += static_cast<uint64_t>(engine_->executor->num_in_vain());
+  stats_.masked += static_cast<uint64_t>(engine_->executor->num_rows_masked());
   if (stats.engine_error != engine_ended_) violation("the engine does not say how it ended");
   if (stats.pages.referenced != 0) violation("pages are held behind the end of the engine");
   if (door().num_live() != 0 || door().num_queued() != 0)

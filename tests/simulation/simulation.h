@@ -37,9 +37,11 @@ struct SimulationStats {
   uint64_t full_windows = 0;  // events behind which all slots of a group were in use
   uint64_t deduplicated = 0;
   uint64_t cached_tokens = 0;
-  uint64_t followed = 0;  // steps that had been issued ahead
-  uint64_t in_vain = 0;   // others that had been
-  uint64_t digest = 0;    // of everything that any reader saw, in order
+  uint64_t followed = 0;     // steps that had been issued ahead
+  uint64_t in_vain = 0;      // others that had been
+  uint64_t masked = 0;       // rows that a device drew from through a mask
+  uint64_t constrained = 0;  // jobs
+  uint64_t digest = 0;       // of everything that any reader saw, in order
 
   void add(const SimulationStats& more);
 };
@@ -51,6 +53,7 @@ struct SimulatedJob {
   JobRequest request;  // the prompt of a fork is all that came before it
   Expectation expected;
   std::string held_text;  // of its parent, where it is a fork
+  int32_t num_said = 0;   // likewise, of the prompt: what its constraint knows
   TimePoint submitted;
   Transcript seen;
   // Rewinds: from emitted token `first` on, the position in `expected` is `second`.
@@ -128,7 +131,8 @@ class Simulation {
   void random_edits(JobRequest& request);
   void random_limits(JobRequest& request);
   void refuse(const JobRequest& request, ErrorCode code);
-  SimulatedJob& add_job(std::shared_ptr<Job> job, JobRequest request, std::string held_text);
+  SimulatedJob& add_job(std::shared_ptr<Job> job, JobRequest request, std::string held_text,
+                        int32_t num_said = 0);
   SimulatedJob* any_job();
   SimulatedJob* any_live_job();
   void fork_from(SimulatedJob& parent);

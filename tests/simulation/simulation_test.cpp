@@ -39,7 +39,8 @@ void print(const SimulationStats& total) {
             << " rewinds, " << total.full_quotas << " full quotas, " << total.deduplicated
             << " pages deduplicated, " << total.cached_tokens << " tokens from the cache, " << total.followed
             << " steps issued ahead, " << total.in_vain << " in vain, " << total.full_windows
-            << " full windows\n";
+            << " full windows, " << total.constrained << " constrained jobs, " << total.masked
+            << " draws through a mask\n";
 }
 
 // A simulation that never meets the hard cases proves nothing.
@@ -58,6 +59,8 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.cached_tokens, 1000U);
   EXPECT_GT(total.followed, 1000U);
   EXPECT_GT(total.in_vain, 100U);
+  EXPECT_GT(total.constrained, 1000U);
+  EXPECT_GT(total.masked, 1000U);
 }
 
 TEST(SimulationTest, EveryInvariantHoldsBehindEveryEvent) {
