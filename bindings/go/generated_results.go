@@ -949,7 +949,8 @@ type Event struct {
 	Text string
 
 	// The generated token ids that came with this event. A token whose text is held back, as part of a character or of
-	// a possible stop string, comes with the event that has its text, or with the last one: none is lost.
+	// a possible stop string, comes with the event that has its text, or with the last one: none is lost. One whose
+	// text comes in parts comes with the first; an event with the rest alone has no tokens.
 	Tokens []int32
 
 	// The place of the first of Event.Tokens among the generated tokens of the job, from 0; where there are none, of

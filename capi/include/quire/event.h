@@ -65,7 +65,8 @@ QUIRE_API const char* quire_event_text(quire_event* event, size_t* out_len, quir
 /**
  * The generated token ids that came with this event. A token whose text is held back, as part of a character
  * or of a possible stop string, comes with the event that has its text, or with the last one: none is lost.
- * Returns their number (base.h: results), -1 on failure.
+ * One whose text comes in parts comes with the first; an event with the rest alone has no tokens. Returns
+ * their number (base.h: results), -1 on failure.
  */
 QUIRE_API int64_t quire_event_tokens(quire_event* event, int32_t* out_tokens, size_t out_capacity,
                                      quire_error** error);

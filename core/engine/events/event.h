@@ -59,7 +59,7 @@ struct Event {
   uint64_t tag = 0;   // the request's, for a reader of many jobs
 
   // text. A token whose text is held back (half a character, perhaps the head of a stop string) comes with
-  // the event that carries its text or with the last one; tokens are never lost.
+  // the event that carries its text, or the first part of it, or with the last one; tokens are never lost.
   std::string text;
   TokenIds token_ids;
   int32_t first_token = 0;       // the place of token_ids[0] among the tokens of the job
