@@ -1,9 +1,10 @@
-# Read by cpack for each kind of package: an archive is one file with one folder, Debian packages are one for each
-# component.
-if(CPACK_GENERATOR STREQUAL "DEB")
-  set(CPACK_COMPONENTS_GROUPING IGNORE)
-  set(CPACK_PACKAGING_INSTALL_PREFIX "/usr")
-endif()
+# Read by cpack for each kind of package: an archive is one file with one folder, Debian and RPM packages are one for
+# each component, in their own layouts.
 if(CPACK_GENERATOR STREQUAL "TGZ")
   set(CPACK_COMPONENT_INCLUDE_TOPLEVEL_DIRECTORY ON)
+else()
+  set(CPACK_COMPONENTS_GROUPING IGNORE)
+  set(CPACK_PACKAGING_INSTALL_PREFIX "/usr")
+  string(TOLOWER "${CPACK_GENERATOR}_" layout)
+  list(TRANSFORM CPACK_COMPONENTS_ALL PREPEND "${layout}")
 endif()

@@ -1,34 +1,20 @@
 #!/usr/bin/env python3
-"""Packs, unpacks and uses the packages as a user would: the archive in a folder of its own, moved after it was
-unpacked, and the .deb packages in a scratch root. One subcommand is one test."""
+"""The packages as a user meets them: all are made once, unpacked (the archive is moved after that), and programs are
+built from nothing else. One subcommand is one test; one that cannot run ends with 77 and a word."""
 import argparse
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import zipfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-STORY = HERE.parent / "bindings" / "story.c"
+import bare_root
+from shell import HERE, ROOT, environment, fresh_folder, require, run, skip
 
-
-def run(*command, **kwargs):
-    """Runs a command; what it prints is shown where it fails."""
-    result = subprocess.run([str(part) for part in command], text=True, capture_output=True, **kwargs)
-    if result.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\n{result.stdout}{result.stderr}exit status {result.returncode}")
-    return result.stdout
-
-
-def require(holds, message):
-    if not holds:
-        sys.exit(message)
-
-
-def fresh_folder(path):
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir(parents=True)
-    return path
+STORY = ROOT / "tests/bindings"
+DIST = ROOT / "packaging/dist/dist.py"
+LANGUAGES = ["jar", "nuget", "go"]
 
 
 def library_dir(root):
@@ -37,74 +23,150 @@ def library_dir(root):
     return found[0].parent
 
 
-def environment(**variables):
-    """The caller's environment without what could lead to another library."""
-    kept = {key: value for key, value in os.environ.items()
-            if key not in ("LD_LIBRARY_PATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH")}
-    return kept | variables
+def has_server(options):
+    return (options.build / "bin/quire-server").exists()
 
 
-def pack(options, kind):
-    folder = fresh_folder(options.work / kind)
-    run("cpack", "--config", options.build / "CPackConfig.cmake", "-G", kind, "-B", folder, cwd=options.build)
-    return folder
+def has_bindings(options):
+    return (options.build / "lib/quire.jar").exists()
+
+
+def kinds(options):
+    return ["tgz", "deb"] + (["rpm"] if shutil.which("rpmbuild") else []) + (LANGUAGES if has_bindings(options) else [])
+
+
+def only(options, pattern):
+    """The one file of the distribution with this name; without it the test is skipped."""
+    found = sorted(options.dist.rglob(pattern))
+    if not found:
+        skip(f"the distribution has no {pattern}: its tools are not installed")
+    require(len(found) == 1, f"{pattern} is several files: {found}")
+    return found[0]
+
+
+def dist(options):
+    """Makes everything, checks it against its own checksums, and unpacks the packages of systems."""
+    run(sys.executable, DIST, "--build", options.build, "--out", options.dist, "--only", *kinds(options))
+    run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=options.dist)
+    unpacked = fresh_folder(options.work / "unpacked")
+    run("tar", "-xzf", only(options, "*.tar.gz"), "-C", unpacked)
+    roots = list(unpacked.iterdir())
+    require(len(roots) == 1, f"the archive has several roots: {roots}")
+    shutil.rmtree(options.root, ignore_errors=True)
+    shutil.move(roots[0], options.root)
+    for kind in ("deb", "rpm"):
+        root = fresh_folder(options.work / f"{kind}_root")
+        for path in sorted(options.dist.glob(f"*.{kind}")):
+            run("cmake", "-E", "tar", "xf", path, cwd=root) if kind == "rpm" else run("dpkg-deb", "-x", path, root)
+
+
+def roots(options):
+    """The prefix of each unpacked package, and where its library lies."""
+    found = [options.root, options.work / "deb_root/usr"]
+    return found + ([options.work / "rpm_root/usr"] if list(options.dist.glob("*.rpm")) else [])
+
+
+def reproducible(options):
+    """A second packing, with another time zone, mask and language, has the same bytes; the slow kinds in long runs."""
+    chosen = kinds(options)
+    if "QUIRE_LONG_TESTS" not in os.environ:
+        chosen = [kind for kind in chosen if kind not in ("deb", "rpm")]
+    again = fresh_folder(options.work / "again")
+    home = fresh_folder(options.work / "home")
+    umask = os.umask(0o077)
+    try:
+        run(sys.executable, DIST, "--build", options.build, "--out", again, "--only", *chosen,
+            env=environment(TZ="Pacific/Auckland", LC_ALL="C", HOME=str(home)))
+    finally:
+        os.umask(umask)
+    compared = 0
+    for path in sorted(path for path in again.rglob("*") if path.is_file()):
+        name = path.relative_to(again)
+        if "SHA256SUMS" in name.name or name.name.endswith(".spdx.json"):
+            continue  # they tell of the kinds that were made
+        require(path.read_bytes() == (options.dist / name).read_bytes(), f"{name} differs from one packing to the next")
+        compared += 1
+    require(compared >= len(chosen), f"only {compared} files were compared")
 
 
 def check_library(library):
     """The shipped library asks for nothing of the build tree, and for no more than libc and libstdc++."""
     dynamic = run("readelf", "-d", library)
     require("Library soname: [libquire.so." in dynamic, f"no SONAME:\n{dynamic}")
-    require(str(HERE.parents[1]) not in dynamic, f"a path of the build tree:\n{dynamic}")
+    require(str(ROOT).encode() not in library.read_bytes(), f"{library} names a path of the build tree")
     needed = {line.split("[")[1].split("]")[0] for line in dynamic.splitlines() if "(NEEDED)" in line}
     allowed = {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgcc_s.so.1", "ld-linux-x86-64.so.2",
                "libpthread.so.0", "libdl.so.2"}
     require(needed <= allowed, f"needs {sorted(needed - allowed)}")
 
 
-def tgz(options):
-    """Packs and unpacks the archive, then moves it: nothing in it may know where it lay."""
-    archives = list(pack(options, "TGZ").glob("*.tar.gz"))
-    require(len(archives) == 1, f"expected one archive: {archives}")
-    unpacked = fresh_folder(options.work / "unpacked")
-    run("tar", "-xzf", archives[0], "-C", unpacked)
-    roots = list(unpacked.iterdir())
-    require(len(roots) == 1, f"the archive has several roots: {roots}")
-    shutil.rmtree(options.root, ignore_errors=True)
-    shutil.move(roots[0], options.root)
+def archive(options):
     check_library(next(library_dir(options.root).glob("libquire.so.*")))
-    for path in ("bin/quire", "include/quire/quire.h", "share/quire/models/story-15m-exl2-4.0bpw/config.json"):
+    for path in ("bin/quire", "include/quire/quire.h", "share/quire/models/story-15m-exl2-4.0bpw/config.json",
+                 "share/man/man1/quire.1", "share/doc/libquire0.1/NOTICES"):
         require((options.root / path).exists(), f"{path} is not in the archive")
+    notices = (options.root / "share/doc/libquire0.1/NOTICES").read_text(encoding="utf-8")
+    for part in ("pcre2", "utf8proc", "fmt", "gsl", "nlohmann-json"):
+        require(f"It contains {part} (" in notices, f"the notices do not name {part}")
+
+
+def reference(options):
+    """Every subcommand has its place in the manual page and in each completion, which the shells that are here read."""
+    share = options.root / "share"
+    places = {"man": share / "man/man1/quire.1", "bash": share / "bash-completion/completions/quire",
+              "zsh": share / "zsh/site-functions/_quire", "fish": share / "fish/vendor_completions.d/quire.fish"}
+    shown = run(options.root / "bin/quire", "--help").split("Subcommands:")[1].split("Environment:")[0]
+    commands = [line.split()[0] for line in shown.splitlines() if line.strip()]
+    require(len(commands) >= 10, f"--help names {commands}")
+    for kind, path in places.items():
+        text = path.read_text(encoding="utf-8")
+        missing = [name for name in commands if name not in text]
+        require(not missing and "max-new-tokens" in text.replace("\\-", "-"), f"{path} lacks {missing}")
+        if kind != "man" and shutil.which(kind):
+            run(kind, "-n", path)
+    warned = subprocess.run(["man", "--warnings", "-l", str(places["man"])], text=True, capture_output=True,
+                            env=environment(LC_ALL="C.UTF-8", MANPAGER="cat")) if shutil.which("man") else None
+    require(warned is None or not warned.stderr.strip(), f"man warns: {warned and warned.stderr}")
+    offered = run("bash", "-c", f"source {places['bash']}; COMP_WORDS=(quire gen); COMP_CWORD=1; _quire; "
+                  "echo ${COMPREPLY[@]}; COMP_WORDS=(quire generate --activation-dtype ''); COMP_CWORD=3; _quire; "
+                  "echo ${COMPREPLY[@]}")
+    require(offered == "generate\nfull i8\n", f"bash offers {offered!r}")
 
 
 def cmake_client(options):
-    build = fresh_folder(options.work / "cmake_client")
-    base = ["cmake", "-S", HERE / "find_package_client", f"-DSTORY_SOURCE={STORY}",
-            f"-DCMAKE_PREFIX_PATH={options.root}"]
-    run(*base, "-B", build, "-DQUIRE_WANTED_VERSION=0.1", env=environment())
-    run("cmake", "--build", build, env=environment())
-    run(build / "client", options.model, options.prompt, options.expected, env=environment())
+    for number, root in enumerate(roots(options)):
+        build = fresh_folder(options.work / f"cmake_client{number}")
+        base = ["cmake", "-S", HERE / "find_package_client", f"-DSTORY_SOURCE={STORY / 'story.c'}",
+                f"-DCMAKE_PREFIX_PATH={root}"]
+        if root.parent.name == "rpm_root":  # Debian's CMake does not look into lib64 by itself
+            base.append(f"-Dquire_DIR={library_dir(root) / 'cmake/quire'}")
+        run(*base, "-B", build, "-DQUIRE_WANTED_VERSION=0.1", env=environment())
+        run("cmake", "--build", build, env=environment())
+        run(build / "client", options.model, options.prompt, options.expected, env=environment())
     refused = subprocess.run([str(part) for part in base] + ["-B", str(build / "refused"), "-DQUIRE_WANTED_VERSION=9.0"],
                              text=True, capture_output=True, env=environment())
     require(refused.returncode != 0 and "9.0" in refused.stderr, "find_package(quire 9.0) is not refused")
 
 
+def package_flags(root):
+    variables = environment(PKG_CONFIG_PATH=str(library_dir(root) / "pkgconfig"))
+    return run("pkg-config", "--cflags", "--libs", "quire", env=variables).split()
+
+
 def pkg_config_client(options):
-    folder = fresh_folder(options.work / "pkg_config_client")
-    variables = environment(PKG_CONFIG_PATH=str(library_dir(options.root) / "pkgconfig"))
-    flags = run("pkg-config", "--cflags", "--libs", "quire", env=variables).split()
-    run("cc", "-std=c99", "-Wall", "-Werror", "-o", folder / "client", STORY, *flags, env=variables)
-    run(folder / "client", options.model, options.prompt, options.expected,
-        env=environment(LD_LIBRARY_PATH=str(library_dir(options.root))))
+    for root in roots(options):
+        folder = fresh_folder(options.work / "pkg_config_client")
+        run("cc", "-std=c99", "-Wall", "-Werror", "-o", folder / "client", STORY / "story.c", *package_flags(root))
+        run(folder / "client", options.model, options.prompt, options.expected,
+            env=environment(LD_LIBRARY_PATH=str(library_dir(root))))
 
 
 def readme_client(options):
     """The first C example of the README, built as it says, generates a text."""
     folder = fresh_folder(options.work / "readme_client")
-    readme = (HERE.parents[1] / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (folder / "app.c").write_text(readme.split("```c\n")[1].split("```")[0], encoding="utf-8")
-    variables = environment(PKG_CONFIG_PATH=str(library_dir(options.root) / "pkgconfig"))
-    flags = run("pkg-config", "--cflags", "--libs", "quire", env=variables).split()
-    run("cc", "-Wall", "-Wextra", "-Werror", "-o", folder / "app", folder / "app.c", *flags, env=variables)
+    run("cc", "-Wall", "-Wextra", "-Werror", "-o", folder / "app", folder / "app.c", *package_flags(options.root))
     text = run(folder / "app", options.model, env=environment(LD_LIBRARY_PATH=str(library_dir(options.root))))
     require(len(text) > 200, f"it wrote {text!r}")
 
@@ -117,68 +179,165 @@ def dlopen_client(options):
     run(folder / "client", library, options.model, options.prompt, options.expected, env=environment())
 
 
+def java_client(options):
+    """The jar alone, on the class path and on the module path; its libraries are unpacked and leave nothing."""
+    jar = only(options, "quire-*.jar")
+    folder = fresh_folder(options.work / "java_client")
+    temporary = fresh_folder(folder / "tmp")
+    sources = [STORY / "java/Fixture.java", STORY / "java/StoryTest.java"]
+    inputs = [options.model, options.prompt, options.expected]
+    base = ["java", f"-Djava.io.tmpdir={temporary}"]
+    variables = environment(LC_ALL="C.UTF-8")
+    run("javac", "-Xlint:all", "-Werror", "--release", "17", "-cp", jar, "-d", folder / "classes", *sources)
+    run(*base, "-cp", f"{jar}:{folder / 'classes'}", "story.StoryTest", *inputs, env=variables)
+    (folder / "module-info.java").write_text("module story { requires dev.quire; }\n", encoding="utf-8")
+    run("javac", "--release", "17", "--module-path", jar, "-d", folder / "module", folder / "module-info.java", *sources)
+    run(*base, "--module-path", f"{jar}:{folder / 'module'}", "-m", "story/story.StoryTest", *inputs, env=variables)
+    left = [path for path in temporary.iterdir() if path.name.startswith("quire")]
+    require(not left, f"the jar leaves {left}")
+
+
+def csharp_client(options):
+    """What NuGet lays beside a program: the assembly, and the libraries of its platform."""
+    package = only(options, "Quire.*.nupkg")
+    folder = fresh_folder(options.work / "csharp_client")
+    with zipfile.ZipFile(package) as parts:
+        require("Quire.nuspec" in parts.namelist(), "the package has no nuspec")
+        for name in parts.namelist():
+            if name.startswith(("lib/", "runtimes/linux-x64/native/")):
+                (folder / pathlib.Path(name).name).write_bytes(parts.read(name))
+    run("mcs", "-warnaserror", f"-r:{folder / 'Quire.dll'}", f"-out:{folder / 'story.exe'}",
+        STORY / "csharp/Fixture.cs", STORY / "csharp/StoryTest.cs")
+    run("mono", folder / "story.exe", options.model, options.prompt, options.expected,
+        env=environment(LC_ALL="C.UTF-8"))
+
+
+def go_client(options):
+    """A module that names Quire by its path, from a proxy that is a folder, against the library of the package; it is
+    compiled, which takes a minute, in long runs."""
+    only(options, "v*.zip")
+    folder = fresh_folder(options.work / "go_client")
+    shutil.copy(STORY / "go/story_test.go", folder)
+    (folder / "go.mod").write_text("module example.org/story\n\ngo 1.19\n", encoding="utf-8")
+    version = only(options, "v*.info").stem
+    prefix = options.work / "deb_root/usr"
+    variables = environment(
+        GOPROXY=f"file://{options.dist / 'go'}", GONOSUMDB="quire.dev", GOFLAGS="-modcacherw -trimpath", GOTOOLCHAIN="local",
+        GOMODCACHE=str(folder / "modules"), GOCACHE=str(options.build / "go"), CGO_ENABLED="1",
+        PKG_CONFIG_PATH=str(library_dir(prefix) / "pkgconfig"), LD_LIBRARY_PATH=str(library_dir(prefix)),
+        QUIRE_TEST_MODEL=str(options.model), QUIRE_TEST_PROMPT=str(options.prompt),
+        QUIRE_TEST_EXPECTED=str(options.expected))
+    run("go", "get", f"quire.dev/quire@{version}", cwd=folder, env=variables)
+    listed = run("go", "list", "-deps", "-test", "-f", "{{if .Module}}{{.ImportPath}}{{end}}", ".", cwd=folder, env=variables)
+    require("quire.dev/quire/internal/native" in listed, f"the module lacks its native layer: {listed}")
+    if "QUIRE_LONG_TESTS" in os.environ:
+        run("go", "test", "-count=1", ".", cwd=folder, env=variables)
+
+
 def generate(command, options):
     """The text that the packaged command generates with the packaged model."""
     prompt = options.prompt.read_text(encoding="utf-8")
-    text = run(command, "generate", "--prompt", prompt, "--temperature", "0", "--max-new-tokens", "48", "--quiet",
+    text = run(*command, "generate", "--prompt", prompt, "--temperature", "0", "--max-new-tokens", "48", "--quiet",
                env=environment())
     expected = options.expected.read_text(encoding="utf-8") + "\n"
     require(text == expected, f"expected {expected!r}, got {text!r}")
 
 
+def chat(command):
+    text = run(*command, "chat", "--max-new-tokens", "16", input="Once upon a time\n", env=environment())
+    require(text.strip(), "the chat says nothing")
+
+
 def check_server(prefix):
     """The server runs from where it lies, asks for nothing of the build tree, and takes its example."""
-    program = prefix / "bin" / "quire-server"
-    require(str(HERE.parents[1]) not in run("readelf", "-d", program), "the server knows the build tree")
+    program = prefix / "bin/quire-server"
+    require(str(ROOT) not in run("readelf", "-d", program), "the server knows the build tree")
     version = run(program, "--version", env=environment())
     require(version.startswith("quire-server 0."), f"its version is {version!r}")
-    example = prefix / "share" / "doc" / "quire-server" / "examples" / "server.json"
+    example = prefix / "share/doc/quire-server/examples/server.json"
     run(program, "--config", example, "--check", env=environment())
     for path in ("share/man/man1/quire-server.1", "lib/systemd/system/quire-server.service"):
         require((prefix / path).exists(), f"{path} is not in the package")
 
 
 def command(options):
-    generate(options.root / "bin" / "quire", options)
-    if (options.root / "bin" / "quire-server").exists():
+    generate([options.root / "bin/quire"], options)
+    if has_server(options):
         check_server(options.root)
 
 
 def deb(options):
-    """The packages, their dependencies, and the command in a scratch root."""
+    """The names, places and dependencies of the packages."""
     packages = {}
-    for path in pack(options, "DEB").glob("*.deb"):
+    for path in options.dist.glob("*.deb"):
         fields = run("dpkg-deb", "-f", path, "Package", "Depends", "Version", "Architecture")
-        packages[fields.split("Package: ")[1].split()[0]] = (path, fields)
-    server = {"quire-server"} if (options.build / "bin" / "quire-server").exists() else set()
+        packages[fields.split("Package: ")[1].split()[0]] = fields
+    server = {"quire-server"} if has_server(options) else set()
     require(set(packages) == {"libquire0.1", "quire", "libquire-dev"} | server, f"packages: {sorted(packages)}")
-    require("libc6" in packages["libquire0.1"][1], f"libquire0.1 depends on no libc6:\n{packages['libquire0.1'][1]}")
-    for name in {"quire", "libquire-dev"} | server:
-        require("libquire0.1 (=" in packages[name][1], f"{name} depends on no libquire0.1:\n{packages[name][1]}")
-    root = fresh_folder(options.work / "deb_root")
-    for path, _ in packages.values():
-        run("dpkg-deb", "-x", path, root)
+    require("libc6 (>=" in packages["libquire0.1"], f"libquire0.1 depends on no libc6:\n{packages['libquire0.1']}")
+    for name in {"quire"} | server:
+        require("libquire0.1 (>=" in packages[name], f"{name} depends on no libquire0.1:\n{packages[name]}")
+    require("libquire0.1 (=" in packages["libquire-dev"], "the headers belong to one library")
+    root = options.work / "deb_root"
+    triplet = run("dpkg-architecture", "-qDEB_HOST_MULTIARCH").strip()
+    require(library_dir(root) == root / "usr/lib" / triplet, f"the library lies in {library_dir(root)}")
     for path in root.rglob("*"):
         require(path.is_dir() or path.is_relative_to(root / "usr"), f"{path} lies outside /usr")
-    generate(root / "usr" / "bin" / "quire", options)
-    if server:
-        check_server(root / "usr")
+    runtime = next(options.dist.glob("libquire0.1_*.deb"))
+    control = run("dpkg-deb", "-I", runtime, "symbols", "shlibs").splitlines()
+    require("libquire 0.1 libquire0.1 (>= 0.1.0)" in control, f"shlibs and symbols: {control[:3]} ...")
+    exported = {line.split()[-1].split("@")[0] for line in
+                run("nm", "-D", "--defined-only", next(library_dir(root).glob("libquire.so.*"))).splitlines()}
+    named = {line.split("@")[0].strip() for line in control if "@" in line}
+    require(exported == named, f"the symbols file and the library differ: {sorted(exported ^ named)[:8]}")
+
+
+def deb_bare_root(options):
+    """Installed by dpkg where nothing is but what it needs; then purged, and every file is as it was."""
+    packages = sorted(options.dist.glob("*.deb"))
+    require(packages, "the distribution has no .deb")
+    root = bare_root.DebianRoot(fresh_folder(options.work / "deb_bare_root"))
+    before = root.snapshot()
+    names = root.install(packages)
+    inside = root.command("quire")
+    generate(inside, options)
+    chat(inside)
+    if has_server(options):
+        require("quire-server 0." in run(*root.command("quire-server"), "--version"), "the server tells no version")
+    root.remove(names)
+    bare_root.require_same(before, root.snapshot())
+
+
+def rpm_bare_root(options):
+    """The same by rpm, in a root whose database knows the system's libraries alone."""
+    packages = sorted(options.dist.glob("*.rpm"))
+    if not packages:
+        skip("there is no rpmbuild")
+    root = bare_root.RpmRoot(fresh_folder(options.work / "rpm_bare_root"))
+    before = root.snapshot()
+    names = root.install(packages)
+    inside = root.command("quire")
+    generate(inside, options)
+    chat(inside)
+    if has_server(options):
+        require("quire-server 0." in run(*root.command("quire-server"), "--version"), "the server tells no version")
+    root.remove(names)
+    bare_root.require_same(before, root.snapshot())
 
 
 TESTS = {function.__name__: function for function in
-         (tgz, cmake_client, pkg_config_client, readme_client, dlopen_client, command, deb)}
+         (dist, archive, reproducible, reference, cmake_client, pkg_config_client, readme_client, dlopen_client, java_client,
+          csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root)}
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("test", choices=TESTS)
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--work", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path, required=True)
-    parser.add_argument("--prompt", type=pathlib.Path, required=True)
-    parser.add_argument("--expected", type=pathlib.Path, required=True)
+    for name in ("build", "work", "model", "prompt", "expected"):
+        parser.add_argument(f"--{name}", type=pathlib.Path, required=True)
     options = parser.parse_args()
     options.root = options.work / "moved"
+    options.dist = options.work / "dist"
     TESTS[options.test](options)
 
 

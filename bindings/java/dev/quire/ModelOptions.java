@@ -4,6 +4,9 @@ import java.util.function.LongFunction;
 
 /** Settings of a {@link Model}. Untouched ones have their defaults. Not for several threads at once. */
 public final class ModelOptions extends ModelOptionsSettings {
+  /** Nothing set: each option has its default. */
+  public ModelOptions() {}
+
   private Progress progress;
   private Cancel cancel;
 

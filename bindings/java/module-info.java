@@ -1,0 +1,4 @@
+/** An in-process LLM inference engine. */
+module dev.quire {
+  exports dev.quire;
+}

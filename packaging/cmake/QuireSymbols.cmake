@@ -1,0 +1,26 @@
+# quire_write_symbols(MAP FILE): the symbols file of Debian's package of the library, by which a program that needs
+# no newer function depends on no newer package: each function with the first version that has it, which is the one
+# that its node in the list of exports is named for.
+function(quire_write_symbols map file)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${map}")
+  file(STRINGS "${map}" lines)
+  set(symbols "")
+  foreach(line IN LISTS lines)
+    if(line MATCHES "^(QUIRE_([0-9.]+)) {")
+      set(node "${CMAKE_MATCH_1}")
+      set(version "${CMAKE_MATCH_2}.0")
+      list(APPEND symbols " ${node}@${node} ${version}")
+    elseif(line MATCHES "^(QUIRE_[A-Z_]+) {")
+      # No promise was made for these: what uses them needs this very version.
+      set(node "${CMAKE_MATCH_1}")
+      set(version "${PROJECT_VERSION}")
+      list(APPEND symbols " ${node}@${node} ${version}")
+    elseif(line MATCHES "^ *(quire_[a-z0-9_]+);?$")
+      list(APPEND symbols " ${CMAKE_MATCH_1}@${node} ${version}")
+    endif()
+  endforeach()
+  list(SORT symbols)
+  list(PREPEND symbols "libquire.so.${QUIRE_SOVERSION} ${QUIRE_DEB_PACKAGE_runtime} #MINVER#")
+  list(JOIN symbols "\n" text)
+  file(CONFIGURE OUTPUT "${file}" CONTENT "${text}\n" @ONLY)
+endfunction()

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""Makes a distribution from one build: every package, their checksums and the bill of materials.
+
+  dist.py --build FOLDER --out FOLDER [--only KIND...]
+
+Every file has the time SOURCE_DATE_EPOCH, or else that of the commit, so that two runs make the same bytes.
+"""
+import argparse
+import hashlib
+import os
+import pathlib
+import shutil
+
+import context as shared
+import gomodule
+import jar
+import limits
+import materials
+import nuget
+
+
+def _cpack(kind):
+    """A function that packs with cpack, which works in a folder of its own."""
+    def make(context):
+        work = context.out / f"cpack-{kind}"
+        environment = os.environ | {"SOURCE_DATE_EPOCH": str(context.epoch)}
+        shared.run("cpack", "--config", context.build / "CPackConfig.cmake", "-G", kind, "-B", work,
+                   cwd=context.build, env=environment)
+        for path in work.iterdir():
+            if path.is_file():
+                path.rename(context.out / path.name)
+        shutil.rmtree(work)
+    return make
+
+
+KINDS = {"tgz": _cpack("TGZ"), "deb": _cpack("DEB"), "rpm": _cpack("RPM"), "jar": jar.make, "nuget": nuget.make,
+         "go": gomodule.make}
+
+
+def write_checksums(out):
+    """In the form that sha256sum -c reads."""
+    lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(out)}\n"
+             for path in sorted(out.rglob("*")) if path.is_file()]
+    (out / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+
+
+def make(context, kinds):
+    shutil.rmtree(context.out, ignore_errors=True)
+    context.out.mkdir(parents=True)
+    for kind in kinds:
+        KINDS[kind](context)
+    materials.make(context)
+    write_checksums(context.out)
+    limits.check(context)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS))
+    options = parser.parse_args()
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or shared.commit_time())
+    context = shared.Context(options.build.resolve(), options.out.resolve(), shared.version(), shared.commit(), epoch)
+    make(context, options.only)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The Java package: one jar with classes and natives, and its pom, laid out as a Maven repository is."""
+import hashlib
+import zipfile
+
+import archive
+import context as shared
+import natives
+
+POM = """<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
+         xsi:schemaLocation="http://maven.apache.org/POM/4.0.0 http://maven.apache.org/xsd/maven-4.0.0.xsd">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>dev.quire</groupId>
+  <artifactId>quire</artifactId>
+  <version>{version}</version>
+  <packaging>jar</packaging>
+  <name>Quire</name>
+  <description>In-process LLM inference engine</description>
+  <url>https://quire.dev</url>
+  <licenses>
+    <license>
+      <name>Apache-2.0</name>
+      <url>https://www.apache.org/licenses/LICENSE-2.0.txt</url>
+      <distribution>repo</distribution>
+    </license>
+  </licenses>
+  <developers><developer><name>The Quire authors</name></developer></developers>
+  <scm><url>https://quire.dev</url><tag>{commit}</tag></scm>
+</project>
+"""
+
+MANIFEST = """Manifest-Version: 1.0\r
+Implementation-Title: Quire\r
+Implementation-Version: {version}\r
+\r
+"""
+
+# Where NativeLibrary.java looks.
+NATIVE_FOLDER = "dev/quire/native/linux-x86_64"
+
+
+def entries(context):
+    with zipfile.ZipFile(context.build / "lib/quire.jar") as classes:
+        found = {name: classes.read(name) for name in classes.namelist()
+                 if not name.endswith("/") and name != "META-INF/MANIFEST.MF"}
+    for name, content in (natives.libquire(context.build), natives.binding(context.build, "java")):
+        found[f"{NATIVE_FOLDER}/{name}"] = content
+    found["META-INF/MANIFEST.MF"] = MANIFEST.format(version=context.version).encode()
+    found["META-INF/LICENSE"] = shared.licence()
+    found["META-INF/NOTICES"] = shared.notices(context)
+    return found
+
+
+def make(context):
+    folder = context.out / "maven/dev/quire/quire" / context.version
+    jar = folder / f"quire-{context.version}.jar"
+    archive.write_zip(jar, entries(context), context.epoch, first=("META-INF/MANIFEST.MF",))
+    pom = jar.with_suffix(".pom")
+    pom.write_text(POM.format(version=context.version, commit=context.commit), encoding="utf-8")
+    for path in (jar, pom):
+        digest = hashlib.sha1(path.read_bytes()).hexdigest()
+        path.with_name(path.name + ".sha1").write_text(digest, encoding="utf-8")

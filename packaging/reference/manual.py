@@ -1,0 +1,54 @@
+"""The manual page, in the man macros."""
+
+
+def _escaped(text):
+    """Text as roff takes it: a hyphen is a minus, and no line begins with a command."""
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return f"\\&{text}" if text.startswith((".", "'")) else text
+
+
+def _option(option):
+    names = ", ".join(f"\\fB{_escaped(name)}\\fR" for name in option.names)
+    value = f" \\fI{_escaped(option.shown_value)}\\fR" if option.shown_value else ""
+    return [".TP", names + value, _escaped(option.text)]
+
+
+def _command(page):
+    lines = [f".SS quire {page.name}", _escaped(page.summary) + "."]
+    section = "Options"
+    for option in page.options:
+        if option.section != section:
+            section = option.section
+            lines += [".PP", f"{_escaped(section)}:"]
+        lines += _option(option)
+    examples = [line.strip() for line in page.sections.get("Examples", []) if line.strip()]
+    if examples:
+        lines += [".PP", "Examples:", ".PP", ".nf", ".RS", *map(_escaped, examples), ".RE", ".fi"]
+    return lines
+
+
+def _pairs(lines):
+    """A list of names and what they mean; the text after it stands alone."""
+    found = []
+    for line in lines:
+        name, _, words = line.strip().partition("  ")
+        if line.startswith("  ") and words:
+            found += [".TP", f"\\fB{_escaped(name)}\\fR", _escaped(words.strip())]
+        elif line.strip():
+            found += [".PP", _escaped(line.strip())]
+    return found
+
+
+def page(command, pages, version):
+    lines = [f'.TH QUIRE 1 "" "Quire {version}" "User Commands"', ".SH NAME",
+             f"quire \\- {_escaped(command.summary[0].lower() + command.summary[1:].rstrip('.'))}", ".SH SYNOPSIS",
+             ".B quire", "[\\fIOPTIONS\\fR] \\fISUBCOMMAND\\fR [\\fIARGUMENTS\\fR]", ".SH OPTIONS"]
+    for option in command.options:
+        lines += _option(option)
+    lines += [".SH SUBCOMMANDS"]
+    for item in pages:
+        lines += _command(item)
+    for heading, title in (("Environment", "ENVIRONMENT"), ("Exit codes", "EXIT STATUS")):
+        lines += [f".SH {title}", *_pairs(command.sections.get(heading, []))]
+    lines += [".SH SEE ALSO", "\\fBquire\\-server\\fR(1)"]
+    return "\n".join(lines) + "\n"
