@@ -13,6 +13,7 @@ type Code int32
 
 // The values of Code.
 const (
+	// Nothing failed.
 	CodeOk = Code(native.QUIRE_ERROR_OK)
 
 	// A parameter; the message names it and its range.
@@ -21,7 +22,7 @@ const (
 	// A handle that is freed, foreign, or of another type.
 	BadHandle = Code(native.QUIRE_ERROR_BAD_HANDLE)
 
-	// Of the host or of a device; bytes needed and free are in the message.
+	// Of host or device; the message has bytes needed and free.
 	OutOfMemory = Code(native.QUIRE_ERROR_OUT_OF_MEMORY)
 
 	// A file, device or id that does not exist.
@@ -93,14 +94,19 @@ type LogLevel int32
 
 // The values of LogLevel.
 const (
+	// Nothing is logged.
 	LogOff = LogLevel(native.QUIRE_LOG_OFF)
 
+	// What failed.
 	LogError = LogLevel(native.QUIRE_LOG_ERROR)
 
+	// What works, and not as it was meant.
 	LogWarning = LogLevel(native.QUIRE_LOG_WARNING)
 
+	// What happens to models and caches.
 	LogInfo = LogLevel(native.QUIRE_LOG_INFO)
 
+	// What only a developer of the library reads.
 	LogDebug = LogLevel(native.QUIRE_LOG_DEBUG)
 )
 
@@ -115,7 +121,7 @@ const (
 	// The tokenizer alone: encode and decode work, nothing else.
 	ScopeTokenizer = ModelScope(native.QUIRE_MODEL_SCOPE_TOKENIZER)
 
-	// All but the weights: descriptions and planning work, caches do not.
+	// All but the weights: it can be described and planned.
 	ScopeMetadata = ModelScope(native.QUIRE_MODEL_SCOPE_METADATA)
 )
 
@@ -285,7 +291,7 @@ const (
 	// The job left the waiting queue.
 	EventStarted = EventKind(native.QUIRE_EVENT_STARTED)
 
-	// Another part of the work before the first token is done; where asked for.
+	// A part of the work before the first token is done; where asked for.
 	EventProgress = EventKind(native.QUIRE_EVENT_PROGRESS)
 
 	// Generated tokens and their text.
@@ -297,7 +303,7 @@ const (
 	// The last event of a job that failed; quire_event_error_code says why.
 	EventError = EventKind(native.QUIRE_EVENT_ERROR)
 
-	// Tokens and text were taken back, all but Event.KeptTokens, _kept_bytes.
+	// Text is taken back, all but Event.KeptTokens, _kept_bytes.
 	EventRewind = EventKind(native.QUIRE_EVENT_REWIND)
 
 	// A line of the log, in a queue that asked for it; of no job.
@@ -372,7 +378,7 @@ const (
 	// Begins a text.
 	TokenBOS = TokenKind(native.QUIRE_TOKEN_BOS)
 
-	// Ends a text; the first one where there are several, see Model.EOSTokens.
+	// Ends a text; the first where there are several.
 	TokenEOS = TokenKind(native.QUIRE_TOKEN_EOS)
 
 	// Fills.

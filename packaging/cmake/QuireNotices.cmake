@@ -34,6 +34,6 @@ function(quire_write_copyright component file)
 ----------------------------------------------------------------------
 On Debian systems the text of the Apache License is in
 /usr/share/common-licenses/Apache-2.0.
-Copyright: the Quire authors.
+Copyright (C) 2026 the Quire authors.
 " @ONLY)
 endfunction()

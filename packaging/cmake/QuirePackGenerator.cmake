@@ -7,4 +7,6 @@ else()
   set(CPACK_PACKAGING_INSTALL_PREFIX "/usr")
   string(TOLOWER "${CPACK_GENERATOR}_" layout)
   list(TRANSFORM CPACK_COMPONENTS_ALL PREPEND "${layout}")
+  # Each package has a summary of its own.
+  unset(CPACK_PACKAGE_DESCRIPTION_SUMMARY)
 endif()

@@ -22,6 +22,20 @@ install_packages() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
 }
 
+# want_packages GROUP...: tries to bring them, and goes on without: what needs them is skipped with a word.
+want_packages() {
+  local missing
+  command -v dpkg-query >/dev/null || return 0
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]} > 0)) || return 0
+  if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
+    say "not installed, so that tests which need them are skipped: ${missing[*]}"
+    return 0
+  fi
+  (step "installing ${missing[*]}, where that can be" install_packages "${missing[@]}") ||
+    say "going on without: tests which need them are skipped"
+}
+
 # require_packages GROUP...: leaves the machine with every package of these groups. Asks for root only where
 # one is missing.
 require_packages() {

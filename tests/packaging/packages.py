@@ -133,6 +133,26 @@ def reference(options):
     require(offered == "generate\nfull i8\n", f"bash offers {offered!r}")
 
 
+def api_reference(options):
+    """Doxygen understands every header, and refuses one with an undocumented function."""
+    if not shutil.which("doxygen"):
+        skip("there is no doxygen")
+    tree = fresh_folder(options.work / "api_reference")
+    shutil.copytree(ROOT / "capi/include", tree / "capi/include")
+    shutil.copytree(ROOT / "packaging/reference", tree / "packaging/reference")
+    doxygen = ["doxygen", "packaging/reference/Doxyfile"]
+    variables = environment(QUIRE_VERSION="0", QUIRE_REFERENCE=str(tree))
+    run(*doxygen, cwd=tree, env=variables)
+    require("quire_job_submit" in (tree / "html/job_8h.html").read_text(encoding="utf-8"), "job.h is not in the reference")
+    header = tree / "capi/include/quire/job.h"
+    header.write_text(header.read_text(encoding="utf-8").replace(
+        "QUIRE_API quire_job* quire_job_submit(", "QUIRE_API int quire_bare(int a);\nQUIRE_API quire_job* quire_job_submit("),
+        encoding="utf-8")
+    refused = subprocess.run(doxygen, cwd=tree, env=variables, text=True, capture_output=True)
+    require(refused.returncode != 0 and "quire_job_submit" in refused.stderr,
+            f"a function without a comment is let through: {refused.stderr}")
+
+
 def cmake_client(options):
     for number, root in enumerate(roots(options)):
         build = fresh_folder(options.work / f"cmake_client{number}")
@@ -326,7 +346,7 @@ def rpm_bare_root(options):
 
 
 TESTS = {function.__name__: function for function in
-         (dist, archive, reproducible, reference, cmake_client, pkg_config_client, readme_client, dlopen_client, java_client,
+         (dist, archive, reproducible, reference, api_reference, cmake_client, pkg_config_client, readme_client, dlopen_client, java_client,
           csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root)}
 
 

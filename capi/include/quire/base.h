@@ -83,10 +83,16 @@ extern "C" {
 /* Why a call failed; error.h. */
 typedef struct quire_error quire_error;
 
-/* Settings, read when something is made from them; options.h and request.h. */
+/* Settings of a runtime, read when it is made from them; options.h. */
 typedef struct quire_runtime_options quire_runtime_options;
+
+/* Settings of a model, read when it is loaded; options.h. */
 typedef struct quire_model_options quire_model_options;
+
+/* Settings of a cache, read when it is made from them; options.h. */
 typedef struct quire_cache_options quire_cache_options;
+
+/* Settings of a job, read when it is submitted; request.h. */
 typedef struct quire_job_request quire_job_request;
 
 /* Devices, memory budget and log of everything made from it; runtime.h. */
@@ -117,9 +123,12 @@ typedef struct quire_event quire_event;
 /* Stops a call that another thread waits in; cancel.h. */
 typedef struct quire_cancel quire_cancel;
 
-/* What a text has to be, and one text on its way through it; constraint.h. */
+/* What a text has to be; constraint.h. */
 typedef struct quire_constraint quire_constraint;
+
+/* One text on its way through a constraint; constraint.h. */
 typedef struct quire_matcher quire_matcher;
+
 /* What turns a conversation into a prompt; chat.h. */
 typedef struct quire_chat_template quire_chat_template;
 

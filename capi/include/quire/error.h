@@ -12,32 +12,30 @@
 
 #include <quire/base.h>
 
-#define QUIRE_ERROR_OK 0
+#define QUIRE_ERROR_OK 0               /* nothing failed */
 #define QUIRE_ERROR_INVALID_ARGUMENT 1 /* a parameter; the message names it and its range */
 #define QUIRE_ERROR_BAD_HANDLE 2       /* a handle that is freed, foreign, or of another type */
-#define QUIRE_ERROR_OUT_OF_MEMORY                                                                          \
-  3                                /* of the host or of a device; bytes needed and free are in the message \
-                                    */
-#define QUIRE_ERROR_NOT_FOUND 4    /* a file, device or id that does not exist */
-#define QUIRE_ERROR_IO 5           /* the operating system refused a read or a write */
-#define QUIRE_ERROR_FORMAT 6       /* a file is malformed */
-#define QUIRE_ERROR_TRUNCATED 7    /* a file is shorter than its header says */
-#define QUIRE_ERROR_UNSUPPORTED 8  /* well-formed, but not something this library can do */
-#define QUIRE_ERROR_CAPACITY 9     /* there is no room now, and later there may be */
-#define QUIRE_ERROR_CANCELLED 10   /* a quire_cancel was triggered */
-#define QUIRE_ERROR_TIMEOUT 11     /* a timeout passed */
-#define QUIRE_ERROR_CLOSED 12      /* the object was closed, perhaps while the call waited */
-#define QUIRE_ERROR_ENCODING 13    /* text that is not UTF-8; the message has the byte offset */
-#define QUIRE_ERROR_NUMERIC 14     /* NaN or infinity where a number was needed */
-#define QUIRE_ERROR_DEVICE_LOST 15 /* a device failed; everything on it is over, freeing still works */
-#define QUIRE_ERROR_DEADLINE 16    /* a deadline of the job passed; at another time it may not */
-#define QUIRE_ERROR_FORKED 17      /* called in a child of fork() */
-#define QUIRE_ERROR_VERSION 18     /* the caller was compiled against an incompatible header */
-#define QUIRE_ERROR_INTERNAL 19    /* a defect of the library */
-#define QUIRE_ERROR_REENTRANT 20   /* called from a callback that does not allow it */
-#define QUIRE_ERROR_QUOTA 21       /* the share of a namespace is used up now, and later it may not be */
-#define QUIRE_ERROR_TOO_LARGE 22   /* it can never fit, into the cache or the quota of its namespace */
-#define QUIRE_ERROR_SLOW_READER 23 /* nobody took the events of the job (QUIRE_EVENTS_END) */
+#define QUIRE_ERROR_OUT_OF_MEMORY 3    /* of host or device; the message has bytes needed and free */
+#define QUIRE_ERROR_NOT_FOUND 4        /* a file, device or id that does not exist */
+#define QUIRE_ERROR_IO 5               /* the operating system refused a read or a write */
+#define QUIRE_ERROR_FORMAT 6           /* a file is malformed */
+#define QUIRE_ERROR_TRUNCATED 7        /* a file is shorter than its header says */
+#define QUIRE_ERROR_UNSUPPORTED 8      /* well-formed, but not something this library can do */
+#define QUIRE_ERROR_CAPACITY 9         /* there is no room now, and later there may be */
+#define QUIRE_ERROR_CANCELLED 10       /* a quire_cancel was triggered */
+#define QUIRE_ERROR_TIMEOUT 11         /* a timeout passed */
+#define QUIRE_ERROR_CLOSED 12          /* the object was closed, perhaps while the call waited */
+#define QUIRE_ERROR_ENCODING 13        /* text that is not UTF-8; the message has the byte offset */
+#define QUIRE_ERROR_NUMERIC 14         /* NaN or infinity where a number was needed */
+#define QUIRE_ERROR_DEVICE_LOST 15     /* a device failed; everything on it is over, freeing still works */
+#define QUIRE_ERROR_DEADLINE 16        /* a deadline of the job passed; at another time it may not */
+#define QUIRE_ERROR_FORKED 17          /* called in a child of fork() */
+#define QUIRE_ERROR_VERSION 18         /* the caller was compiled against an incompatible header */
+#define QUIRE_ERROR_INTERNAL 19        /* a defect of the library */
+#define QUIRE_ERROR_REENTRANT 20       /* called from a callback that does not allow it */
+#define QUIRE_ERROR_QUOTA 21           /* the share of a namespace is used up now, and later it may not be */
+#define QUIRE_ERROR_TOO_LARGE 22       /* it can never fit, into the cache or the quota of its namespace */
+#define QUIRE_ERROR_SLOW_READER 23     /* nobody took the events of the job (QUIRE_EVENTS_END) */
 #define QUIRE_ERROR_DEADLINE_TOO_SHORT 24 /* no job like this has ever been as fast as the deadline asks */
 
 #ifdef __cplusplus

@@ -13,16 +13,13 @@
 #include <quire/base.h>
 
 /* Types of events. A later version may add types: skip what is not known. */
-#define QUIRE_EVENT_STARTED 1 /* the job left the waiting queue */
-#define QUIRE_EVENT_PROGRESS                                                                               \
-  2                            /* another part of the work before the first token is done; where asked for \
-                                */
+#define QUIRE_EVENT_STARTED 1  /* the job left the waiting queue */
+#define QUIRE_EVENT_PROGRESS 2 /* a part of the work before the first token is done; where asked for */
 #define QUIRE_EVENT_TEXT 3     /* generated tokens and their text */
 #define QUIRE_EVENT_FINISHED 4 /* the last event of a job that came to its end or was cancelled */
 #define QUIRE_EVENT_ERROR 5    /* the last event of a job that failed; quire_event_error_code says why */
-#define QUIRE_EVENT_REWIND \
-  6                       /* tokens and text were taken back, all but quire_event_kept_tokens, _kept_bytes */
-#define QUIRE_EVENT_LOG 7 /* a line of the log, in a queue that asked for it; of no job */
+#define QUIRE_EVENT_REWIND 6   /* text is taken back, all but quire_event_kept_tokens, _kept_bytes */
+#define QUIRE_EVENT_LOG 7      /* a line of the log, in a queue that asked for it; of no job */
 
 /* Why a job ended. A later version may add reasons. */
 #define QUIRE_FINISH_NONE 0        /* it has not ended */

@@ -9,9 +9,7 @@
 
 /* Tokens with a meaning of their own. */
 #define QUIRE_TOKEN_BOS 1 /* begins a text */
-#define QUIRE_TOKEN_EOS                                                                                     \
-  2                       /* ends a text; the first one where there are several, see quire_model_eos_tokens \
-                           */
+#define QUIRE_TOKEN_EOS 2 /* ends a text; the first where there are several */
 #define QUIRE_TOKEN_PAD 3 /* fills */
 #define QUIRE_TOKEN_UNK 4 /* stands for what the tokenizer cannot express */
 

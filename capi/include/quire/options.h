@@ -15,18 +15,16 @@
 #include <quire/base.h>
 
 /* Levels of the log; a level includes those before it. */
-#define QUIRE_LOG_OFF 0
-#define QUIRE_LOG_ERROR 1
-#define QUIRE_LOG_WARNING 2
-#define QUIRE_LOG_INFO 3
-#define QUIRE_LOG_DEBUG 4
+#define QUIRE_LOG_OFF 0     /* nothing is logged */
+#define QUIRE_LOG_ERROR 1   /* what failed */
+#define QUIRE_LOG_WARNING 2 /* what works, and not as it was meant */
+#define QUIRE_LOG_INFO 3    /* what happens to models and caches */
+#define QUIRE_LOG_DEBUG 4   /* what only a developer of the library reads */
 
 /* How much of a model is loaded. */
 #define QUIRE_MODEL_SCOPE_FULL 0      /* all of it */
 #define QUIRE_MODEL_SCOPE_TOKENIZER 1 /* the tokenizer alone: encode and decode work, nothing else */
-#define QUIRE_MODEL_SCOPE_METADATA                                        \
-  2 /* all but the weights: descriptions and planning work, caches do not \
-     */
+#define QUIRE_MODEL_SCOPE_METADATA 2  /* all but the weights: it can be described and planned */
 
 /* How keys and values are stored. */
 #define QUIRE_KV_F16 0

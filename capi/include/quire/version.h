@@ -10,16 +10,16 @@
 #include <quire/base.h>
 
 /* Version of this header, and the same as text. */
-#define QUIRE_VERSION_MAJOR 0
-#define QUIRE_VERSION_MINOR 1
-#define QUIRE_VERSION_PATCH 0
-#define QUIRE_VERSION_STRING "0.1.0"
+#define QUIRE_VERSION_MAJOR 0        /* a caller has to change */
+#define QUIRE_VERSION_MINOR 1        /* something is new, or while the major number is 0, changed */
+#define QUIRE_VERSION_PATCH 0        /* something is mended */
+#define QUIRE_VERSION_STRING "0.1.0" /* the three, with dots */
 
 /* Version of the binary interface. The major number changes when something that was there changes or goes;
  * the minor number when something is added, and while the major number is 0 also when something changes or
  * goes. The SONAME has the major number, and while that is 0 the minor number too. */
-#define QUIRE_ABI_MAJOR 0
-#define QUIRE_ABI_MINOR 1
+#define QUIRE_ABI_MAJOR 0 /* a caller has to be compiled anew */
+#define QUIRE_ABI_MINOR 1 /* there is more; while the major number is 0, as the major number */
 
 #ifdef __cplusplus
 extern "C" {
