@@ -1,5 +1,7 @@
 #include "core/response/loose_reader.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/base/utf8.h"
@@ -198,8 +200,8 @@ bool LooseReader::closes_string(std::string_view after, MoreToCome more, bool& w
   if (level.at_key) return next == ':' || next == '=' || next == ',' || next == ')';
   if (!quote_.empty()) return next == ',' || next == '}';
   if (next == ')') {
-    const char behind = byte_at(pos + 1);
-    return behind == '\0' || std::string_view("],;<` \n\r\t").find(behind) != std::string_view::npos;
+    const char second = byte_at(pos + 1);
+    return second == '\0' || std::string_view("],;<` \n\r\t").find(second) != std::string_view::npos;
   }
   if (next != ',') return false;
   const size_t comma = pos;
@@ -239,8 +241,9 @@ size_t LooseReader::advance_in_escape(std::string_view text, MoreToCome more) {
 
 void LooseReader::structure(char byte) {
   Level& level = levels_.back();
-  const bool assigns = (byte == ':' || byte == '=') &&
-                       (level.at_key || (level.frame == Frame::unknown && level.num_items <= 1));
+  const size_t num_items = level.num_items + (word_.empty() ? 0 : 1);
+  const bool assigns =
+      (byte == ':' || byte == '=') && (level.at_key || (level.frame == Frame::unknown && num_items <= 1));
   if (assigns) {
     assign();
   } else if (byte == '[' || byte == '{' || byte == '(') {
@@ -268,6 +271,7 @@ void LooseReader::begin_item() {
     return;
   }
   const bool is_list = level.frame == Frame::list || level.frame == Frame::unknown;
+  if (!is_list && (level.key_open || level.has_value)) complete_item();  // nothing separates the two
   if ((is_list || level.at_key) && level.num_items > 0) json_ += ", ";
   if (is_list || level.at_key) ++level.num_items;
   if (level.at_key && level.frame == Frame::arguments && quote_.empty()) {  // a value without a name
@@ -275,7 +279,8 @@ void LooseReader::begin_item() {
     level.at_key = false;
   }
   level.key_open = level.at_key;
-  item_begin_ = json_.size();
+  level.has_value = !level.at_key;
+  level.item_begin = json_.size();
 }
 
 void LooseReader::open(char byte) {
@@ -312,19 +317,22 @@ void LooseReader::close() {
 void LooseReader::complete_item() {
   Level& level = levels_.back();
   if (level.frame != Frame::arguments && level.frame != Frame::object) return;
-  const bool lacks_value = json_.size() > 1 && json_.compare(json_.size() - 2, 2, ": ") == 0;
-  if (level.key_open) json_ += ": null";
-  if (!level.key_open && lacks_value) json_ += "null";
-  level.key_open = false;
+  if (level.key_open) {
+    quote_key(level);
+    json_ += ": null";
+  } else if (!level.at_key && !level.has_value) {
+    json_ += "null";
+  }
+  level.key_open = level.has_value = false;
   level.at_key = true;
 }
 
 void LooseReader::assign() {
   Level& level = levels_.back();
   if (!word_.empty()) {
+    if (level.key_open) complete_item();
     if (level.num_items > 0) json_ += ", ";
     ++level.num_items;
-    item_begin_ = json_.size();
     json_ += '"';
     append_json_text(json_, word_);
     json_ += '"';
@@ -333,14 +341,22 @@ void LooseReader::assign() {
     if (level.num_items > 0) json_ += ", ";
     ++level.num_items;
     json_ += "\"\"";
-  } else if (json_[item_begin_] != '"') {
-    json_.insert(item_begin_, "\"");
-    json_ += '"';
+  } else {
+    quote_key(level);
   }
   if (level.frame == Frame::unknown) decide(level, Frame::object);
   json_ += ": ";
-  level.at_key = false;
-  level.key_open = false;
+  level.at_key = level.key_open = level.has_value = false;
+}
+
+// Keys are strings: one that is none becomes the text that it is.
+void LooseReader::quote_key(const Level& level) {
+  if (json_[level.item_begin] == '"') return;
+  const std::string key = json_.substr(level.item_begin);
+  json_.resize(level.item_begin);
+  json_ += '"';
+  append_json_text(json_, key);
+  json_ += '"';
 }
 
 void LooseReader::end_word() {
@@ -361,7 +377,8 @@ void LooseReader::end_word() {
 std::string LooseReader::take_json() {
   size_t certain = json_.size();
   for (const Level& level : levels_) {
-    if (level.frame == Frame::unknown && level.begin < certain) certain = level.begin;
+    if (level.frame == Frame::unknown) certain = std::min(certain, level.begin);
+    if (level.key_open) certain = std::min(certain, level.item_begin);
   }
   if (certain <= num_taken_) return "";
   std::string taken = json_.substr(num_taken_, certain - num_taken_);

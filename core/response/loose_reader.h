@@ -11,8 +11,8 @@
 
 namespace quire {
 
-// Tolerant: a quote inside of a string that nobody escaped is part of the string where what follows it could
-// not follow the string.
+// Tolerant: what is read gives JSON, whatever it is. A quote inside of a string that nobody escaped is part
+// of the string where what follows it could not follow the string.
 class LooseReader {
  public:
   enum class Begin {
@@ -38,7 +38,9 @@ class LooseReader {
     Frame frame = Frame::value;
     size_t begin = 0;  // in json_, of the bracket
     bool at_key = false;
-    bool key_open = false;  // a key without its value
+    bool key_open = false;   // a key without its value
+    bool has_value = false;  // after the key; of the newest item
+    size_t item_begin = 0;   // in json_, likewise
     size_t num_items = 0;
   };
 
@@ -54,6 +56,7 @@ class LooseReader {
   void assign();
   void end_word();
   void decide(Level& level, Frame frame);
+  void quote_key(const Level& level);
   bool wants_key() const { return levels_.back().at_key; }
 
   std::string_view quote_;
@@ -62,7 +65,6 @@ class LooseReader {
   size_t num_taken_ = 0;
   std::string word_;
   std::vector<Level> levels_;
-  size_t item_begin_ = 0;  // in json_
   bool over_ = false;
   bool sound_ = true;
 };

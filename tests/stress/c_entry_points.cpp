@@ -373,7 +373,10 @@ void tell_event(CWorld& w, const Calls& call) {
   for (auto* get : {quire_event_job_id, quire_event_progress_done, quire_event_progress_total})
     call(get, w.event);
   call(quire_event_user_data, w.event);
-  call(quire_event_text, w.event, nullptr);
+  call(quire_event_response_kind, w.event);
+  call(quire_event_call_index, w.event);
+  for (auto* get : {quire_event_text, quire_event_response_text, quire_event_call_name, quire_event_call_id})
+    call(get, w.event, nullptr);
   call(quire_event_error_message, w.event, nullptr);
   for (auto* get : {quire_event_tokens, quire_event_top_tokens}) call(get, w.event, nullptr, 0);
   for (auto* get : {quire_event_log_probs, quire_event_top_log_probs}) call(get, w.event, nullptr, 0);
@@ -385,7 +388,6 @@ void free_event(CWorld& w, const Calls& call) {
 // Cancel, constraint and error.
 // Chat templates.
 
-constexpr std::string_view kAnswer = "<think>hm</think><tool_call>{\"name\": \"go\", \"arguments\": {}}";
 constexpr std::string_view kConversation = R"({"messages": [{"role": "user", "content": "hi"}]})";
 
 void set_chat(CWorld& w, const Calls& call) {
@@ -399,27 +401,31 @@ void render_chat(CWorld& w, const Calls& call) {
   call(quire_chat_template_tokens, w.chat, w.model, kConversation.data(), kConversation.size(), nullptr, 0);
   call(quire_chat_template_hash, w.chat, nullptr, 0);
 }
-// What the parser refuses depends on which of the two comes first.
-void parse_response(CWorld& w, const Calls& /*call*/) {
-  quire_response_parser_set_tools(w.parser, "[]", 2, nullptr);
-  quire_response_parser_set_reasoning(w.parser, QUIRE_REASONING_OPEN, nullptr);
-  quire_response_parser_set_prompt(w.parser, "<think>", 7, nullptr);
-  quire_response_detect(w.chat, w.model, nullptr, 0, nullptr);
+void begin_response(CWorld& w, const Calls& call) {
+  call(quire_response_detect, w.chat, w.model, nullptr, size_t{0});
   constexpr std::string_view kRules = R"({"dialect": "hermes"})";
-  quire_constraint* const constraint =
-      quire_response_constraint_create(w.model, kRules.data(), kRules.size(), nullptr);
-  quire_constraint_free(constraint, nullptr);
-  quire_response_parser_feed(w.parser, kAnswer.data(), kAnswer.size(), nullptr);
-  quire_response_parser_next(w.parser, nullptr);
-  quire_response_parser_finish(w.parser, nullptr);
+  const OwnedConstraint constraint(
+      call(quire_response_constraint_create, w.model, kRules.data(), kRules.size()));
+  const OwnedResponseParser own(call(quire_response_parser_create, "hermes", size_t{6}));
+  call(quire_response_parser_set_tools, own.get(), "[]", size_t{2});
+  call(quire_response_parser_set_reasoning, own.get(), int32_t{QUIRE_REASONING_OPEN});
+  call(quire_response_parser_set_prompt, own.get(), "<think>", size_t{7});
 }
-void read_response(CWorld& w, const Calls& /*call*/) {
-  quire_response_parser_kind(w.parser, nullptr);
-  quire_response_parser_call_index(w.parser, nullptr);
-  quire_response_parser_text(w.parser, nullptr, 0, nullptr);
-  quire_response_parser_raw(w.parser, nullptr, 0, nullptr);
-  quire_response_parser_name(w.parser, nullptr, 0, nullptr);
-  quire_response_parser_id(w.parser, nullptr, 0, nullptr);
+// The parser of the world has begun and shows an event, and there are more than two calls can pass.
+void feed_response(CWorld& w, const Calls& call) {
+  call(quire_response_parser_feed, w.parser, kAnswer.data(), kAnswer.size());
+}
+void read_response(CWorld& w, const Calls& call) {
+  call(quire_response_parser_next, w.parser);
+  call(quire_response_parser_kind, w.parser);
+  call(quire_response_parser_call_index, w.parser);
+  call(quire_response_parser_text, w.parser, nullptr, size_t{0});
+  call(quire_response_parser_raw, w.parser, nullptr, size_t{0});
+  call(quire_response_parser_name, w.parser, nullptr, size_t{0});
+  call(quire_response_parser_id, w.parser, nullptr, size_t{0});
+}
+void finish_response(CWorld& w, const Calls& call) {
+  call(quire_response_parser_finish, w.parser);
 }
 void free_chat(CWorld& w, const Calls& call) {
   call(quire_chat_template_free, w.chat);
@@ -569,8 +575,10 @@ const std::vector<CEntryPoint>& c_entry_points() {
       {"submit to alias", kMisses, submit_to_alias},
       {"tell alias", 0, tell_alias},
       {"free alias", kFrees, free_alias},
-      {"parse a response", 0, parse_response},
+      {"begin a response", 0, begin_response},
+      {"feed a response", 0, feed_response},
       {"read a response", 0, read_response},
+      {"finish a response", kEndsAnswers, finish_response},
       {"tell error", 0, tell_error},
       {"free error", kFrees, free_error},
       {"diagnose", 0, diagnose},

@@ -18,6 +18,7 @@ int32_t codes_of(uint32_t effects) {
   if ((effects & kCloses) != 0) codes |= bit(QUIRE_ERROR_CLOSED);
   if ((effects & kCancels) != 0) codes |= bit(QUIRE_ERROR_CANCELLED);
   if ((effects & kMisses) != 0) codes |= bit(QUIRE_ERROR_NOT_FOUND);
+  if ((effects & kEndsAnswers) != 0) codes |= bit(QUIRE_ERROR_INVALID_ARGUMENT);
   return codes;
 }
 
@@ -88,6 +89,8 @@ CWorld::CWorld(const Roots& roots, uint32_t the_effects)
   chat = quire_chat_template_create("{{ messages }}", 14, nullptr);
   alias = quire_alias_create(runtime, "a", 1, nullptr);
   parser = quire_response_parser_create("hermes", 6, nullptr);
+  quire_response_parser_feed(parser, kAnswer.data(), kAnswer.size(), nullptr);
+  EXPECT_EQ(quire_response_parser_next(parser, nullptr), 1);
   runtime_options = make_runtime_options();
   model_options = make_model_options();
   cache_options = make_cache_options();

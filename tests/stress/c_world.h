@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -23,7 +24,11 @@ enum Effect : uint32_t {
   kMisses = 8,        // QUIRE_ERROR_NOT_FOUND: there is nothing to pin
   kOwnRoots = 16,     // frees the runtime or the model: the world has its own
   kTakesEvents = 32,  // events of others' jobs come to the queue of the world
+  kEndsAnswers = 64,  // QUIRE_ERROR_INVALID_ARGUMENT: what is read has no more bytes
 };
+
+// An answer of the dialect hermes, with more than three events.
+constexpr std::string_view kAnswer = "<think>hm</think><tool_call>{\"name\": \"go\", \"arguments\": {}}";
 
 // Lives as long as the test: the model of all worlds that do not free it, and what a job says alone.
 class Roots {

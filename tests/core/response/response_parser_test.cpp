@@ -180,13 +180,17 @@ TEST(ResponseParser, WhateverStandsWhereNoByteIsLostAndPiecesDoNotMatter) {
   }
 }
 
-// Arguments of a call that has ended are an object, whatever stands between the marks of its parameters.
-TEST(ResponseParser, ParametersBetweenMarksBecomeJson) {
+bool writes_json(const CallForm& form) {
+  return form.body != CallBody::python && form.arguments == ArgumentSyntax::json;
+}
+
+// Arguments of a call that has ended are an object, whatever stands between its marks, brackets and quotes.
+TEST(ResponseParser, WhatIsNotWrittenAsJsonBecomesJson) {
   std::mt19937 random(11);
   for (const Dialect* dialect : all_dialects()) {
-    if (dialect->forms.empty() || dialect->forms[0].arguments != ArgumentSyntax::parameters) continue;
+    if (dialect->forms.empty() || writes_json(dialect->forms[0])) continue;
     const std::vector<std::string> pieces = pieces_of(*dialect);
-    for (int round = 0; round < 400; ++round) {
+    for (int round = 0; round < 2000; ++round) {
       Answer garbled{dialect, kTools, ReasoningStart::closed, "", ""};
       const CallForm& form = dialect->forms[0];
       if (!form.opens.empty()) garbled.text += form.opens[0];
