@@ -68,6 +68,8 @@ struct Grammar {
     expression.max = max;
     return add(std::move(expression));
   }
+  // The root of `other`, which becomes part of this one. Of the same languages.
+  ExpressionId take_in(Grammar other);
 };
 
 }  // namespace quire

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/utf8.h"
+#include "core/constrained/gbnf.h"
 #include "core/constrained/grammar_shape.h"
 #include "core/constrained/pattern.h"
 
@@ -62,8 +63,9 @@ bool is_terminal_name(std::string_view name) {
 
 class LarkReader {
  public:
-  LarkReader(std::string_view text, LanguageStore& languages, const TokenVocabulary& vocabulary)
-      : text_(text), languages_(languages), vocabulary_(vocabulary) {}
+  enum class Place : uint8_t { outer, inner };
+  LarkReader(std::string_view text, LanguageStore& languages, const TokenVocabulary& vocabulary, Place place)
+      : text_(text), languages_(languages), vocabulary_(vocabulary), place_(place) {}
 
   Grammar read() {
     if (text_.size() > kMaxSourceBytes) {
@@ -419,7 +421,28 @@ class LarkReader {
       return lexeme(grammar_.add(std::move(expression)));
     }
     if (take("%regex")) return lexeme(grammar_.add_language(read_substring()));
+    if (take("%grammar")) return read_grammar();
     unsupported("the item " + std::string(text_.substr(pos_, text_.find_first_of(" \n{", pos_) - pos_)));
+  }
+
+  // Another grammar as a whole, in GBNF or in Lark's notation; its names are its own.
+  ExpressionId read_grammar() {
+    const JsonValue source = parse_json(read_braces(), "%grammar", {kMaxSourceBytes, 4});
+    const JsonValue* const gbnf = source.find("gbnf");
+    if (gbnf != nullptr && gbnf->as_string() != nullptr)
+      return take_in(parse_gbnf(*gbnf->as_string(), languages_, vocabulary_));
+    const JsonValue* const lark = source.find("lark");
+    if (lark == nullptr || lark->as_string() == nullptr) malformed("%grammar with neither gbnf nor lark");
+    if (place_ == Place::inner) unsupported("a %grammar within a %grammar");
+    return take_in(LarkReader(*lark->as_string(), languages_, vocabulary_, Place::inner).read());
+  }
+
+  ExpressionId take_in(Grammar other) {
+    for (Rule& rule : other.rules) {
+      rule.name = "%" + rule.name;  // as no rule is named
+      defined_[rule.name] = true;
+    }
+    return grammar_.take_in(std::move(other));
   }
 
   // Any run of neighbours among the pieces of a text.
@@ -495,6 +518,7 @@ class LarkReader {
   std::string_view text_;
   LanguageStore& languages_;
   const TokenVocabulary& vocabulary_;
+  const Place place_;
   Grammar grammar_;
   std::map<std::string, uint32_t> rule_idx_;
   std::map<std::string, bool> defined_;
@@ -508,7 +532,7 @@ class LarkReader {
 }  // namespace
 
 Grammar parse_lark(std::string_view source, LanguageStore& languages, const TokenVocabulary& vocabulary) {
-  return LarkReader(source, languages, vocabulary).read();
+  return LarkReader(source, languages, vocabulary, LarkReader::Place::outer).read();
 }
 
 }  // namespace quire

@@ -9,6 +9,9 @@
 
 namespace quire {
 
+// Not the name of one: that of the model's own.
+constexpr std::string_view kAutoDialect = "auto";
+
 // In the order in which templates are compared with them.
 gsl::span<const Dialect* const> all_dialects();
 // ErrorCode::not_found, with the names there are.

@@ -161,7 +161,23 @@ class GrammarWriter {
     if (rules_.reasoning != ReasoningStart::off) avoid_all(avoided, dialect_.reasoning.opens);
     avoid_all(avoided, messages().header_begins);
     avoid_all(avoided, messages().body_ends);
-    return text_without(avoided);
+    return rules_.tags ? tagged_text(std::move(avoided)) : text_without(avoided);
+  }
+
+  std::string tagged_text(std::string avoided) {
+    const TagFormat& format = *rules_.tags;
+    for (const std::string& trigger : format.triggers) avoid(avoided, trigger);
+    const std::string text = text_without(avoided);
+    std::string each;
+    for (const TagFormat::Tag& tag : format.tags) {
+      std::string content = tag.content;
+      if (content.empty()) content = text_without(pattern_of_text(tag.end));
+      each += (each.empty() ? "" : " | ") +
+              add_rule(fmt::format("{} {} {}", mark(tag.begin), content, mark(tag.end)));
+    }
+    const std::string one = add_rule(each);
+    if (format.stop_after_first) return fmt::format("{} {}{}", text, one, format.at_least_one ? "" : "?");
+    return fmt::format("{0} ({1} {0}){2}", text, one, format.at_least_one ? "+" : "*");
   }
 
   std::string reasoning() {
@@ -356,8 +372,8 @@ class GrammarWriter {
     } else {
       value = mixed_value(property, end);
     }
-    const std::string behind = (syntax.lines ? "\n" : "") + end;
-    return fmt::format("{} {} {}", mark(before), value, mark(behind));
+    const std::string after = (syntax.lines ? "\n" : "") + end;
+    return fmt::format("{} {} {}", mark(before), value, mark(after));
   }
 
   std::string hint_of(ValueTypes types) const {

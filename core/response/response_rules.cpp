@@ -1,4 +1,6 @@
 // Requests as OpenAI has them into rules.
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "core/base/error.h"
@@ -47,44 +49,106 @@ void read_choice(const JsonView& request, ResponseRules& rules) {
   }
 }
 
-std::string format_of(const JsonView& request) {
-  const std::optional<JsonView> format = request.find("response_format");
-  if (!format) return "";
-  const std::string& type = format->at("type").as_string();
+std::string schema_format(const JsonView& schema) {
+  return "%json {\"allOf\": [" + json_text(schema.raw()) + "]}";
+}
+
+// In Lark's notation; empty: any text.
+std::string format_of(const JsonView& format) {
+  const std::string& type = format.at("type").as_string();
   if (type == "text") return "";
   if (type == "json_object") return "%json {\"type\": \"object\"}";
   if (type == "json_schema") {
-    const JsonView schema = format->at("json_schema");
-    const JsonView inner = schema.has("schema") ? schema.at("schema") : schema;
-    return "%json {\"allOf\": [" + json_text(inner.raw()) + "]}";
+    const JsonView schema = format.at("json_schema");
+    return schema_format(schema.has("schema") ? schema.at("schema") : schema);
   }
-  if (type == "regex") return "/" + lark_pattern(format->at("pattern").as_string()) + "/";
+  if (type == "regex") return "/" + lark_pattern(format.at("pattern").as_string()) + "/";
+  if (type == "gbnf" || type == "lark") {
+    return fmt::format("%grammar {{\"{}\": {}}}", type, json_quoted(format.at("grammar").as_string()));
+  }
   if (type == "choice") {
     std::string choices;
-    for (const JsonView& item : format->at("choices").items()) {
+    for (const JsonView& item : format.at("choices").items()) {
       choices += (choices.empty() ? "" : " | ") + lark_text(item.as_string());
     }
     if (choices.empty()) throw Error(ErrorCode::invalid_argument, "response_format: there are no choices");
     return "(" + choices + ")";
   }
   throw Error(ErrorCode::unsupported,
-              "response_format: \"{}\" is none of text, json_object, json_schema, regex, choice", type);
+              "response_format: \"{}\" is none of text, json_object, json_schema, regex, choice, gbnf, lark, "
+              "structural_tag",
+              type);
+}
+
+bool begins_with(const std::string& text, const std::string& beginning) {
+  return text.compare(0, beginning.size(), beginning) == 0;
+}
+
+TagFormat::Tag tag_of(const JsonView& structure) {
+  TagFormat::Tag tag;
+  tag.begin = structure.at("begin").as_string();
+  tag.end = structure.at("end").as_string();
+  tag.content =
+      structure.has("schema") ? schema_format(structure.at("schema")) : format_of(structure.at("format"));
+  if (tag.content.empty() && tag.end.empty()) {
+    throw Error(ErrorCode::invalid_argument, "{}: text that nothing ends; give it an \"end\"",
+                structure.where());
+  }
+  return tag;
+}
+
+void check_triggers(const TagFormat& format) {
+  const auto has_trigger = [&](const TagFormat::Tag& tag) {
+    return std::any_of(format.triggers.begin(), format.triggers.end(),
+                       [&](const std::string& trigger) { return begins_with(tag.begin, trigger); });
+  };
+  for (const TagFormat::Tag& tag : format.tags) {
+    if (has_trigger(tag)) continue;
+    throw Error(ErrorCode::invalid_argument, "response_format: no trigger stands where \"{}\" begins",
+                tag.begin);
+  }
+  for (const std::string& trigger : format.triggers) {
+    const auto begins = [&](const TagFormat::Tag& tag) { return begins_with(tag.begin, trigger); };
+    if (!trigger.empty() && std::any_of(format.tags.begin(), format.tags.end(), begins)) continue;
+    throw Error(ErrorCode::invalid_argument, "response_format: no structure begins with the trigger \"{}\"",
+                trigger);
+  }
+}
+
+TagFormat tags_of(const JsonView& request) {
+  TagFormat format;
+  for (const JsonView& structure : request.at("structures").items()) format.tags.push_back(tag_of(structure));
+  if (format.tags.empty())
+    throw Error(ErrorCode::invalid_argument, "response_format: there are no structures");
+  for (const JsonView& trigger : request.at("triggers").items())
+    format.triggers.push_back(trigger.as_string());
+  format.at_least_one = request.bool_or("at_least_one", false);
+  format.stop_after_first = request.bool_or("stop_after_first", false);
+  check_triggers(format);
+  return format;
 }
 
 }  // namespace
 
-ResponseRules parse_response_rules(std::string_view json) {
+ResponseRules parse_response_rules(std::string_view json, const Dialect& own) {
   JsonLimits limits;
   limits.max_bytes = kMaxBytes;
   const JsonValue value = parse_json(json, "response rules", limits);
   const JsonView request(value, "response rules");
   ResponseRules rules;
-  rules.dialect = &find_dialect(request.at("dialect").as_string());
+  const std::string name = request.at("dialect").as_string();
+  rules.dialect = name == kAutoDialect ? &own : &find_dialect(name);
   if (const std::optional<JsonView> tools = request.find("tools")) rules.tools = ToolSet::of(*tools);
   rules.parallel = request.bool_or("parallel_tool_calls", true);
   rules.reasoning = reasoning_of(request);
   read_choice(request, rules);
-  rules.format = format_of(request);
+  if (const std::optional<JsonView> format = request.find("response_format")) {
+    if (format->at("type").as_string() == "structural_tag") {
+      rules.tags = tags_of(*format);
+    } else {
+      rules.format = format_of(*format);
+    }
+  }
   if (rules.choice != ToolChoice::none && rules.dialect->forms.empty()) {
     throw Error(ErrorCode::unsupported, "dialect: \"{}\" has no calls of tools", rules.dialect->name);
   }

@@ -1,0 +1,45 @@
+#include "core/constrained/grammar.h"
+
+#include <iterator>
+#include <utility>
+
+namespace quire {
+namespace {
+
+template <typename T>
+void append_moved(std::vector<T>& target, std::vector<T>&& more) {
+  target.insert(target.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+}  // namespace
+
+ExpressionId Grammar::take_in(Grammar other) {
+  const auto first = static_cast<ExpressionId>(expressions.size());
+  for (Expression& expression : other.expressions) {
+    switch (expression.kind) {
+      case Expression::Kind::tokens:
+        expression.a += static_cast<uint32_t>(token_sets.size());
+        break;
+      case Expression::Kind::repetition:
+        expression.a += first;
+        break;
+      case Expression::Kind::rule:
+        expression.a += static_cast<uint32_t>(rules.size());
+        break;
+      case Expression::Kind::json:
+        expression.a += static_cast<uint32_t>(schemas.size());
+        break;
+      default:
+        break;
+    }
+    for (ExpressionId& part : expression.parts) part += first;
+  }
+  for (Rule& rule : other.rules) rule.body += first;
+  append_moved(expressions, std::move(other.expressions));
+  append_moved(rules, std::move(other.rules));
+  append_moved(token_sets, std::move(other.token_sets));
+  append_moved(schemas, std::move(other.schemas));
+  return other.root + first;
+}
+
+}  // namespace quire
