@@ -160,7 +160,7 @@ class Bench {
       call(quire_job_request_set_prompt_tokens, request.get(), prompt.data(), prompt.size());
       batch.submit(request.get());
     }
-    batch.run(interrupt_, [](size_t, const std::string&) {});
+    batch.run(interrupt_, [](size_t, quire_event*, const std::string&) {});
     if (interrupt_.requested()) throw Failure(interrupt_.exit_code(), "interrupted");
     for (const JobOutcome& outcome : batch.outcomes()) {
       if (!outcome.error.empty()) throw Failure(kExitFailed, "bench: " + outcome.error);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unistd.h>
 
+#include "capi/cli/answer.h"
 #include "capi/cli/commands.h"
 #include "capi/cli/conversation.h"
 #include "capi/cli/failure.h"
@@ -26,11 +27,14 @@ struct ChatOptions {
   std::string tools_file;
   std::string schema_file;
   std::string template_file;
+  std::string dialect = "auto";
+  std::string tool_choice;
 };
 
 constexpr const char* kHelp =
     R"(/system TEXT  what the model is told before all else; nothing: no such message
 /tools FILE   a JSON list of tools that it may call; nothing: none
+/result TEXT  what the tool gave that the model has called; the model goes on
 /save FILE    writes the conversation as JSON
 /stats        tokens and speed of the last answer
 /reset        begins anew
@@ -76,10 +80,11 @@ class Chat {
       const std::string source = read_input(options.template_file, interrupt_);
       template_ = ChatTemplate(call(quire_chat_template_create, source.data(), source.size()));
     }
-    if (options.schema_file.empty()) return;
-    const std::string schema = read_input(options.schema_file, interrupt_);
-    constraint_ = Constraint(call(quire_constraint_create, model_.get(),
-                                  int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema.data(), schema.size()));
+    if (!options.schema_file.empty()) schema_ = read_input(options.schema_file, interrupt_);
+    if (options.tool_choice.empty() && !schema_.empty()) {
+      constraint_ = Constraint(call(quire_constraint_create, model_.get(),
+                                    int32_t{QUIRE_CONSTRAINT_JSON_SCHEMA}, schema_.data(), schema_.size()));
+    }
   }
 
   int run() {
@@ -102,7 +107,9 @@ class Chat {
   // A line that cannot be obeyed ends nothing; a pipe's end tells of it.
   void take(const std::string& message) {
     try {
-      message[0] == '/' ? obey(message) : answer(message);
+      if (message[0] == '/') return obey(message);
+      conversation_.ask(message);
+      answer();
     } catch (const LibraryError& error) {
       complain(error.what());
     } catch (const Failure& failure) {
@@ -122,6 +129,10 @@ class Chat {
     const std::string rest = blank == std::string::npos ? std::string() : line.substr(blank + 1);
     if (name == "/system") return conversation_.set_system(rest);
     if (name == "/tools") return read_tools(rest);
+    if (name == "/result") {
+      conversation_.give_result(rest);
+      return answer();
+    }
     if (name == "/save") return save(rest);
     if (name == "/stats")
       return print_line(last_ ? stats_line(*last_, conversation_.num_turns()) : "no answer yet");
@@ -149,20 +160,46 @@ class Chat {
     const std::string tools = conversation_.tools().dump();
     call(quire_job_request_set_tools, request.get(), tools.data(), tools.size());
     call(quire_job_request_set_chat_template, request.get(), template_.get());
-    call(quire_job_request_set_constraint, request.get(), constraint_.get());
+    call(quire_job_request_set_response_dialect, request.get(), options_.dialect.data(),
+         options_.dialect.size());
+    const Constraint rules = constraint_of_rules();
+    call(quire_job_request_set_constraint, request.get(), rules ? rules.get() : constraint_.get());
     set_recommended_sampling(request.get(), model_.get());
     apply_settings(request.get(), options_.generate);
     return request;
   }
 
-  void answer(const std::string& message) {
-    conversation_.ask(message);
+  // As the template of the options tells where it is not the model's own.
+  std::string dialect() const {
+    if (options_.dialect != "auto" || !template_) return options_.dialect;
+    return text_of(quire_response_detect, template_.get(), model_.get());
+  }
+
+  // Where the tools are called as the options say.
+  Constraint constraint_of_rules() const {
+    if (options_.tool_choice.empty() || conversation_.tools().empty()) return {};
+    const std::string& choice = options_.tool_choice;
+    const bool is_word = choice == "auto" || choice == "required" || choice == "none";
+    Json rules = {{"dialect", dialect()},
+                  {"tools", conversation_.tools()},
+                  {"tool_choice", is_word ? Json(choice) : Json{{"name", choice}}}};
+    if (!schema_.empty()) {
+      rules["response_format"] = {
+          {"type", "json_schema"},
+          {"json_schema", {{"name", "answer"}, {"schema", Json::parse(schema_, nullptr, false)}}}};
+    }
+    const std::string text = rules.dump(-1, ' ', false, Json::error_handler_t::replace);
+    return Constraint(call(quire_response_constraint_create, model_.get(), text.data(), text.size()));
+  }
+
+  void answer() {
+    Answer shown(is_typed_);
     try {
       JobBatch batch(runtime_.get(), cache_.get());
       const Request request = request_of_conversation();
       batch.submit(request.get());
-      batch.run(interrupt_, [](size_t, const std::string& text) { print(text); });
-      print("\n");
+      batch.run(interrupt_, [&](size_t, quire_event* event, const std::string&) { shown.see(event); });
+      shown.end();
       last_ = batch.outcomes().front();
     } catch (...) {
       conversation_.take_back();
@@ -172,7 +209,7 @@ class Chat {
       conversation_.take_back();
       throw Failure(kExitFailed, last_->error);
     }
-    conversation_.answer(last_->text);
+    conversation_.answer(shown.message());
     interrupt_.forgive();
   }
 
@@ -183,6 +220,7 @@ class Chat {
   const Model model_;
   const Cache cache_;
   ChatTemplate template_;
+  std::string schema_;
   Constraint constraint_;
   Conversation conversation_;
   std::optional<JobOutcome> last_;
@@ -199,6 +237,12 @@ void add_chat_options(CLI::App& app, ChatOptions& options) {
       ->type_name("FILE");
   app.add_option("--template", options.template_file, "File with a chat template, in place of the model's")
       ->type_name("FILE");
+  app.add_option("--dialect", options.dialect,
+                 "How the model writes reasoning and calls (default: auto, as its template tells)")
+      ->type_name("NAME");
+  app.add_option("--tool-choice", options.tool_choice,
+                 "Holds answers to the tools: auto, required, none, or the name of a tool")
+      ->type_name("CHOICE");
   app.add_option("--context", options.generate.context,
                  "Tokens of a conversation at most (default: the model's, up to 8192)")
       ->type_name("N");

@@ -14,6 +14,17 @@ void Conversation::set_tools(const std::string& json, const std::string& where) 
   tools_ = std::move(tools);
 }
 
+void Conversation::give_result(const std::string& text) {
+  size_t answer = turns_.size();
+  while (answer > 0 && turns_[answer - 1]["role"] == "tool") --answer;
+  const size_t num_results = turns_.size() - answer;
+  const Json calls = answer > 0 ? turns_[answer - 1].value("tool_calls", Json::array()) : Json::array();
+  if (num_results >= calls.size()) throw Failure(kExitFailed, "/result: no call waits for one");
+  const Json& of = calls[num_results];
+  turns_.push_back(
+      {{"role", "tool"}, {"tool_call_id", of["id"]}, {"name", of["function"]["name"]}, {"content", text}});
+}
+
 Json Conversation::messages() const {
   Json messages = Json::array();
   if (!system_.empty()) messages.push_back({{"role", "system"}, {"content", system_}});

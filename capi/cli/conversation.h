@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "capi/cli/terminal.h"
 
@@ -15,7 +16,9 @@ class Conversation {
   void set_tools(const std::string& json, const std::string& where);
 
   void ask(const std::string& text) { turns_.push_back({{"role", "user"}, {"content", text}}); }
-  void answer(const std::string& text) { turns_.push_back({{"role", "assistant"}, {"content", text}}); }
+  void answer(Json message) { turns_.push_back(std::move(message)); }
+  // Of the first call of the last answer that has no result. Throws Failure where there is none.
+  void give_result(const std::string& text);
   // The question that got no answer.
   void take_back() { turns_.erase(turns_.size() - 1); }
   void forget_turns() { turns_ = Json::array(); }

@@ -172,7 +172,7 @@ int generate(const GenerateOptions& options, Interrupt& interrupt) {
     batch.submit(request.get());
   }
   TextWriter writer(options, batch);
-  batch.run(interrupt, [&](size_t, const std::string& piece) { writer.on_event(piece); });
+  batch.run(interrupt, [&](size_t, quire_event*, const std::string& piece) { writer.on_event(piece); });
   writer.finish();
   if (options.model.json) print_result_json(options, batch);
   if (!options.quiet) note_speed(options, batch);

@@ -102,7 +102,7 @@ void JobBatch::take(quire_event* event, const Watcher& watcher) {
     read_result(outcome, event);
     ++num_over_;
   }
-  watcher(job_idx, text);
+  watcher(job_idx, event, text);
 }
 
 void JobBatch::read_result(JobOutcome& outcome, quire_event* event) {

@@ -37,8 +37,8 @@ std::string finish_reason_name(int32_t reason);
 // Submits with a queue of its own and gathers events on the caller's thread.
 class JobBatch {
  public:
-  // What a caller may watch: the job's index and the text that came, empty for other events.
-  using Watcher = std::function<void(size_t job_idx, const std::string& text)>;
+  // What a caller may watch: the job's index, the event, and the text that came with it.
+  using Watcher = std::function<void(size_t job_idx, quire_event* event, const std::string& text)>;
 
   JobBatch(quire_runtime* runtime, quire_cache* cache);
 

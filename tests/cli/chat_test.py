@@ -17,6 +17,10 @@ SMOLLM2 = pathlib.Path(os.environ.get("QUIRE_SMOLLM2_DIR", "/nowhere"))
 SCHEMA = json.dumps({"type": "object", "required": ["name", "year"], "additionalProperties": False,
                      "properties": {"name": {"type": "string", "maxLength": 40},
                                     "year": {"type": "integer", "minimum": 1900, "maximum": 2100}}})
+TOOLS = json.dumps([{"type": "function", "function": {
+    "name": "get_weather", "description": "The weather in a city now.",
+    "parameters": {"type": "object", "required": ["city"], "additionalProperties": False,
+                   "properties": {"city": {"type": "string", "maxLength": 20}}}}}])
 DOCS = command.ROOT / "docs/chat.md"
 
 
@@ -72,6 +76,22 @@ class Chat(command.CommandTest):
         answer = json.loads(self.said("How old?\n", "--schema", schema, "--max-new-tokens", "40"))
         self.assertEqual(list(answer), ["age"])
 
+    def test_calls_are_data_and_have_results(self):
+        tools = self.folder / "tools.json"
+        tools.write_text(TOOLS)
+        file = self.folder / "said.json"
+        result = self.chat(f"/result early\nWeather?\n/result sunny\n/save {file}\n", "--tools", tools,
+                           "--dialect", "hermes", "--tool-choice", "get_weather", "--max-new-tokens", "80")
+        self.assertRegex(result.stderr, r"\Aquire: /result: [^\n]+\n\Z")
+        said = json.loads(file.read_text())["messages"]
+        calls = [line for line in result.stdout.splitlines() if line]
+        self.assertEqual([json.loads(line)["name"] for line in calls], ["get_weather"] * len(calls))
+        self.assertNotIn("tool_call", result.stdout)
+        self.assertEqual([turn["role"] for turn in said], ["user", "assistant", "tool", "assistant"])
+        call = said[1]["tool_calls"][0]
+        self.assertEqual(call["function"]["arguments"], json.dumps(json.loads(calls[0])["arguments"]))
+        self.assertEqual((said[2]["tool_call_id"], said[2]["content"]), (call["id"], "sunny"))
+
     def test_what_cannot_be_obeyed_ends_nothing(self):
         result = self.chat("/sing\n/tools /nowhere\nOnce\n", *SHORT)
         self.assertEqual(result.returncode, command.FAILED)
@@ -97,9 +117,13 @@ class Chat(command.CommandTest):
         said = []
         schema = self.folder / "schema.json"
         schema.write_text(SCHEMA)
+        tools = self.folder / "tools.json"
+        tools.write_text(TOOLS)
         for args, lines in (((), ("What is the capital of France?", "And of Norway?")),
-                            (("--schema", schema), ("Who was the first man on the moon? Answer in JSON.",))):
-            shown = "".join(f" {flag} {file.name}" for flag, file in zip(args[::2], args[1::2]))
+                            (("--schema", schema), ("Who was the first man on the moon? Answer in JSON.",)),
+                            (("--tools", tools, "--dialect", "hermes", "--tool-choice", "get_weather"),
+                             ("What is the weather in Paris?",))):
+            shown = "".join(f" {flag} {pathlib.Path(value).name}" for flag, value in zip(args[::2], args[1::2]))
             said.append(f"$ quire chat --model SmolLM2-135M-Instruct{shown}\n")
             for count in range(1, len(lines) + 1):
                 result = command.run("chat", "--model", SMOLLM2, *args, "--max-new-tokens", "60",
