@@ -44,7 +44,8 @@ ENUM_OF = {"quota": "Quota", "kv_format": "KvFormat", "activation_dtype": "Activ
            "scope": "ModelScope", "pooling": "Pooling", "event_policy": "EventPolicy", "histogram": "HistogramKind",
            "format": "DiagnoseFormat", "quire_model_evict.state": "ModelState", "quire_model_state": "ModelState",
            "figure": "ModelFigure", "state": "JobState", "finish_reason": "FinishReason",
-           "error_code": "ErrorCode", "quire_event_type": "EventKind", "quire_job_request_set_kind": "JobKind",
+           "error_code": "ErrorCode", "quire_event_type": "EventKind", "quire_event_response_kind": "ResponseKind",
+           "quire_job_request_set_reasoning": "ReasoningStart", "quire_job_request_set_kind": "JobKind",
            "quire_chat_template_set_token.kind": "TokenKind", "quire_model_special_token.kind": "TokenKind",
            "quire_constraint_create.kind": "ConstraintKind", "quire_response_parser_kind": "ResponseKind",
            "quire_response_parser_set_reasoning": "ReasoningStart"}
@@ -244,10 +245,11 @@ FIGURES = [
     Figures("Usage", "quire_event", "What a job took, and what ended it.", "stop_token stop_text " + USAGE),
     Figures("Event", "quire_event", "One piece of the result of a job, or a line of the log.",
             "type job_id index user_data progress_done progress_total text tokens first_token log_probs top_tokens "
-            "top_log_probs kept_tokens kept_bytes log_level lost_lines finish_reason",
+            "top_log_probs response_kind response_text call_index call_name call_id kept_tokens kept_bytes log_level lost_lines finish_reason",
             parts=(Part("usage", "Usage", when=LAST, go_pointer=True), Part("error", "failure", when=("ERROR",))),
             when={"progress_done progress_total": ("PROGRESS",), "text": TEXT + ("LOG",),
-                  "tokens first_token log_probs top_tokens top_log_probs": TEXT, "finish_reason": LAST,
+                  "tokens first_token log_probs top_tokens top_log_probs": TEXT,
+                  "response_kind response_text call_index call_name call_id": ("TEXT",), "finish_reason": LAST,
                   "kept_tokens kept_bytes": ("REWIND",), "log_level lost_lines": ("LOG",)}),
     Figures("ResponseEvent", "quire_response_parser", "One part of an answer.", "kind call_index text raw name id"),
 ]

@@ -28,10 +28,10 @@ void Answer::see(quire_event* event) {
       return begin_call(event);
     case QUIRE_RESPONSE_ARGUMENTS:
       calls_.back().arguments += text;
-      return print(text);
+      return;
     case QUIRE_RESPONSE_CALL_END:
       calls_.back().id = text_of_event(quire_event_call_id, event);
-      return print("}");
+      return show_call();
     default:
       // White space at the ends of an answer.
       if (reasoning_.empty() && calls_.empty() && raw.find_first_not_of(" \t\r\n") == std::string::npos)
@@ -60,11 +60,23 @@ void Answer::show_reasoning(const std::string& text) {
 }
 
 void Answer::begin_call(quire_event* event) {
-  begin_line();
-  undim();
+  show_call();  // one that has no end
   calls_.push_back(
       {text_of_event(quire_event_call_id, event), text_of_event(quire_event_call_name, event), ""});
-  print("{\"name\": " + to_json_line(calls_.back().name) + ", \"arguments\": ");
+  in_call_ = true;
+}
+
+// As a whole: arguments as the model writes them may have many lines. Those of a call that was cut off are a
+// text.
+void Answer::show_call() {
+  if (!in_call_) return;
+  in_call_ = false;
+  begin_line();
+  undim();
+  const Call& one = calls_.back();
+  const Json arguments = Json::parse(one.arguments, nullptr, false);
+  print(to_json_line(
+      {{"name", one.name}, {"arguments", arguments.is_discarded() ? Json(one.arguments) : arguments}}));
   in_line_ = true;
 }
 
@@ -79,6 +91,7 @@ void Answer::undim() {
 }
 
 void Answer::end() {
+  show_call();
   undim();
   print("\n");
 }

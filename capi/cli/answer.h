@@ -31,12 +31,14 @@ class Answer {
   void show(const std::string& text);
   void show_reasoning(const std::string& text);
   void begin_call(quire_event* event);
+  void show_call();
   void begin_line();
   void undim();
 
   bool dims_;
   bool is_dim_ = false;
   bool in_line_ = false;
+  bool in_call_ = false;
   std::string raw_;
   std::string text_;
   std::string reasoning_;

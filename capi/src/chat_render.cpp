@@ -54,4 +54,13 @@ std::shared_ptr<const chat::TemplateSet> ModelChat::templates(const std::string&
   return templates_;
 }
 
+std::shared_ptr<const chat::TemplateSet> ModelChat::find_templates(const std::string& path) {
+  try {
+    return templates(path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) throw;
+    return nullptr;
+  }
+}
+
 }  // namespace quire::capi

@@ -44,6 +44,8 @@ class ModelChat {
 
   // ErrorCode::not_found, naming `path`, where there are none; ErrorCode::format where one is malformed.
   std::shared_ptr<const chat::TemplateSet> templates(const std::string& path);
+  // Null in place of ErrorCode::not_found.
+  std::shared_ptr<const chat::TemplateSet> find_templates(const std::string& path);
 
  private:
   Mutex mutex_;

@@ -1,5 +1,6 @@
 #include <quire/event.h>
 #include <quire/options.h>
+#include <quire/response.h>
 
 #include "capi/src/arguments.h"
 #include "capi/src/event_object.h"
@@ -45,6 +46,18 @@ const char* borrow_text(quire_event* event, size_t* out_len, quire_error** error
   });
 }
 
+const char* borrow_part(quire_event* event, size_t* out_len, quire_error** error,
+                        std::string quire::ResponseEvent::*member) noexcept {
+  if (out_len != nullptr) *out_len = 0;
+  return guard(error, static_cast<const char*>(nullptr), [&] {
+    const Pinned pinned(event, "event");
+    const auto& part = pinned->event.part;
+    if (!part) return "";
+    if (out_len != nullptr) *out_len = ((*part).*member).size();
+    return ((*part).*member).c_str();
+  });
+}
+
 // One value of each entry of all rows, in one row after another.
 template <typename T>
 std::vector<T> flatten(const quire::Event& event, T quire::TokenLogProb::*member) {
@@ -77,6 +90,30 @@ int32_t quire_event_index(quire_event* event, quire_error** error) {
 const char* quire_event_text(quire_event* event, size_t* out_len, quire_error** error) {
   return borrow_text(event, out_len, error,
                      [](const quire::Event& of) -> const std::string& { return of.text; });
+}
+
+int32_t quire_event_response_kind(quire_event* event, quire_error** error) {
+  return get(event, error, -1, [](const quire::Event& of) {
+    return of.part ? static_cast<int32_t>(of.part->kind) : QUIRE_RESPONSE_NONE;
+  });
+}
+
+const char* quire_event_response_text(quire_event* event, size_t* out_len, quire_error** error) {
+  return borrow_part(event, out_len, error, &quire::ResponseEvent::text);
+}
+
+int64_t quire_event_call_index(quire_event* event, quire_error** error) {
+  return get(event, error, int64_t{-1}, [](const quire::Event& of) {
+    return of.part && of.part->is_of_call() ? int64_t{of.part->call_idx} : int64_t{-1};
+  });
+}
+
+const char* quire_event_call_name(quire_event* event, size_t* out_len, quire_error** error) {
+  return borrow_part(event, out_len, error, &quire::ResponseEvent::name);
+}
+
+const char* quire_event_call_id(quire_event* event, size_t* out_len, quire_error** error) {
+  return borrow_part(event, out_len, error, &quire::ResponseEvent::id);
 }
 
 int64_t quire_event_tokens(quire_event* event, int32_t* out_tokens, size_t out_capacity,

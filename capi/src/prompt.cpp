@@ -4,10 +4,12 @@
 #include <array>
 
 #include "capi/src/guard.h"
+#include "capi/src/response_dialect.h"
 #include "core/base/utf8.h"
 #include "core/chat/segments.h"
 #include "core/engine/model/compiled_constraint.h"
 #include "core/engine/model/healing_constraint.h"
+#include "core/response/dialect_table.h"
 
 namespace quire::capi {
 namespace {
@@ -140,6 +142,39 @@ void heal_prompt(const ModelShare& model, JobRequest& job) {
   job.prompt.pop_back();
 }
 
+std::string words_of_template(const chat::RenderedChat& rendered) {
+  std::string words;
+  size_t begin = 0;
+  for (const chat::OriginRun& run : rendered.runs) {
+    words += run.from_template ? rendered.text.substr(begin, run.end - begin) : ".";
+    begin = run.end;
+  }
+  return words;
+}
+
+const Dialect& dialect_for(const RequestSettings& settings, const ModelShare& model) {
+  const std::string& name = settings.response.dialect;
+  if (name != kAutoDialect) return find_dialect(name);
+  const ChatShare& given = settings.conversation.chat;
+  return given.templates != nullptr ? detect_dialect(&given, &model.model->tokenizer()) : dialect_of(model);
+}
+
+// Begins where the prompt ends.
+std::shared_ptr<const ResponseParser> reader_for(const RequestSettings& settings, const ModelShare& model,
+                                                 std::string_view words) {
+  const std::string& tools = settings.conversation.tools;
+  auto reader = std::make_shared<ResponseParser>(dialect_for(settings, model),
+                                                 tools.empty() ? ToolSet() : ToolSet::parse(tools),
+                                                 settings.response.reasoning);
+  reader->follow(words);
+  return reader;
+}
+
+void refuse_unread(const RequestSettings& settings) {
+  if (settings.response.reasoning == ReasoningStart::closed) return;
+  throw Error(ErrorCode::invalid_argument, "reasoning: does not count without a response_dialect");
+}
+
 }  // namespace
 
 chat::RenderedChat render_conversation(const RequestSettings& settings, const ModelShare& model) {
@@ -152,19 +187,27 @@ chat::RenderedChat render_conversation(const RequestSettings& settings, const Mo
                      CallArguments::parsed);
 }
 
-TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model) {
+TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model, std::string* words) {
   if (settings.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set");
+  const Tokenizer& tokenizer = model.model->tokenizer();
   const gsl::span<const PromptPart> messages = messages_of(settings.prompt);
   if (messages.empty()) {
     refuse_without_messages(settings.conversation);
-    return encode_parts(settings, *model.model);
+    const TokenIds prompt = encode_parts(settings, *model.model);
+    if (words != nullptr) *words = tokenizer.decode(prompt, false);
+    return prompt;
   }
   TokenIds prompt;
   for (const PromptPart& part : settings.prompt) {
-    if (is_messages(part) && &part != &messages.front()) continue;
-    const TokenIds tokens = is_messages(part) ? chat::encode_rendered(model.model->tokenizer(),
-                                                                      render_conversation(settings, model))
-                                              : encode_part(*model.model, part, settings.parse_special);
+    TokenIds tokens;
+    if (!is_messages(part)) {
+      tokens = encode_part(*model.model, part, settings.parse_special);
+      if (words != nullptr) *words += tokenizer.decode(tokens, false);
+    } else if (&part == &messages.front()) {
+      const chat::RenderedChat rendered = render_conversation(settings, model);
+      tokens = chat::encode_rendered(tokenizer, rendered);
+      if (words != nullptr) *words += words_of_template(rendered);
+    }
     prompt.insert(prompt.end(), tokens.begin(), tokens.end());
   }
   return prompt;
@@ -188,7 +231,11 @@ JobRequest read_request(quire_job_request* request, const CacheShare& cache, uin
     }
   }
   JobRequest job = std::move(settings.job);
-  job.prompt = encode_prompt(settings, *cache.model);
+  const bool is_read = !settings.response.dialect.empty();
+  if (!is_read) refuse_unread(settings);
+  std::string words;
+  job.prompt = encode_prompt(settings, *cache.model, is_read ? &words : nullptr);
+  if (is_read) job.response = reader_for(settings, *cache.model, words);
   if (settings.queue.events != nullptr && settings.queue.runtime != cache.model->runtime) {
     throw Error(ErrorCode::invalid_argument, "queue: it belongs to another runtime than the cache");
   }

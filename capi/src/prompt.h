@@ -10,8 +10,11 @@ namespace quire::capi {
 // Refuses settings that do not count for that, one of Counts.
 JobRequest read_request(quire_job_request* request, const CacheShare& cache, uint32_t counts_for);
 
-// The prompt of a request for a model. Text is tokenized here, on the caller's thread.
-TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model);
+// The prompt of a request for a model. Text is tokenized here, on the caller's thread. `words`, where it is
+// not null, gets the text of the prompt, special tokens included, and of messages what their template wrote
+// alone: a point stands for content.
+TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model,
+                       std::string* words = nullptr);
 // Its messages, with the template of the request or the model's own. Throws ErrorCode::invalid_argument where
 // it has none.
 chat::RenderedChat render_conversation(const RequestSettings& settings, const ModelShare& model);

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "capi/src/chat_render.h"
@@ -51,13 +52,20 @@ struct ConversationSettings {
   ChatShare chat;                      // without templates: the model's own
 };
 
+// How the answer is read.
+struct ResponseSettings {
+  std::string dialect;  // a name or kAutoDialect; empty: it is not read
+  ReasoningStart reasoning = ReasoningStart::closed;
+};
+
 struct RequestSettings {
-  JobRequest job;  // without its prompt, its queue and its constraint
+  JobRequest job;  // without its prompt, its queue, its constraint and what reads its answer
   std::vector<PromptPart> prompt;
   std::vector<Setting> made;
   bool add_special = true;
   bool parse_special = false;
   ConversationSettings conversation;
+  ResponseSettings response;
   bool heal_prompt = false;
   bool max_new_tokens_set = false;
   ConstraintShare constraint;

@@ -5,6 +5,7 @@
 #include "capi/src/constraint_object.h"
 #include "capi/src/guard.h"
 #include "capi/src/model_object.h"
+#include "capi/src/response_dialect.h"
 #include "capi/src/response_object.h"
 #include "core/response/dialect_table.h"
 #include "core/response/response_grammar.h"
@@ -19,31 +20,15 @@ using quire::ResponseEvent;
 
 namespace {
 
-// The template that a rendering with tools takes.
-const std::string& source_of(const ChatTemplateObject& chat) {
-  quire::JsonValue::Object input;
-  input.push_back({"tools", quire::JsonValue(quire::JsonValue::Array(1))});
-  return chat.templates->choose(chat.settings().name, quire::JsonValue(std::move(input))).source();
-}
-
-// The special tokens of a vocabulary by their texts.
-quire::SpecialTokens special_tokens_of(const quire::Tokenizer& tokenizer) {
-  quire::SpecialTokens tokens;
-  for (const quire::TokenId id : tokenizer.special_ids()) tokens.emplace(tokenizer.token_text(id), id);
-  return tokens;
-}
-
-const Dialect& dialect_of(const ChatTemplateObject& chat, quire_model* model) {
-  const Dialect& dialect = quire::detect_dialect(source_of(chat));
-  if (model == nullptr || !dialect.forms.empty()) return dialect;
-  const Pinned pinned(model, "model");
-  std::string tokens;
-  for (const auto& [text, id] : special_tokens_of(pinned->share->model->tokenizer())) {
-    tokens += text;
-    tokens += '\n';
-  }
-  return quire::detect_dialect(tokens);
-}
+#define QUIRE_SAME_VALUE(NAME, value) \
+  static_assert(QUIRE_RESPONSE_##NAME == static_cast<int32_t>(ResponseEvent::Kind::value))
+QUIRE_SAME_VALUE(TEXT, text);
+QUIRE_SAME_VALUE(REASONING, reasoning);
+QUIRE_SAME_VALUE(CALL_BEGIN, call_begin);
+QUIRE_SAME_VALUE(ARGUMENTS, arguments);
+QUIRE_SAME_VALUE(CALL_END, call_end);
+QUIRE_SAME_VALUE(MARKUP, markup);
+#undef QUIRE_SAME_VALUE
 
 // A setting of a parser that has not begun.
 template <typename Change>
@@ -100,8 +85,12 @@ int64_t quire_response_dialects(char* out_text, size_t out_capacity, quire_error
 int64_t quire_response_detect(quire_chat_template* chat, quire_model* model, char* out_text,
                               size_t out_capacity, quire_error** error) {
   return guard(error, int64_t{-1}, [&] {
-    const Pinned pinned(chat, "chat");
-    return write_text(std::string(dialect_of(*pinned, model).name), out_text, out_capacity);
+    const ChatShare share = Pinned(chat, "chat")->share();
+    const auto write = [&](const quire::Tokenizer* tokenizer) {
+      return write_text(std::string(detect_dialect(&share, tokenizer).name), out_text, out_capacity);
+    };
+    if (model == nullptr) return write(nullptr);
+    return write(&Pinned(model, "model")->share->model->tokenizer());
   });
 }
 
@@ -170,30 +159,12 @@ int32_t quire_response_parser_next(quire_response_parser* parser, quire_error** 
 }
 
 int32_t quire_response_parser_kind(quire_response_parser* parser, quire_error** error) {
-  return of_event<int32_t>(parser, error, [](const ResponseEvent& event) {
-    switch (event.kind) {
-      case ResponseEvent::Kind::text:
-        return QUIRE_RESPONSE_TEXT;
-      case ResponseEvent::Kind::reasoning:
-        return QUIRE_RESPONSE_REASONING;
-      case ResponseEvent::Kind::call_begin:
-        return QUIRE_RESPONSE_CALL_BEGIN;
-      case ResponseEvent::Kind::arguments:
-        return QUIRE_RESPONSE_ARGUMENTS;
-      case ResponseEvent::Kind::call_end:
-        return QUIRE_RESPONSE_CALL_END;
-      default:
-        return QUIRE_RESPONSE_MARKUP;
-    }
-  });
+  return of_event<int32_t>(parser, error, [](const ResponseEvent& event) { return event.kind; });
 }
 
 int64_t quire_response_parser_call_index(quire_response_parser* parser, quire_error** error) {
   return of_event<int64_t>(parser, error, [](const ResponseEvent& event) {
-    const bool of_call = event.kind == ResponseEvent::Kind::call_begin ||
-                         event.kind == ResponseEvent::Kind::arguments ||
-                         event.kind == ResponseEvent::Kind::call_end;
-    return of_call ? int64_t{event.call_idx} : int64_t{-1};
+    return event.is_of_call() ? int64_t{event.call_idx} : int64_t{-1};
   });
 }
 
@@ -221,7 +192,7 @@ quire_constraint* quire_response_constraint_create(quire_model* model, const cha
                                                    quire_error** error) {
   return guard(error, static_cast<quire_constraint*>(nullptr), [&] {
     const Pinned pinned(model, "model");
-    const auto rules = quire::parse_response_rules(text_argument(text, text_len));
+    const auto rules = quire::parse_response_rules(text_argument(text, text_len), dialect_of(*pinned->share));
     const quire::Model& of = *pinned->share->model;
     const std::string source = quire::response_grammar(rules, special_tokens_of(of.tokenizer()));
     return make_handle<quire_constraint>(

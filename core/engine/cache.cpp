@@ -21,9 +21,11 @@ namespace {
 std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   const CacheParts& parts = core.parts();
   SamplerState sampler(request.sampling, parts.num_tokens);
-  std::unique_ptr<TextStream> stream = parts.codec->open(request.emit_special_tokens);
+  const bool emit_special = request.emit_special_tokens || request.response != nullptr;
+  std::unique_ptr<TextStream> stream = parts.codec->open(emit_special);
   if (request.healed_token >= 0) stream = without_text_of(std::move(stream), request.healed_token);
   TextOutput text(std::move(stream), request.stop_strings, request.banned_strings);
+  if (request.response != nullptr) text.read_as(*request.response);
   auto record = std::make_unique<JobRecord>(std::move(request), std::move(sampler), std::move(text));
   JobRequest& own = record->request;
   const bool generates = own.kind == JobKind::generate;

@@ -8,7 +8,7 @@ namespace quire {
 
 struct ResponseEvent {
   enum class Kind : uint8_t {
-    text,
+    text = 1,  // the values of QUIRE_RESPONSE_*
     reasoning,
     call_begin,
     arguments,  // a piece of the JSON of a call's arguments
@@ -21,6 +21,10 @@ struct ResponseEvent {
   std::string raw;   // the bytes of the answer that it covers; joined, those of all events are the answer
   std::string name;  // of call_begin and call_end
   std::string id;    // likewise, as far as known; empty: the dialect has none
+
+  bool is_of_call() const {
+    return kind == Kind::call_begin || kind == Kind::arguments || kind == Kind::call_end;
+  }
 };
 
 }  // namespace quire

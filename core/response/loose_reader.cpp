@@ -294,6 +294,7 @@ void LooseReader::open(char byte) {
 
 void LooseReader::decide(Level& level, Frame frame) {
   level.frame = frame;
+  level.at_key = frame == Frame::object;
   json_[level.begin] = frame == Frame::object ? '{' : '[';
 }
 

@@ -440,10 +440,9 @@ void ResponseParser::begin_value() {
   on_lines_ = false;
   is_verbatim_ = false;
   capture_.clear();
-  value_end_ = std::string(syntax.value_end);
-  if (const size_t pos = value_end_.find(kKeyHere); pos != std::string::npos)
-    value_end_.replace(pos, 1, key_);
-  value_end_line_ = "\n" + value_end_;
+  std::string end = "\n" + std::string(syntax.value_end);
+  if (const size_t pos = end.find(kKeyHere); pos != std::string::npos) end.replace(pos, 1, key_);
+  value_end_line_ = std::make_shared<const std::string>(std::move(end));
   build_value_marks();
   if (streaming_) emit(Kind::arguments, key_json() + '"');
 }
@@ -454,8 +453,9 @@ void ResponseParser::build_value_marks() {
     value_marks_.add(kVerbatimEnd, Meaning::verbatim_end);
     return;
   }
-  value_marks_.add(value_end_, Meaning::value_end);
-  if (on_lines_) value_marks_.add(value_end_line_, Meaning::value_end);
+  const std::string_view end_line = *value_end_line_;
+  value_marks_.add(end_line.substr(1), Meaning::value_end);
+  if (on_lines_) value_marks_.add(end_line, Meaning::value_end);
   if (!value_begun_) value_marks_.add(kVerbatim, Meaning::verbatim);
 }
 

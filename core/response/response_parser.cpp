@@ -328,8 +328,8 @@ void ResponseParser::end_header() {
   reasoning_begun_ = false;
   mode_ = Mode::text;
   announced_.clear();
-  const std::string behind = header_.substr(header_.find(rule.contains) + rule.contains.size());
-  const std::string name = behind.substr(0, behind.find_first_of(" <\n\t"));
+  const std::string after = header_.substr(header_.find(rule.contains) + rule.contains.size());
+  const std::string name = after.substr(0, after.find_first_of(" <\n\t"));
   if (rule.meaning == HeaderMeaning::announcement) announced_ = name;
   if (rule.meaning == HeaderMeaning::call) {
     begin_message_call(name);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,8 +24,8 @@ enum class ReasoningStart : uint8_t {
 };
 
 // Tolerant: what is no call is text, and no byte is lost. The events are the same in whatever pieces the
-// bytes come, but for where texts are cut. Takes time and memory in proportion to the answer. Not
-// thread-safe.
+// bytes come, but for where texts are cut. Takes time and memory in proportion to the answer. A copy goes on
+// from the same place. Not thread-safe.
 class ResponseParser {
  public:
   // The dialect is borrowed: one of the table.
@@ -43,6 +44,9 @@ class ResponseParser {
   bool in_reasoning() const { return mode_ == Mode::reasoning; }
   // Whether what comes next would be text of the answer.
   bool in_text() const { return mode_ == Mode::text && !between_messages_; }
+  // Whether a call has begun that has no end by now.
+  bool in_call() const { return call_begun_; }
+  const Dialect& dialect() const { return *dialect_; }
 
  private:
   using Kind = ResponseEvent::Kind;
@@ -162,8 +166,8 @@ class ResponseParser {
   Set name_marks_;     // of form_
   Set call_marks_;
   Set value_marks_;
-  std::string value_end_;       // as it stands, with the key
-  std::string value_end_line_;  // after an end of line
+  // After an end of line, and with the key. Marks borrow it, those of copies too.
+  std::shared_ptr<const std::string> value_end_line_;
 
   Mode mode_ = Mode::text;
   Mode outer_ = Mode::text;  // where a section began

@@ -1,5 +1,7 @@
 #include "core/response/value_types.h"
 
+#include <algorithm>
+
 #include "core/base/error.h"
 #include "core/response/json_span.h"
 #include "core/response/loose_reader.h"
@@ -123,7 +125,10 @@ ToolSet ToolSet::parse(std::string_view json) {
 }
 
 ToolSet ToolSet::of(const JsonView& list) {
-  ToolSet set;
+  std::vector<Tool> tools;
+  const auto has = [&](const std::string& name) {
+    return std::any_of(tools.begin(), tools.end(), [&](const Tool& tool) { return tool.name == name; });
+  };
   const std::vector<JsonView> items = list.items();
   if (items.size() > kMaxTools) throw Error(ErrorCode::capacity, "tools: more than {}", kMaxTools);
   for (const JsonView& item : items) {
@@ -134,16 +139,16 @@ ToolSet ToolSet::of(const JsonView& list) {
       if (const JsonValue* schema = function.raw().find(key)) tool.parameters = *schema;
     }
     if (tool.name.empty()) throw Error(ErrorCode::format, "{}: the name is empty", function.where());
-    if (set.find(tool.name) != nullptr) {
+    if (has(tool.name)) {
       throw Error(ErrorCode::format, "{}: there are two tools named \"{}\"", item.where(), tool.name);
     }
-    set.tools_.push_back(std::move(tool));
+    tools.push_back(std::move(tool));
   }
-  return set;
+  return ToolSet(std::move(tools));
 }
 
 const ToolSet::Tool* ToolSet::find(std::string_view name) const {
-  for (const Tool& tool : tools_) {
+  for (const Tool& tool : *tools_) {
     if (tool.name == name) return &tool;
   }
   return nullptr;

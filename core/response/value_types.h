@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,20 +39,21 @@ class ToolSet {
     JsonValue parameters;  // null: none were told
   };
 
-  ToolSet() = default;
-  explicit ToolSet(std::vector<Tool> tools) : tools_(std::move(tools)) {}
+  ToolSet() : ToolSet(std::vector<Tool>()) {}
+  explicit ToolSet(std::vector<Tool> tools)
+      : tools_(std::make_shared<const std::vector<Tool>>(std::move(tools))) {}
   // A JSON list of tools as OpenAI has them ({"type": "function", "function": {...}}), or of the functions
   // alone. ErrorCode::format where it is none, or two have one name.
   static ToolSet parse(std::string_view json);
   static ToolSet of(const JsonView& list);
 
-  const std::vector<Tool>& tools() const { return tools_; }
+  const std::vector<Tool>& tools() const { return *tools_; }
   const Tool* find(std::string_view name) const;
   // The schema of an argument; null where it is not known.
   const JsonValue* argument_schema(std::string_view name, std::string_view argument) const;
 
  private:
-  std::vector<Tool> tools_;
+  std::shared_ptr<const std::vector<Tool>> tools_;  // also of copies
 };
 
 // JSON of a value that is written as it is, without quotes where it is a string.

@@ -1,5 +1,6 @@
 // Answers through the C interface.
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/capi/capi_fixture.h"
 
@@ -95,6 +96,163 @@ TEST_F(CapiResponseTest, AConstraintLetsThroughWhatItsParserReadsAsACall) {
   EXPECT_EQ(quire_matcher_may_end(matcher.get(), nullptr), 1);
 }
 
+// Whether an answer by the rules may be that text, spelled by the vocabulary of the model.
+bool lets_through(const World& world, const std::string& rules, const std::string& text) {
+  Report report;
+  const OwnedConstraint constraint(
+      quire_response_constraint_create(world.model.get(), rules.data(), rules.size(), report.out()));
+  EXPECT_TRUE(constraint) << report.message();
+  if (!constraint) return false;
+  const OwnedMatcher matcher(quire_matcher_create(constraint.get(), nullptr));
+  std::vector<int32_t> tokens(text.size() + 8);
+  tokens.resize(static_cast<size_t>(quire_model_encode(world.model.get(), text.data(), text.size(), 0, 0,
+                                                       tokens.data(), tokens.size(), nullptr)));
+  for (const int32_t token : tokens) {
+    if (quire_matcher_accept(matcher.get(), token, nullptr) != 1) return false;
+  }
+  return quire_matcher_may_end(matcher.get(), nullptr) == 1;
+}
+
+TEST_F(CapiResponseTest, TheFormatOfTextIsAPatternAChoiceOrAGrammar) {
+  const World world;
+  const auto check = [&](const std::string& format, const std::vector<std::string>& good,
+                         const std::vector<std::string>& bad) {
+    const std::string rules = R"({"dialect": "hermes", "response_format": )" + format + "}";
+    for (const std::string& text : good) {
+      EXPECT_TRUE(lets_through(world, rules, text)) << format << "\n" << text;
+      EXPECT_TRUE(lets_through(world, rules, "<think>so</think>\n\n" + text)) << format << "\n" << text;
+    }
+    for (const std::string& text : bad)
+      EXPECT_FALSE(lets_through(world, rules, text)) << format << "\n" << text;
+  };
+  check(R"({"type": "regex", "pattern": "[a-z]+/\\d{2}"})", {"a/12", "abc/00"}, {"a/1", "A/12", "a/123"});
+  check(R"({"type": "choice", "choices": ["yes", "no", "\"maybe\""]})", {"yes", "\"maybe\""},
+        {"maybe", "ye"});
+  check(
+      R"({"type": "gbnf", "grammar": "root ::= pair (\",\" pair)*\npair ::= [a-z] \"=\" inner\ninner ::= \"(\" inner \")\" | [0-9]+"})",
+      {"a=1", "a=1,b=((2))"}, {"a=", "a=(1", "a=1,", "a=(1))"});
+  check(R"({"type": "lark", "grammar": "start: \"[\" [item (\",\" item)*] \"]\"\nitem: start | /[0-9]+/"})",
+        {"[]", "[1,[2,[]]]"}, {"[", "[1,]", "1"});
+}
+
+TEST_F(CapiResponseTest, AGrammarStandsBesideCallsAndKeepsItsOwnNames) {
+  const World world;
+  const std::string rules = R"({"dialect": "hermes", "tools": [{"name": "go", "parameters": {"type": "object",
+      "properties": {}, "additionalProperties": false}}],
+      "response_format": {"type": "gbnf", "grammar": "root ::= r0\nr0 ::= \"x\"+"}})";
+  EXPECT_TRUE(lets_through(world, rules, "xxx"));
+  EXPECT_TRUE(lets_through(world, rules, "<tool_call>\n{\"name\": \"go\", \"arguments\": {}}\n</tool_call>"));
+  EXPECT_FALSE(lets_through(world, rules, "y"));
+}
+
+TEST_F(CapiResponseTest, FromATriggerOnTextIsWhatItsStructureSays) {
+  const World world;
+  const std::string tags = R"({"type": "structural_tag", "triggers": ["<fn="], "structures": [
+      {"begin": "<fn=go>", "schema": {"type": "integer"}, "end": "</fn>"},
+      {"begin": "<fn=say>", "format": {"type": "text"}, "end": "</fn>"}])";
+  const auto may_be = [&](const std::string& more, const std::string& text) {
+    return lets_through(world, R"({"dialect": "plain", "response_format": )" + tags + more + "}}", text);
+  };
+  for (const char* good : {"free <text>", "a <fn=go>12</fn> b <fn=say>x < y</fn>", "<fn=go>1</fn>", "<fn"})
+    EXPECT_TRUE(may_be("", good)) << good;
+  for (const char* bad : {"<fn=", "<fn=other>1</fn>", "<fn=go>x</fn>", "a <fn=go>12"})
+    EXPECT_FALSE(may_be("", bad)) << bad;
+  EXPECT_FALSE(may_be(R"(, "at_least_one": true)", "free"));
+  EXPECT_TRUE(may_be(R"(, "at_least_one": true)", "free <fn=go>1</fn> more"));
+  EXPECT_TRUE(may_be(R"(, "stop_after_first": true)", "free <fn=go>1</fn>"));
+  EXPECT_FALSE(may_be(R"(, "stop_after_first": true)", "free <fn=go>1</fn> more"));
+}
+
+// "KIND CALL TEXT NAME;" for each event of a job, and the raw output.
+struct TypedAnswer {
+  std::string events;
+  std::string raw;
+  std::vector<int32_t> tokens;
+};
+
+TypedAnswer typed_answer(quire_job* job) {
+  TypedAnswer answer;
+  for (;;) {
+    const OwnedEvent event{next_event(job, QUIRE_WAIT_FOREVER, nullptr)};
+    if (!event) return answer;
+    if (const int32_t kind = quire_event_response_kind(event.get(), nullptr); kind != QUIRE_RESPONSE_NONE) {
+      answer.events += std::to_string(kind) + " " +
+                       std::to_string(quire_event_call_index(event.get(), nullptr)) + " " +
+                       quire_event_response_text(event.get(), nullptr, nullptr) +
+                       quire_event_call_name(event.get(), nullptr, nullptr) + ";";
+    }
+    answer.raw += quire_event_text(event.get(), nullptr, nullptr);
+    std::vector<int32_t> tokens(static_cast<size_t>(quire_event_tokens(event.get(), nullptr, 0, nullptr)));
+    quire_event_tokens(event.get(), tokens.data(), tokens.size(), nullptr);
+    answer.tokens.insert(answer.tokens.end(), tokens.begin(), tokens.end());
+  }
+}
+
+// What a job says that may say nothing else.
+class TypedEventsTest : public CapiResponseTest {
+ protected:
+  OwnedRequest request_for(const std::string& answer) {
+    const std::string choices = nlohmann::json::array({answer}).dump();
+    constraint_ = OwnedConstraint(quire_constraint_create(world_.model.get(), QUIRE_CONSTRAINT_CHOICE,
+                                                          choices.data(), choices.size(), report.out()));
+    EXPECT_TRUE(constraint_) << report.message();
+    OwnedRequest request = make_request("Once", 300);
+    EXPECT_EQ(quire_job_request_set_constraint(request.get(), constraint_.get(), nullptr), 1);
+    return request;
+  }
+  TypedAnswer run(quire_job_request* request) {
+    const OwnedJob job(quire_job_submit(world_.cache.get(), request, report.out()));
+    EXPECT_TRUE(job) << report.message();
+    return typed_answer(job.get());
+  }
+  World world_;
+  OwnedConstraint constraint_;
+};
+
+TEST_F(TypedEventsTest, OfAJobSayWhatItsTextIs) {
+  const std::string answer =
+      "<think>hm</think>Well. <tool_call>{\"name\": \"go\", \"arguments\": {\"a\": 1}}</tool_call>";
+  const OwnedRequest request = request_for(answer);
+  ASSERT_EQ(quire_job_request_set_response_dialect(request.get(), "hermes", 6, nullptr), 1);
+  ASSERT_EQ(quire_job_request_set_max_unread_events(request.get(), 2, nullptr), 1);
+  const TypedAnswer read = run(request.get());
+  EXPECT_EQ(read.raw, answer);
+  EXPECT_GT(read.tokens.size(), 5U);
+  std::string kinds;
+  for (size_t i = 0; i < read.events.size(); i = read.events.find(';', i) + 1) {
+    if (kinds.empty() || kinds.back() != read.events[i]) kinds += read.events[i];
+  }
+  EXPECT_EQ(kinds, "62613456") << read.events;
+  EXPECT_NE(read.events.find("3 0 go;"), std::string::npos) << read.events;
+  EXPECT_NE(read.events.find("5 0 go;"), std::string::npos) << read.events;
+}
+
+TEST_F(TypedEventsTest, ReasoningThatThePromptHasBegunIsReasoning) {
+  const OwnedRequest request = request_for("hm</think>so");
+  ASSERT_EQ(quire_job_request_set_prompt_text(request.get(), "Once <think>", 12, nullptr), 1);
+  ASSERT_EQ(quire_job_request_set_response_dialect(request.get(), "hermes", 6, nullptr), 1);
+  EXPECT_EQ(run(request.get()).events.substr(0, 2), "2 ");
+  ASSERT_EQ(quire_job_request_set_reasoning(request.get(), QUIRE_REASONING_OFF, nullptr), 1);
+  EXPECT_EQ(run(request.get()).events.substr(0, 2), "1 ");
+}
+
+TEST_F(TypedEventsTest, OfARequestWithoutADialectHaveNoKind) {
+  const OwnedRequest request = request_for("<think>hm");
+  EXPECT_EQ(run(request.get()).events, "");
+  ASSERT_EQ(quire_job_request_set_response_dialect(request.get(), "auto", 4, nullptr), 1);
+  EXPECT_NE(run(request.get()).events, "") << "a vocabulary without marks is plain, and plain text is text";
+}
+
+TEST_F(TypedEventsTest, ADialectThatIsNotThereIsRefusedAndReasoningNeedsOne) {
+  const OwnedRequest request = make_request("Once", 3);
+  EXPECT_EQ(quire_job_request_set_response_dialect(request.get(), "none", 4, report.out()), 0);
+  EXPECT_EQ(report.code(), QUIRE_ERROR_NOT_FOUND);
+  EXPECT_EQ(quire_job_request_set_reasoning(request.get(), 3, report.out()), 0);
+  ASSERT_EQ(quire_job_request_set_reasoning(request.get(), QUIRE_REASONING_OPEN, nullptr), 1);
+  EXPECT_EQ(quire_job_submit(world_.cache.get(), request.get(), report.out()), nullptr);
+  EXPECT_NE(report.message().find("response_dialect"), std::string::npos) << report.message();
+}
+
 TEST_F(CapiResponseTest, RulesThatCannotBeKeptToAreRefusedByName) {
   const World world;
   for (const auto& [rules, word] : std::vector<std::pair<std::string, std::string>>{
@@ -102,6 +260,14 @@ TEST_F(CapiResponseTest, RulesThatCannotBeKeptToAreRefusedByName) {
            {R"({"dialect": "hermes", "tools": [{"name": "a"}], "tool_choice": {"name": "b"}})", "b"},
            {R"({"dialect": "hermes", "tool_choice": "required"})", "tool_choice"},
            {R"({"dialect": "hermes", "response_format": {"type": "poem"}})", "poem"},
+           {R"({"dialect": "hermes", "response_format": {"type": "gbnf", "grammar": "root ::= a"}})",
+            "\"a\""},
+           {R"({"dialect": "hermes", "response_format": {"type": "lark", "grammar":
+                "start: %grammar {\"lark\": \"start: /a/\"}"}})",
+            "%grammar"},
+           {R"({"dialect": "hermes", "response_format": {"type": "structural_tag", "triggers": ["<b"],
+                "structures": [{"begin": "<a>", "schema": {}, "end": "</a>"}]}})",
+            "<a>"},
            {R"({"dialect": "glm", "tools": [{"name": "a", "parameters": {"properties":
                 {"word": {"type": "string", "pattern": "x"}}}}]})",
             "word"}}) {

@@ -81,7 +81,7 @@ class Chat(command.CommandTest):
         tools.write_text(TOOLS)
         file = self.folder / "said.json"
         result = self.chat(f"/result early\nWeather?\n/result sunny\n/save {file}\n", "--tools", tools,
-                           "--dialect", "hermes", "--tool-choice", "get_weather", "--max-new-tokens", "80")
+                           "--dialect", "hermes", "--tool-choice", "get_weather", "--max-new-tokens", "200")
         self.assertRegex(result.stderr, r"\Aquire: /result: [^\n]+\n\Z")
         said = json.loads(file.read_text())["messages"]
         calls = [line for line in result.stdout.splitlines() if line]
@@ -89,7 +89,7 @@ class Chat(command.CommandTest):
         self.assertNotIn("tool_call", result.stdout)
         self.assertEqual([turn["role"] for turn in said], ["user", "assistant", "tool", "assistant"])
         call = said[1]["tool_calls"][0]
-        self.assertEqual(call["function"]["arguments"], json.dumps(json.loads(calls[0])["arguments"]))
+        self.assertEqual(json.loads(call["function"]["arguments"]), json.loads(calls[0])["arguments"])
         self.assertEqual((said[2]["tool_call_id"], said[2]["content"]), (call["id"], "sunny"))
 
     def test_what_cannot_be_obeyed_ends_nothing(self):
@@ -126,7 +126,7 @@ class Chat(command.CommandTest):
             shown = "".join(f" {flag} {pathlib.Path(value).name}" for flag, value in zip(args[::2], args[1::2]))
             said.append(f"$ quire chat --model SmolLM2-135M-Instruct{shown}\n")
             for count in range(1, len(lines) + 1):
-                result = command.run("chat", "--model", SMOLLM2, *args, "--max-new-tokens", "60",
+                result = command.run("chat", "--model", SMOLLM2, *args, "--max-new-tokens", "80",
                                      stdin="\n".join(lines[:count]) + "\n")
                 self.assertEqual((result.returncode, result.stderr), (0, ""))
                 # All that was said before comes again, to the byte.

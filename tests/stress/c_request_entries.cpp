@@ -16,6 +16,8 @@ void set_request(CWorld& w, const Calls& call) {
   call(quire_job_request_clear_banned_texts, w.request);
   call(quire_job_request_set_ignore_eos, w.request, 1);
   call(quire_job_request_set_emit_special, w.request, 1);
+  call(quire_job_request_set_response_dialect, w.request, "hermes", 6);
+  call(quire_job_request_set_reasoning, w.request, QUIRE_REASONING_OFF);
   call(quire_job_request_set_log_probs, w.request, 1);
   call(quire_job_request_set_top_log_probs, w.request, 2);
   call(quire_job_request_set_user_data, w.request, 9);

@@ -60,6 +60,37 @@ QUIRE_API int32_t quire_event_index(quire_event* event, quire_error** error);
 QUIRE_API const char* quire_event_text(quire_event* event, size_t* out_len, quire_error** error);
 
 /**
+ * Of a TEXT event of a request with a dialect (quire_job_request_set_response_dialect): what its text is, one
+ * of QUIRE_RESPONSE_* of response.h. quire_event_text is the raw output then, marks included. Where a step
+ * gives several kinds there is an event for each; its tokens come with the last one. Else
+ * QUIRE_RESPONSE_NONE; -1 on failure.
+ */
+QUIRE_API int32_t quire_event_response_kind(quire_event* event, quire_error** error);
+
+/**
+ * What the raw text stands for: text, reasoning, or a piece of the arguments of a call as JSON; else empty,
+ * of events without a kind too. *out_len, where out_len is not NULL, receives its length in bytes;
+ * zero-terminated too. Borrowed until the event is freed. NULL on failure.
+ */
+QUIRE_API const char* quire_event_response_text(quire_event* event, size_t* out_len, quire_error** error);
+
+/** Of CALL_BEGIN, ARGUMENTS and CALL_END: which call of the answer, from 0; else -1. -1 with an error on
+ * failure.
+ */
+QUIRE_API int64_t quire_event_call_index(quire_event* event, quire_error** error);
+
+/** The name of the tool where a call begins or ends, as quire_event_text gives text; else empty. NULL on
+ * failure.
+ */
+QUIRE_API const char* quire_event_call_name(quire_event* event, size_t* out_len, quire_error** error);
+
+/**
+ * The id of the call where it begins or ends, as far as the answer has one by then; else empty. NULL on
+ * failure.
+ */
+QUIRE_API const char* quire_event_call_id(quire_event* event, size_t* out_len, quire_error** error);
+
+/**
  * The generated token ids that came with this event. A token whose text is held back, as part of a character
  * or of a possible stop string, comes with the event that has its text, or with the last one: none is lost.
  * One whose text comes in parts comes with the first; an event with the rest alone has no tokens. Returns
@@ -80,7 +111,10 @@ QUIRE_API int64_t quire_event_first_token(quire_event* event, quire_error** erro
  */
 QUIRE_API int64_t quire_event_kept_tokens(quire_event* event, quire_error** error);
 
-/** Of a REWIND event: how many bytes of the text so far still stand, the first ones; else 0; -1 on failure.
+/**
+ * Of a REWIND event: how many bytes of the text so far still stand, the first ones; else 0; -1 on failure. Of
+ * events with a kind those stand that begin before that place, and those without bytes at it; text and
+ * reasoning are cut there. A call that has no end by then is told again from its beginning.
  */
 QUIRE_API int64_t quire_event_kept_bytes(quire_event* event, quire_error** error);
 

@@ -389,6 +389,24 @@ QUIRE_API int32_t quire_job_request_set_sampler_order(quire_job_request* request
 
 /* Results. */
 
+/**
+ * How the model writes its answer: the name of a dialect (response.h), or "auto", the one that the chat
+ * template of the request or of the model tells, or the special tokens of its vocabulary. TEXT events then
+ * say of what kind their text is (quire_event_response_kind), and the text of special tokens is part of it.
+ * The tools of the request say which arguments are strings where the dialect does not. An empty text, the
+ * default: text is text. QUIRE_ERROR_NOT_FOUND where there is no such dialect.
+ */
+QUIRE_API int32_t quire_job_request_set_response_dialect(quire_job_request* request, const char* text,
+                                                         size_t text_len, quire_error** error);
+
+/**
+ * With a dialect: where reasoning begins, one of QUIRE_REASONING_* of response.h. Default:
+ * QUIRE_REASONING_CLOSED, unless the prompt has opened it: the words of the template for messages, or else
+ * the text of the prompt.
+ */
+QUIRE_API int32_t quire_job_request_set_reasoning(quire_job_request* request, int32_t reasoning,
+                                                  quire_error** error);
+
 /** 1: the text of special tokens is part of the text. 0, the default: it is left out. */
 QUIRE_API int32_t quire_job_request_set_emit_special(quire_job_request* request, int32_t emit_special,
                                                      quire_error** error);

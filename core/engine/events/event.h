@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "core/base/error.h"
 #include "core/base/ids.h"
 #include "core/base/log.h"
+#include "core/response/events.h"
 #include "core/sampling/sampler.h"
 
 namespace quire {
@@ -65,6 +67,10 @@ struct Event {
   int32_t first_token = 0;       // the place of token_ids[0] among the tokens of the job
   std::vector<float> log_probs;  // per token; empty unless asked for
   std::vector<std::vector<TokenLogProb>> top_log_probs;  // per token; empty unless asked for
+
+  // text of a request that says how answers are written: what `text`, the raw bytes, is. Its own raw bytes
+  // are empty.
+  std::optional<ResponseEvent> part;
 
   // progress
   int32_t done_tokens = 0;  // of the prompt, cached ones included

@@ -24,13 +24,24 @@ void append_moved(T& target, T&& more) {
   target.insert(target.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
+bool can_join(const Event& one, const Event& next) {
+  if (one.kind != next.kind || one.part.has_value() != next.part.has_value()) return false;
+  if (!one.part) return true;
+  using Kind = ResponseEvent::Kind;
+  const Kind kind = one.part->kind;
+  return kind == next.part->kind && one.part->call_idx == next.part->call_idx && kind != Kind::call_begin &&
+         kind != Kind::call_end;
+}
+
 // Memory first, so that a failure changes nothing.
 void join_text(Event& target, Event&& more) {
   reserve_more(target.text, more.text);
+  if (target.part) reserve_more(target.part->text, more.part->text);
   reserve_more(target.token_ids, more.token_ids);
   reserve_more(target.log_probs, more.log_probs);
   reserve_more(target.top_log_probs, more.top_log_probs);
   target.text += more.text;
+  if (target.part) target.part->text += more.part->text;
   append_moved(target.token_ids, std::move(more.token_ids));
   append_moved(target.log_probs, std::move(more.log_probs));
   append_moved(target.top_log_probs, std::move(more.top_log_probs));
@@ -44,7 +55,7 @@ bool EventStream::push(Event&& event, EventBatch* batch) {
     if (abandoned_ || finished_) return true;
     const bool full = events_.size() >= static_cast<size_t>(options_.max_unread);
     if (full && options_.policy == SlowReaderPolicy::end) return false;
-    if (full && options_.policy == SlowReaderPolicy::coalesce && events_.back().kind == event.kind) {
+    if (full && options_.policy == SlowReaderPolicy::coalesce && can_join(events_.back(), event)) {
       coalesce(std::move(event));
     } else {
       events_.push_back(std::move(event));

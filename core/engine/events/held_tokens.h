@@ -21,9 +21,8 @@ struct FoundText {
 };
 
 // Lets tokens out whole, once no banned text can begin in them any more, whatever becomes of those after
-// them. Stop texts and banned ones are
-// looked for together: the one that ends first counts, of several that end together the longest. One thread
-// at a time; a copy goes on from the same place.
+// them. Stop texts and banned ones are looked for together: the one that ends first counts, of several that
+// end together the longest. One thread at a time; a copy goes on from the same place.
 class HeldTokens {
  public:
   // `stream` is before the first token. Of the texts of `matcher` those from num_stops on are banned.

@@ -1,6 +1,7 @@
 // From the tokens of one job to its text events.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,17 +12,21 @@
 #include "core/engine/events/event.h"
 #include "core/engine/events/held_tokens.h"
 #include "core/engine/events/text_codec.h"
+#include "core/response/response_parser.h"
 #include "core/sampling/sampler.h"
 #include "core/tokenizer/stop_matcher.h"
 
 namespace quire {
 
 // Collects tokens until some of their text may be shown: whole characters that cannot be the head of a stop
-// string. Where texts are banned, whole tokens in which none can begin. One thread at a time.
+// string. Where texts are banned, whole tokens in which none can begin. Where an answer is read, its parts.
+// One thread at a time.
 class TextOutput {
  public:
   TextOutput(std::unique_ptr<TextStream> stream, const std::vector<std::string>& stops,
              const std::vector<std::string>& banned = {});
+  // The text is an answer that a copy of `reader` reads; before the first token.
+  void read_as(const ResponseParser& reader);
 
   // What is complete now: of a stop string its text and what follows are cut off. After a banned one comes
   // take_back.
@@ -35,10 +40,11 @@ class TextOutput {
 
   // Text to show, or tokens that never have any: those wait for nothing.
   bool has_text() const {
-    return !pending_.text.empty() || (stream_->is_silent() && !pending_.token_ids.empty());
+    return !pending_.text.empty() || !parts_.empty() || (stream_->is_silent() && !pending_.token_ids.empty());
   }
   bool has_anything() const { return has_text() || !pending_.token_ids.empty(); }
-  // Text, ids and log-probabilities so far; they are gone from here.
+  // Text, ids and log-probabilities so far; they are gone from here. Of an answer that is read its first
+  // part, and the others come with the last one.
   Event take();
   // What all calls of take gave: tokens, and bytes of text.
   int32_t num_taken_tokens() const { return static_cast<int32_t>(num_taken_); }
@@ -51,13 +57,18 @@ class TextOutput {
   // A copy for a fork. What is pending goes with the parent alone; what is held back goes with both.
   TextOutput clone() const;
   // The state after `tokens`, the first of those that were pushed here. What was taken is not shown again;
-  // of what is pending the part that belongs to `tokens` stays.
+  // of what is pending the part that belongs to `tokens` stays. A call that has no end by then is shown again
+  // from its beginning: arguments that are not written as JSON cannot be cut by bytes.
   TextOutput rewound(gsl::span<const TokenId> tokens) const;
 
  private:
   TextOutput(std::unique_ptr<TextStream> stream, StopMatcher matcher, std::optional<HeldTokens> held);
 
   void say(const SampledToken& token, bool with_log_probs);
+  FoundText push_text(const SampledToken& token, bool with_log_probs);
+  void finish_text();
+  void read_text();
+  void take_all();
 
   std::unique_ptr<TextStream> first_stream_;  // as it was before the first token
   StopMatcher first_matcher_;                 // likewise; shares the automaton
@@ -65,8 +76,11 @@ class TextOutput {
   StopMatcher matcher_;
   std::optional<HeldTokens> first_held_;  // likewise; where texts are banned, in place of the matcher
   std::optional<HeldTokens> held_;
-  std::vector<SampledToken> said_;  // with held_: all tokens, which a rewind may hold again
-  bool with_log_probs_ = false;     // as the last token was pushed
+  std::optional<ResponseParser> first_reader_;  // likewise
+  std::optional<ResponseParser> reader_;
+  std::deque<ResponseEvent> parts_;  // what reader_ has read
+  std::vector<SampledToken> said_;   // with held_ or reader_: all tokens, which a rewind may show again
+  bool with_log_probs_ = false;      // as the last token was pushed
   std::string piece_;
   Event pending_;
   size_t num_taken_ = 0;  // tokens

@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/ids.h"
 #include "core/engine/events/event.h"
+#include "core/response/response_parser.h"
 #include "core/sampling/repetition.h"
 #include "core/sampling/settings.h"
 #include "core/step/token_matcher.h"
@@ -48,6 +49,9 @@ struct JobRequest {
   // not said again. -1: none.
   TokenId healed_token = -1;
   bool emit_special_tokens = false;  // the text of special tokens is part of the text
+  // Reads the answer, special tokens included, so that events say what their text is: a parser before the
+  // first byte. Null: text is text.
+  std::shared_ptr<const ResponseParser> response;
   bool want_log_probs = false;
   int32_t num_top_log_probs = 0;  // 0 to kMaxTopLogProbs; more than 0 implies want_log_probs
 

@@ -169,9 +169,9 @@ void Commit::emit(JobRecord& job) {
     stream.push(std::move(progress), &jobs_.told());
   }
   const bool ends = job.step.finish != FinishReason::unfinished;
-  if (!job.text.has_text() && !(ends && job.text.has_anything())) return;
-  if (!stream.push(job.channel->make_event(EventKind::text, job.text.take()), &jobs_.told())) {
-    throw Error(ErrorCode::slow_reader, "the reader left {} events unread", job.request.max_unread_events);
+  while (job.text.has_text() || (ends && job.text.has_anything())) {
+    if (!stream.push(job.channel->make_event(EventKind::text, job.text.take()), &jobs_.told()))
+      throw Error(ErrorCode::slow_reader, "the reader left {} events unread", job.request.max_unread_events);
   }
 }
 

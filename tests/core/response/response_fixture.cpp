@@ -11,7 +11,7 @@ void append(std::vector<ResponseEvent>& events, std::vector<ResponseEvent> more)
 
 const char* kind_name(ResponseEvent::Kind kind) {
   constexpr const char* kNames[] = {"text", "reasoning", "call_begin", "arguments", "call_end", "markup"};
-  return kNames[static_cast<size_t>(kind)];
+  return kNames[static_cast<size_t>(kind) - 1];
 }
 
 }  // namespace
