@@ -171,6 +171,8 @@ class Writer:
 
     @staticmethod
     def kinds(when):
+        if when == interface.READ:
+            return "ResponseKind != ResponseKind.None"
         return " || ".join(f"Kind == EventKind.{pascal(kind.lower())}" for kind in when)
 
     @staticmethod

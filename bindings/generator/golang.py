@@ -104,8 +104,7 @@ class Writer:
                 self.taker(one)
             if one.when:
                 self.add(f"// isLast tells whether nothing comes after the event.", f"func (o *{one.name}) isLast() bool {{",
-                         "\treturn " + " || ".join(f"o.Kind == Event{go(kind.lower())}" for kind in interface.LAST),
-                         "}", "")
+                         f"\treturn {self.kinds(interface.LAST)}", "}", "")
 
     def figure_type(self, one):
         self.say(f"{one.name}: {one.comment[0].lower()}{one.comment[1:]}")
@@ -158,9 +157,14 @@ class Writer:
             if group:
                 self.add("\t}")
             if when:
-                kinds = " || ".join(f"o.Kind == Event{go(kind.lower())}" for kind in when)
-                self.add(f"\tif {kinds} {{")
+                self.add(f"\tif {self.kinds(when)} {{")
         return when
+
+    @staticmethod
+    def kinds(when):
+        if when == interface.READ:
+            return "o.ResponseKind != ResponseNone"
+        return " || ".join(f"o.Kind == Event{go(kind.lower())}" for kind in when)
 
     def got(self, call, one):
         kind, function = call.result.kind, native(call.function)

@@ -209,12 +209,13 @@ class Figures:
     index: str = ""  # the parameter that says which of several
     base: str = ""
     parts: tuple = ()
-    when: dict = field(default_factory=dict)  # of an event: {getters: kinds that have them}
+    when: dict = field(default_factory=dict)  # of an event: {getters: kinds that have them, or READ}
     fixed: dict = field(default_factory=dict)  # {name: (getter, argument)}
 
 
 LAST = ("FINISHED", "ERROR")
 TEXT = ("TEXT",) + LAST
+READ = ("RESPONSE",)  # no kind: events with a part of an answer
 USAGE = "prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens preemptions time_queued_ns " \
     "time_prompt_ns time_generate_ns"
 MEMORY = "total_bytes embedding_bytes layer_bytes head_bytes kv_bytes workspace_bytes staging_bytes"
@@ -245,11 +246,12 @@ FIGURES = [
     Figures("Usage", "quire_event", "What a job took, and what ended it.", "stop_token stop_text " + USAGE),
     Figures("Event", "quire_event", "One piece of the result of a job, or a line of the log.",
             "type job_id index user_data progress_done progress_total text tokens first_token log_probs top_tokens "
-            "top_log_probs response_kind response_text call_index call_name call_id kept_tokens kept_bytes log_level lost_lines finish_reason",
+            "top_log_probs response_kind response_text call_index call_name call_id kept_tokens kept_bytes log_level "
+            "lost_lines finish_reason",
             parts=(Part("usage", "Usage", when=LAST, go_pointer=True), Part("error", "failure", when=("ERROR",))),
             when={"progress_done progress_total": ("PROGRESS",), "text": TEXT + ("LOG",),
                   "tokens first_token log_probs top_tokens top_log_probs": TEXT,
-                  "response_kind response_text call_index call_name call_id": ("TEXT",), "finish_reason": LAST,
+                  "response_kind": ("TEXT",), "response_text call_index call_name call_id": READ, "finish_reason": LAST,
                   "kept_tokens kept_bytes": ("REWIND",), "log_level lost_lines": ("LOG",)}),
     Figures("ResponseEvent", "quire_response_parser", "One part of an answer.", "kind call_index text raw name id"),
 ]

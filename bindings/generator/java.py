@@ -99,8 +99,7 @@ class Writer:
                 self.add(f"  public {kind} {name}() {{", f"    return {name};", "  }", "")
             if one.when:
                 self.add("  /** Whether no event of the job follows this one. */", "  public boolean isLast() {",
-                         "    return " + " || ".join(f"kind == EventKind.{kind}" for kind in interface.LAST) + ";",
-                         "  }", "")
+                         f"    return {self.kinds(interface.LAST)};", "  }", "")
             self.text_of([*self.fields(shape.base_of(one)), *fields] if one.base else fields, one.name)
             self.finish(one.name)
 
@@ -161,7 +160,13 @@ class Writer:
             return value
         none = {"text": '""', "borrowed": '""', "tokens": "new int[0]", "values": "new float[0]",
                 "enum": f"{result.of}.of(0)"}.get(result.kind, "0")
-        return f"{' || '.join(f'kind == EventKind.{kind}' for kind in when)} ? {value} : {none}"
+        return f"{Writer.kinds(when)} ? {value} : {none}"
+
+    @staticmethod
+    def kinds(when):
+        if when == interface.READ:
+            return "responseKind != ResponseKind.NONE"
+        return " || ".join(f"kind == EventKind.{kind}" for kind in when)
 
     @staticmethod
     def got(call, given):
@@ -173,7 +178,7 @@ class Writer:
                 "borrowed": f"Utf8.string({got})", "bool": f"{got} == 1"}.get(kind, got)
 
     def part(self, one, part):
-        last = " || ".join(f"kind == EventKind.{kind}" for kind in part.when)
+        last = self.kinds(part.when)
         if part.of == "failure":
             return f"{last} ? QuireException.ofEvent(source) : null"
         if part.count == "HistogramKind":

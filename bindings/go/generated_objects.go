@@ -115,13 +115,16 @@ func (o *Model) NewConstraint(kind ConstraintKind, text string) (*Constraint, er
 
 // NewResponseConstraint: What an answer has to be, as one constraint: reasoning, then text or calls of the tools
 // with their arguments by schema, in the words of the dialect, so that a parser of that dialect reads each answer
-// back. The rules are one JSON object: `dialect` (a name), and of OpenAI's requests `tools`, `tool_choice` ("none",
-// "auto", "required", or a function by name), `parallel_tool_calls` and `response_format` ("text", "json_object",
-// "json_schema", and also {"type": "regex", "pattern": ...} and {"type": "choice", "choices": [...]}); `reasoning`
-// is "closed", "open" or "off", as of a parser. Marks that are special tokens of the model's vocabulary are those
-// tokens and cannot be spelled. The same rules for the same model are compiled once. Fails with Format where the
-// rules are malformed, Unsupported naming what cannot be kept to, NotFound for a dialect or a tool that is not
-// there, Capacity naming the limit that it goes beyond.
+// back. The rules are one JSON object: `dialect` (a name, or "auto", that of the model's own template), and of
+// OpenAI's requests `tools`, `tool_choice` ("none", "auto", "required", or a function by name),
+// `parallel_tool_calls` and `response_format` ("text", "json_object", "json_schema", and also {"type": "regex",
+// "pattern": ...}, {"type": "choice", "choices": [...]}, {"type": "gbnf" or "lark", "grammar": ...}, and {"type":
+// "structural_tag", "triggers": [...], "structures": [{"begin": ..., "schema" or "format": ..., "end": ...}]}: free
+// text, and from a trigger on one of the structures); `reasoning` is "closed", "open" or "off", as of a parser.
+// Marks that are special tokens of the model's vocabulary are those tokens and cannot be spelled. The same rules
+// for the same model are compiled once. Fails with Format where the rules are malformed, Unsupported naming what
+// cannot be kept to, NotFound for a dialect or a tool that is not there, Capacity naming the limit that it goes
+// beyond.
 func (o *Model) NewResponseConstraint(text string) (*Constraint, error) {
 	made, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) native.ConstraintHandle {
 		return native.Quire_response_constraint_create(value, text, e)

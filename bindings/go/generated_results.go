@@ -428,6 +428,10 @@ type ResponseKind int32
 
 // The values of ResponseKind.
 const (
+	// Nobody asked how the text is to be read.
+	ResponseNone = ResponseKind(native.QUIRE_RESPONSE_NONE)
+
+	// Text for the user.
 	ResponseText = ResponseKind(native.QUIRE_RESPONSE_TEXT)
 
 	// A piece of the model's reasoning.
@@ -974,10 +978,30 @@ type Event struct {
 	// The log-probabilities that belong to Event.TopTokens.
 	TopLogProbs []float32
 
+	// Of a TEXT event of a request with a dialect (Request.ResponseDialect): what its text is, one of ResponseKind of
+	// response.h. Event.Text is the raw output then, marks included. Where a step gives several kinds there is an
+	// event for each; its tokens come with the last one. Else ResponseNone.
+	ResponseKind ResponseKind
+
+	// What the raw text stands for, as Event.Text gives text: text, reasoning, or a piece of the arguments of a call
+	// as JSON; else empty.
+	ResponseText string
+
+	// Which call of the answer the event is of, from 0; -1 where it is of none, and on failure.
+	CallIndex int64
+
+	// The name of the tool where a call begins or ends, as Event.Text gives text; else empty.
+	CallName string
+
+	// The id of the call where it begins or ends, as far as the answer has one by then; else empty.
+	CallID string
+
 	// Of a REWIND event: how many of the tokens that events have had so far still stand, the first ones; else 0.
 	KeptTokens int64
 
-	// Of a REWIND event: how many bytes of the text so far still stand, the first ones; else 0.
+	// Of a REWIND event: how many bytes of the text so far still stand, the first ones; else 0. Of events with a kind
+	// those stand that begin before that place, and those without bytes at it; text and reasoning are cut there. A
+	// call that has no end by then is told again from its beginning.
 	KeptBytes int64
 
 	// Of a LOG event: one of LogLevel; else LogOff.
@@ -1014,6 +1038,15 @@ func (o *Event) read(f *figures[native.EventHandle]) {
 		o.LogProbs = getAll(f, native.Quire_event_log_probs)
 		o.TopTokens = getAll(f, native.Quire_event_top_tokens)
 		o.TopLogProbs = getAll(f, native.Quire_event_top_log_probs)
+	}
+	if o.Kind == EventText {
+		o.ResponseKind = ResponseKind(get(f, native.Quire_event_response_kind))
+	}
+	if o.ResponseKind != ResponseNone {
+		o.ResponseText = get(f, native.Quire_event_response_text)
+		o.CallIndex = get(f, native.Quire_event_call_index)
+		o.CallName = get(f, native.Quire_event_call_name)
+		o.CallID = get(f, native.Quire_event_call_id)
 	}
 	if o.Kind == EventRewind {
 		o.KeptTokens = get(f, native.Quire_event_kept_tokens)

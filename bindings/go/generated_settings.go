@@ -406,6 +406,17 @@ type Request struct {
 	// typical, mirostat, xtc; they stand here in the order that an empty text, the default, means.
 	SamplerOrder string
 
+	// How the model writes its answer: the name of a dialect (response.h), or "auto", the one that the chat template
+	// of the request or of the model tells, or the special tokens of its vocabulary. TEXT events then say of what kind
+	// their text is (Event.ResponseKind), and the text of special tokens is part of it. The tools of the request say
+	// which arguments are strings where the dialect does not. An empty text, the default: text is text. NotFound where
+	// there is no such dialect.
+	ResponseDialect string
+
+	// With a dialect: where reasoning begins, one of ReasoningStart of response.h. Default: ReasoningClosed, unless
+	// the prompt has opened it: the words of the template for messages, or else the text of the prompt.
+	Reasoning ReasoningStart
+
 	// true: the text of special tokens is part of the text. false, the default: it is left out.
 	EmitSpecial bool
 
@@ -565,6 +576,8 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 	}
 	set(s, native.Quire_job_request_set_skew, o.Skew)
 	set(s, native.Quire_job_request_set_sampler_order, o.SamplerOrder)
+	set(s, native.Quire_job_request_set_response_dialect, o.ResponseDialect)
+	set(s, native.Quire_job_request_set_reasoning, int32(o.Reasoning))
 	set(s, native.Quire_job_request_set_emit_special, asInt(o.EmitSpecial))
 	set(s, native.Quire_job_request_set_log_probs, asInt(o.LogProbs))
 	set(s, native.Quire_job_request_set_top_log_probs, narrow(o.TopLogProbs))

@@ -94,6 +94,9 @@
   X(int64_t, error_retry_after_ns, (quire_error* error)) \
   X(int64_t, event_accepted_draft_tokens, (quire_event* event, quire_error** error)) \
   X(int64_t, event_cached_tokens, (quire_event* event, quire_error** error)) \
+  X(const char*, event_call_id, (quire_event* event, size_t* out_len, quire_error** error)) \
+  X(int64_t, event_call_index, (quire_event* event, quire_error** error)) \
+  X(const char*, event_call_name, (quire_event* event, size_t* out_len, quire_error** error)) \
   X(int64_t, event_draft_tokens, (quire_event* event, quire_error** error)) \
   X(int32_t, event_error_code, (quire_event* event, quire_error** error)) \
   X(const char*, event_error_message, (quire_event* event, size_t* out_len, quire_error** error)) \
@@ -112,6 +115,8 @@
   X(int64_t, event_progress_done, (quire_event* event, quire_error** error)) \
   X(int64_t, event_progress_total, (quire_event* event, quire_error** error)) \
   X(int64_t, event_prompt_tokens, (quire_event* event, quire_error** error)) \
+  X(int32_t, event_response_kind, (quire_event* event, quire_error** error)) \
+  X(const char*, event_response_text, (quire_event* event, size_t* out_len, quire_error** error)) \
   X(const char*, event_stop_text, (quire_event* event, size_t* out_len, quire_error** error)) \
   X(int32_t, event_stop_token, (quire_event* event, quire_error** error)) \
   X(const char*, event_text, (quire_event* event, size_t* out_len, quire_error** error)) \
@@ -199,8 +204,10 @@
   X(int32_t, job_request_set_queue_deadline_ns, (quire_job_request* request, int64_t deadline_ns, quire_error** error)) \
   X(int32_t, job_request_set_random_seed, (quire_job_request* request, int32_t random_seed, quire_error** error)) \
   X(int32_t, job_request_set_raw_logits, (quire_job_request* request, int32_t raw_logits, quire_error** error)) \
+  X(int32_t, job_request_set_reasoning, (quire_job_request* request, int32_t reasoning, quire_error** error)) \
   X(int32_t, job_request_set_repetition_penalty, (quire_job_request* request, double penalty, quire_error** error)) \
   X(int32_t, job_request_set_reserve_whole, (quire_job_request* request, int32_t reserve_whole, quire_error** error)) \
+  X(int32_t, job_request_set_response_dialect, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_set_reuse_prefix, (quire_job_request* request, int32_t reuse_prefix, quire_error** error)) \
   X(int32_t, job_request_set_sampler_order, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
   X(int32_t, job_request_set_sampling_of_model, (quire_job_request* request, quire_model* model, quire_error** error)) \

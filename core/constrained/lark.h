@@ -8,10 +8,9 @@
 
 namespace quire {
 
-// The root is the rule "start". %ignore, %regex of substring and %json are read, and %grammar {"gbnf": TEXT}
-// or
-// {"lark": TEXT}, another grammar as a whole; %import of Lark's common
-// terminals; other statements are ErrorCode::unsupported, named.
+// The root is the rule "start". %ignore, %regex of substring, %json and %import of Lark's common terminals
+// are read, and %grammar {"gbnf": TEXT} or {"lark": TEXT}, another grammar as a whole; other statements are
+// ErrorCode::unsupported, named.
 Grammar parse_lark(std::string_view source, LanguageStore& languages, const TokenVocabulary& vocabulary);
 
 }  // namespace quire

@@ -68,15 +68,12 @@ QUIRE_API const char* quire_event_text(quire_event* event, size_t* out_len, quir
 QUIRE_API int32_t quire_event_response_kind(quire_event* event, quire_error** error);
 
 /**
- * What the raw text stands for: text, reasoning, or a piece of the arguments of a call as JSON; else empty,
- * of events without a kind too. *out_len, where out_len is not NULL, receives its length in bytes;
- * zero-terminated too. Borrowed until the event is freed. NULL on failure.
+ * What the raw text stands for, as quire_event_text gives text: text, reasoning, or a piece of the arguments
+ * of a call as JSON; else empty. NULL on failure.
  */
 QUIRE_API const char* quire_event_response_text(quire_event* event, size_t* out_len, quire_error** error);
 
-/** Of CALL_BEGIN, ARGUMENTS and CALL_END: which call of the answer, from 0; else -1. -1 with an error on
- * failure.
- */
+/** Which call of the answer the event is of, from 0; -1 where it is of none, and on failure. */
 QUIRE_API int64_t quire_event_call_index(quire_event* event, quire_error** error);
 
 /** The name of the tool where a call begins or ends, as quire_event_text gives text; else empty. NULL on

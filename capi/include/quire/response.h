@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* Kinds of events. None: nobody asked how the text is to be read. */
-#define QUIRE_RESPONSE_NONE 0
+/* What a part of an answer is. */
+#define QUIRE_RESPONSE_NONE 0 /* nobody asked how the text is to be read */
 /* Text for the user. */
 #define QUIRE_RESPONSE_TEXT 1
 /* A piece of the model's reasoning. */
@@ -121,18 +121,17 @@ QUIRE_API int64_t quire_response_parser_id(quire_response_parser* parser, char* 
 /**
  * What an answer has to be, as one constraint: reasoning, then text or calls of the tools with their
  * arguments by schema, in the words of the dialect, so that a parser of that dialect reads each answer back.
- * The rules are one JSON object: `dialect` (a name, or "auto", that of the
- * model's own template), and of OpenAI's requests `tools`, `tool_choice` ("none",
- * "auto", "required", or a function by name), `parallel_tool_calls` and `response_format` ("text",
- * "json_object", "json_schema", and also {"type": "regex", "pattern": ...}, {"type": "choice", "choices":
- * [...]}, {"type": "gbnf" or "lark", "grammar": ...}, and {"type": "structural_tag", "triggers": [...],
- * "structures":
- * [{"begin": ..., "schema" or "format": ..., "end": ...}]}: free text, and from a trigger on one of the
- * structures); `reasoning` is "closed", "open" or "off", as of a parser. Marks that are special tokens of the
- * model's vocabulary are those tokens and cannot be spelled. The same rules for the same model are compiled
- * once. The caller owns it. NULL on failure: QUIRE_ERROR_FORMAT where the rules are malformed,
- * QUIRE_ERROR_UNSUPPORTED naming what cannot be kept to, QUIRE_ERROR_NOT_FOUND for a dialect or a tool that
- * is not there, QUIRE_ERROR_CAPACITY naming the limit that it goes beyond.
+ * The rules are one JSON object: `dialect` (a name, or "auto", that of the model's own template), and of
+ * OpenAI's requests `tools`, `tool_choice` ("none", "auto", "required", or a function by name),
+ * `parallel_tool_calls` and `response_format` ("text", "json_object", "json_schema", and also {"type":
+ * "regex", "pattern": ...}, {"type": "choice", "choices": [...]}, {"type": "gbnf" or "lark", "grammar": ...},
+ * and {"type": "structural_tag", "triggers": [...], "structures": [{"begin": ..., "schema" or "format": ...,
+ * "end": ...}]}: free text, and from a trigger on one of the structures); `reasoning` is "closed", "open" or
+ * "off", as of a parser. Marks that are special tokens of the model's vocabulary are those tokens and cannot
+ * be spelled. The same rules for the same model are compiled once. The caller owns it. NULL on failure:
+ * QUIRE_ERROR_FORMAT where the rules are malformed, QUIRE_ERROR_UNSUPPORTED naming what cannot be kept to,
+ * QUIRE_ERROR_NOT_FOUND for a dialect or a tool that is not there, QUIRE_ERROR_CAPACITY naming the limit that
+ * it goes beyond.
  */
 QUIRE_API quire_constraint* quire_response_constraint_create(quire_model* model, const char* text,
                                                              size_t text_len, quire_error** error);

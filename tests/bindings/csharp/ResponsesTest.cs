@@ -81,26 +81,50 @@ public static class ResponsesTest
         }
     }
 
-    /// <summary>What a constraint lets through is what a parser of the same dialect reads back.</summary>
+    /// <summary>What a constraint lets through is what a parser of the same dialect reads back, and the job itself.</summary>
     private static void AJobIsConstrainedToACall(Fixture with)
     {
         string rules = "{\"dialect\": \"hermes\", \"tools\": " + Tools +
             ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false, \"reasoning\": \"off\"}";
         Request request = Greedy("Once", 200);
+        request.ResponseDialect = "hermes";
+        request.Reasoning = ReasoningStart.Off;
         using (request.Constraint = with.Model.CreateResponseConstraint(rules))
         using (Job job = with.Cache.Submit(request))
         using (ResponseParser parser = ResponseParser.Create("hermes"))
         {
             parser.SetReasoning(ReasoningStart.Off);
             var answer = new StringBuilder();
-            for (Event piece = job.Next(); piece != null; piece = job.Next()) answer.Append(piece.Text);
+            var read = new List<Event>();
+            for (Event piece = job.Next(); piece != null; piece = job.Next())
+            {
+                answer.Append(piece.Text);
+                read.Add(piece);
+            }
             List<ResponseEvent> events = Read(parser, answer.ToString());
             string arguments = Texts(events, ResponseKind.Arguments);
+            CheckRead(read, arguments);
             Check(Regex.IsMatch(arguments, "^{\\s*\"word\"\\s*:\\s*\"(once|upon)\"\\s*}$"), answer);
             Check(events.Count(piece => piece.Kind == ResponseKind.CallEnd) == 1, answer);
         }
+        request.ResponseDialect = "nobody's";
+        Refused(ErrorCode.NotFound, "hermes", () => with.Cache.Submit(request));
         Refused(ErrorCode.Unsupported, "plain",
             () => with.Model.CreateResponseConstraint("{\"dialect\": \"plain\", \"tools\": " + Tools + "}"));
+    }
+
+    private static void CheckRead(List<Event> events, string arguments)
+    {
+        foreach (Event piece in events)
+        {
+            bool isEdge = piece.ResponseKind == ResponseKind.CallBegin || piece.ResponseKind == ResponseKind.CallEnd;
+            Check(piece.CallName == (isEdge ? "say" : "") && piece.CallId == "", piece.CallName);
+            Check(piece.CallIndex == 0 || piece.ResponseKind == ResponseKind.Markup, piece.CallIndex);
+        }
+        Check(events.Count(piece => piece.ResponseKind == ResponseKind.CallBegin) == 1, "begins");
+        Check(events.Count(piece => piece.ResponseKind == ResponseKind.CallEnd) == 1, "ends");
+        Check(string.Concat(events.Where(piece => piece.ResponseKind == ResponseKind.Arguments)
+            .Select(piece => piece.ResponseText)) == arguments, arguments);
     }
 
     private static Cache Load(Fixture with)

@@ -114,7 +114,7 @@ func TestTheDialectIsToldByTheTemplate(t *testing.T) {
 	expectRefused(t, err, quire.Closed, "")
 }
 
-// What a constraint lets through is what a parser of the same dialect reads back.
+// What a constraint lets through is what a parser of the same dialect reads back, and the job itself.
 func TestAJobIsConstrainedToACall(t *testing.T) {
 	model, cache := open(t)
 	rules := fmt.Sprintf(`{"dialect": "hermes", "tools": %s, "tool_choice": "required", "parallel_tool_calls": false, "reasoning": "off"}`, tools)
@@ -125,6 +125,7 @@ func TestAJobIsConstrainedToACall(t *testing.T) {
 	job := must(cache.Submit(request))
 	defer job.Close()
 	answer, _ := drain(t, job)
+	expectRead(t, cache, request, answer)
 	parser := must(quire.NewResponseParser("hermes"))
 	defer parser.Close()
 	if err := parser.SetReasoning(quire.ReasoningOff); err != nil {
@@ -146,6 +147,37 @@ func TestAJobIsConstrainedToACall(t *testing.T) {
 	}
 	_, err := model.NewResponseConstraint(`{"dialect": "plain", "tools": ` + tools + `}`)
 	expectRefused(t, err, quire.Unsupported, "plain")
+}
+
+// expectRead runs a job whose answer is a call and whose events say so.
+func expectRead(t *testing.T, cache *quire.Cache, request quire.Request, answer string) {
+	t.Helper()
+	request.ResponseDialect, request.Reasoning = "hermes", quire.ReasoningOff
+	job := must(cache.Submit(request))
+	defer job.Close()
+	var raw, arguments strings.Builder
+	begins, ends := 0, 0
+	for event := must(job.Next(context.Background())); event.Kind == quire.EventText; event = must(job.Next(context.Background())) {
+		raw.WriteString(event.Text)
+		switch event.ResponseKind {
+		case quire.ResponseArguments:
+			arguments.WriteString(event.ResponseText)
+		case quire.ResponseCallBegin:
+			begins++
+		case quire.ResponseCallEnd:
+			ends++
+		}
+		isEdge := event.ResponseKind == quire.ResponseCallBegin || event.ResponseKind == quire.ResponseCallEnd
+		if (event.CallName == "say") != isEdge || (isEdge && event.CallIndex != 0) || event.CallID != "" {
+			t.Errorf("%+v", event)
+		}
+	}
+	if raw.String() != answer || !json.Valid([]byte(arguments.String())) || begins != 1 || ends != 1 {
+		t.Errorf("%q is not %q: %q, %d, %d", raw.String(), answer, arguments.String(), begins, ends)
+	}
+	request.ResponseDialect = "nobody's"
+	_, err := cache.Submit(request)
+	expectRefused(t, err, quire.NotFound, "hermes")
 }
 
 func TestAModelIsExchangedWhileJobsRun(t *testing.T) {

@@ -10,11 +10,13 @@ import dev.quire.Cache;
 import dev.quire.CacheOptions;
 import dev.quire.ChatTemplate;
 import dev.quire.Constraint;
+import dev.quire.Event;
 import dev.quire.FinishReason;
 import dev.quire.Job;
 import dev.quire.JobState;
 import dev.quire.Model;
 import dev.quire.ReasoningStart;
+import dev.quire.Request;
 import dev.quire.ResponseEvent;
 import dev.quire.ResponseKind;
 import dev.quire.ResponseParser;
@@ -99,22 +101,43 @@ public final class ResponsesTest {
     }
   }
 
-  /** What a constraint lets through is what a parser of the same dialect reads back. */
+  /** What a constraint lets through is what a parser of the same dialect reads back, and the job itself. */
   private static void constrains(Fixture with) {
     String rules = "{\"dialect\": \"hermes\", \"tools\": " + TOOLS
         + ", \"tool_choice\": \"required\", \"parallel_tool_calls\": false, \"reasoning\": \"off\"}";
     try (Constraint constraint = with.model.createResponseConstraint(rules);
-        Job job = with.cache.submit(greedy("Once", 200).constraint(constraint));
+        Job job = with.cache.submit(greedy("Once", 200).constraint(constraint).responseDialect("hermes")
+            .reasoning(ReasoningStart.OFF));
         ResponseParser parser = ResponseParser.create("hermes")) {
       parser.setReasoning(ReasoningStart.OFF);
       StringBuilder answer = new StringBuilder();
-      job.forEach(event -> answer.append(event.text()));
+      List<Event> read = new ArrayList<>();
+      job.forEach(event -> {
+        answer.append(event.text());
+        read.add(event);
+      });
       List<ResponseEvent> events = events(parser, answer.toString());
+      checkRead(read, texts(events, ResponseKind.ARGUMENTS));
       check(texts(events, ResponseKind.ARGUMENTS).matches("\\{\\s*\"word\"\\s*:\\s*\"(once|upon)\"\\s*}"), answer);
       check(events.stream().filter(event -> event.kind() == ResponseKind.CALL_END).count() == 1, answer);
     }
     checkRefused("unsupported", "plain",
         () -> with.model.createResponseConstraint("{\"dialect\": \"plain\", \"tools\": " + TOOLS + "}"));
+  }
+
+  private static void checkRead(List<Event> events, String arguments) {
+    StringBuilder text = new StringBuilder();
+    int edges = 0;
+    for (Event event : events) {
+      boolean isEdge = event.responseKind() == ResponseKind.CALL_BEGIN || event.responseKind() == ResponseKind.CALL_END;
+      check(event.callName().equals(isEdge ? "say" : "") && event.callId().isEmpty(), event);
+      check(event.callIndex() == 0 || event.responseKind() == ResponseKind.MARKUP, event);
+      edges += isEdge ? 1 : 0;
+      text.append(event.responseKind() == ResponseKind.ARGUMENTS ? event.responseText() : "");
+    }
+    check(edges == 2 && text.toString().equals(arguments), events);
+    checkRefused("not_found", "hermes",
+        () -> new Request("Once").responseDialect("nobody's").reasoning(ReasoningStart.CLOSED));
   }
 
   private static Cache load(Fixture with) {

@@ -150,24 +150,24 @@ typedef _goslice_ swig_type_120;
 typedef _goslice_ swig_type_121;
 typedef _goslice_ swig_type_122;
 typedef _gostring_ swig_type_123;
-typedef long long swig_type_124;
+typedef _gostring_ swig_type_124;
 typedef long long swig_type_125;
-typedef _gostring_ swig_type_126;
-typedef long long swig_type_127;
+typedef long long swig_type_126;
+typedef _gostring_ swig_type_127;
 typedef long long swig_type_128;
 typedef long long swig_type_129;
-typedef _goslice_ swig_type_130;
-typedef long long swig_type_131;
+typedef long long swig_type_130;
+typedef _goslice_ swig_type_131;
 typedef long long swig_type_132;
-typedef _goslice_ swig_type_133;
-typedef long long swig_type_134;
+typedef long long swig_type_133;
+typedef _goslice_ swig_type_134;
 typedef long long swig_type_135;
 typedef long long swig_type_136;
 typedef long long swig_type_137;
-typedef _goslice_ swig_type_138;
-typedef long long swig_type_139;
-typedef _goslice_ swig_type_140;
-typedef long long swig_type_141;
+typedef long long swig_type_138;
+typedef _goslice_ swig_type_139;
+typedef long long swig_type_140;
+typedef _goslice_ swig_type_141;
 typedef long long swig_type_142;
 typedef long long swig_type_143;
 typedef long long swig_type_144;
@@ -177,114 +177,119 @@ typedef long long swig_type_147;
 typedef long long swig_type_148;
 typedef long long swig_type_149;
 typedef long long swig_type_150;
-typedef _goslice_ swig_type_151;
-typedef long long swig_type_152;
-typedef _goslice_ swig_type_153;
-typedef long long swig_type_154;
-typedef _goslice_ swig_type_155;
-typedef long long swig_type_156;
+typedef long long swig_type_151;
+typedef _goslice_ swig_type_152;
+typedef long long swig_type_153;
+typedef _goslice_ swig_type_154;
+typedef long long swig_type_155;
+typedef _goslice_ swig_type_156;
 typedef long long swig_type_157;
-typedef _goslice_ swig_type_158;
-typedef long long swig_type_159;
+typedef long long swig_type_158;
+typedef _goslice_ swig_type_159;
 typedef long long swig_type_160;
-typedef _goslice_ swig_type_161;
-typedef long long swig_type_162;
+typedef long long swig_type_161;
+typedef _goslice_ swig_type_162;
 typedef long long swig_type_163;
-typedef _gostring_ swig_type_164;
-typedef long long swig_type_165;
-typedef _goslice_ swig_type_166;
+typedef long long swig_type_164;
+typedef _gostring_ swig_type_165;
+typedef _gostring_ swig_type_166;
 typedef long long swig_type_167;
-typedef long long swig_type_168;
-typedef long long swig_type_169;
+typedef _gostring_ swig_type_168;
+typedef _gostring_ swig_type_169;
 typedef long long swig_type_170;
 typedef _goslice_ swig_type_171;
 typedef long long swig_type_172;
-typedef _goslice_ swig_type_173;
+typedef long long swig_type_173;
 typedef long long swig_type_174;
-typedef _goslice_ swig_type_175;
-typedef long long swig_type_176;
+typedef long long swig_type_175;
+typedef _goslice_ swig_type_176;
 typedef long long swig_type_177;
-typedef long long swig_type_178;
-typedef _gostring_ swig_type_179;
-typedef long long swig_type_180;
+typedef _goslice_ swig_type_178;
+typedef long long swig_type_179;
+typedef _goslice_ swig_type_180;
 typedef long long swig_type_181;
 typedef long long swig_type_182;
 typedef long long swig_type_183;
-typedef long long swig_type_184;
+typedef _gostring_ swig_type_184;
 typedef long long swig_type_185;
 typedef long long swig_type_186;
 typedef long long swig_type_187;
 typedef long long swig_type_188;
-typedef _gostring_ swig_type_189;
+typedef long long swig_type_189;
 typedef long long swig_type_190;
 typedef long long swig_type_191;
 typedef long long swig_type_192;
 typedef long long swig_type_193;
-typedef long long swig_type_194;
+typedef _gostring_ swig_type_194;
 typedef long long swig_type_195;
 typedef long long swig_type_196;
 typedef long long swig_type_197;
-typedef _goslice_ swig_type_198;
+typedef long long swig_type_198;
 typedef long long swig_type_199;
 typedef long long swig_type_200;
 typedef long long swig_type_201;
 typedef long long swig_type_202;
-typedef long long swig_type_203;
+typedef _goslice_ swig_type_203;
 typedef long long swig_type_204;
 typedef long long swig_type_205;
 typedef long long swig_type_206;
 typedef long long swig_type_207;
-typedef _gostring_ swig_type_208;
+typedef long long swig_type_208;
 typedef long long swig_type_209;
-typedef _goslice_ swig_type_210;
+typedef long long swig_type_210;
 typedef long long swig_type_211;
-typedef _goslice_ swig_type_212;
-typedef long long swig_type_213;
-typedef _gostring_ swig_type_214;
-typedef _gostring_ swig_type_215;
-typedef _gostring_ swig_type_216;
-typedef _gostring_ swig_type_217;
-typedef _gostring_ swig_type_218;
-typedef long long swig_type_219;
+typedef long long swig_type_212;
+typedef _gostring_ swig_type_213;
+typedef long long swig_type_214;
+typedef _goslice_ swig_type_215;
+typedef long long swig_type_216;
+typedef _goslice_ swig_type_217;
+typedef long long swig_type_218;
+typedef _gostring_ swig_type_219;
 typedef _gostring_ swig_type_220;
-typedef _goslice_ swig_type_221;
-typedef long long swig_type_222;
+typedef _gostring_ swig_type_221;
+typedef _gostring_ swig_type_222;
 typedef _gostring_ swig_type_223;
-typedef _goslice_ swig_type_224;
-typedef long long swig_type_225;
-typedef _gostring_ swig_type_226;
-typedef _goslice_ swig_type_227;
-typedef long long swig_type_228;
+typedef long long swig_type_224;
+typedef _gostring_ swig_type_225;
+typedef _goslice_ swig_type_226;
+typedef long long swig_type_227;
+typedef _gostring_ swig_type_228;
 typedef _goslice_ swig_type_229;
 typedef long long swig_type_230;
-typedef _goslice_ swig_type_231;
-typedef long long swig_type_232;
-typedef _goslice_ swig_type_233;
-typedef _gostring_ swig_type_234;
+typedef _gostring_ swig_type_231;
+typedef _goslice_ swig_type_232;
+typedef long long swig_type_233;
+typedef _goslice_ swig_type_234;
 typedef long long swig_type_235;
 typedef _goslice_ swig_type_236;
 typedef long long swig_type_237;
-typedef long long swig_type_238;
-typedef long long swig_type_239;
-typedef _goslice_ swig_type_240;
-typedef long long swig_type_241;
-typedef _goslice_ swig_type_242;
-typedef _gostring_ swig_type_243;
-typedef _gostring_ swig_type_244;
-typedef _gostring_ swig_type_245;
-typedef _gostring_ swig_type_246;
-typedef long long swig_type_247;
-typedef long long swig_type_248;
-typedef _goslice_ swig_type_249;
-typedef long long swig_type_250;
-typedef _goslice_ swig_type_251;
+typedef _goslice_ swig_type_238;
+typedef _gostring_ swig_type_239;
+typedef long long swig_type_240;
+typedef _goslice_ swig_type_241;
+typedef long long swig_type_242;
+typedef long long swig_type_243;
+typedef long long swig_type_244;
+typedef _goslice_ swig_type_245;
+typedef long long swig_type_246;
+typedef _goslice_ swig_type_247;
+typedef _gostring_ swig_type_248;
+typedef _gostring_ swig_type_249;
+typedef _gostring_ swig_type_250;
+typedef _gostring_ swig_type_251;
 typedef long long swig_type_252;
-typedef _goslice_ swig_type_253;
-typedef long long swig_type_254;
-typedef _goslice_ swig_type_255;
-typedef _gostring_ swig_type_256;
+typedef long long swig_type_253;
+typedef _goslice_ swig_type_254;
+typedef long long swig_type_255;
+typedef _goslice_ swig_type_256;
 typedef long long swig_type_257;
 typedef _goslice_ swig_type_258;
+typedef long long swig_type_259;
+typedef _goslice_ swig_type_260;
+typedef _gostring_ swig_type_261;
+typedef long long swig_type_262;
+typedef _goslice_ swig_type_263;
 extern void _wrap_Swig_free_native_2f6ff26d28dacd19(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_2f6ff26d28dacd19(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19(void);
@@ -490,30 +495,32 @@ extern int _wrap_quire_job_request_set_xtc_threshold_native_2f6ff26d28dacd19(uin
 extern int _wrap_quire_job_request_set_xtc_ignored_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_122 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(uintptr_t arg1, double arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_pooling_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_normalize_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_125 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_queue_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_event_policy_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_max_unread_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_progress_events_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_126 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_127 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
-extern int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_128 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_129 arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_130 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reserve_whole_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reuse_prefix_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_publish_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_130 arg3, swig_voidp arg4);
-extern swig_type_131 _wrap_quire_job_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_132 arg2, uintptr_t arg3, swig_type_133 arg4, swig_voidp arg5);
-extern int _wrap_quire_job_wait_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_134 arg2, uintptr_t arg3, swig_voidp arg4);
+extern int _wrap_quire_job_submit_many_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_131 arg3, swig_voidp arg4);
+extern swig_type_132 _wrap_quire_job_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_133 arg2, uintptr_t arg3, swig_type_134 arg4, swig_voidp arg5);
+extern int _wrap_quire_job_wait_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_135 arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_job_cancel_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_pause_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
@@ -521,63 +528,68 @@ extern int _wrap_quire_job_resume_native_2f6ff26d28dacd19(uintptr_t arg1, swig_v
 extern int _wrap_quire_job_set_priority_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_rewind_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_job_fork_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_135 _wrap_quire_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_136 _wrap_quire_job_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_136 _wrap_quire_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_137 _wrap_quire_job_seed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_state_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_job_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_137 _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_138 arg2, swig_voidp arg3);
+extern swig_type_138 _wrap_quire_job_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_139 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_139 _wrap_quire_job_explain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_140 arg2, swig_voidp arg3);
-extern swig_type_141 _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_142 _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_143 _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_144 _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_145 _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_146 _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_147 _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_148 _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_149 _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_150 _wrap_quire_job_scores_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_151 arg2, swig_voidp arg3);
-extern swig_type_152 _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_153 arg2, swig_voidp arg3);
-extern swig_type_154 _wrap_quire_job_embedding_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_155 arg2, swig_voidp arg3);
+extern swig_type_140 _wrap_quire_job_explain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_141 arg2, swig_voidp arg3);
+extern swig_type_142 _wrap_quire_job_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_143 _wrap_quire_job_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_144 _wrap_quire_job_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_145 _wrap_quire_job_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_146 _wrap_quire_job_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_147 _wrap_quire_job_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_148 _wrap_quire_job_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_149 _wrap_quire_job_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_150 _wrap_quire_job_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_151 _wrap_quire_job_scores_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_152 arg2, swig_voidp arg3);
+extern swig_type_153 _wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_154 arg2, swig_voidp arg3);
+extern swig_type_155 _wrap_quire_job_embedding_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_156 arg2, swig_voidp arg3);
 extern uintptr_t _wrap_quire_queue_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_156 _wrap_quire_queue_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_157 arg2, uintptr_t arg3, swig_type_158 arg4, swig_voidp arg5);
-extern swig_type_159 _wrap_quire_queue_ready_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_160 arg2, uintptr_t arg3, swig_type_161 arg4, swig_voidp arg5);
+extern swig_type_157 _wrap_quire_queue_drain_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_158 arg2, uintptr_t arg3, swig_type_159 arg4, swig_voidp arg5);
+extern swig_type_160 _wrap_quire_queue_ready_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_161 arg2, uintptr_t arg3, swig_type_162 arg4, swig_voidp arg5);
 extern int _wrap_quire_queue_set_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_queue_fd_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_close_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_queue_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_type_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_162 _wrap_quire_event_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_163 _wrap_quire_event_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_163 _wrap_quire_event_user_data_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_164 _wrap_quire_event_job_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_164 _wrap_quire_event_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_165 _wrap_quire_event_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_166 arg2, swig_voidp arg3);
-extern swig_type_167 _wrap_quire_event_first_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_168 _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_169 _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_170 _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_171 arg2, swig_voidp arg3);
-extern swig_type_172 _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_173 arg2, swig_voidp arg3);
-extern swig_type_174 _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_175 arg2, swig_voidp arg3);
-extern swig_type_176 _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_177 _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_165 _wrap_quire_event_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_event_response_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_166 _wrap_quire_event_response_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_167 _wrap_quire_event_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_168 _wrap_quire_event_call_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_169 _wrap_quire_event_call_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_170 _wrap_quire_event_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_171 arg2, swig_voidp arg3);
+extern swig_type_172 _wrap_quire_event_first_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_173 _wrap_quire_event_kept_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_174 _wrap_quire_event_kept_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_175 _wrap_quire_event_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_176 arg2, swig_voidp arg3);
+extern swig_type_177 _wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_178 arg2, swig_voidp arg3);
+extern swig_type_179 _wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_180 arg2, swig_voidp arg3);
+extern swig_type_181 _wrap_quire_event_progress_done_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_182 _wrap_quire_event_progress_total_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_log_level_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_178 _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_183 _wrap_quire_event_lost_lines_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_finish_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_stop_token_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_179 _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_180 _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_181 _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_182 _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_183 _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_184 _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_185 _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_186 _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_187 _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_188 _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_184 _wrap_quire_event_stop_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_185 _wrap_quire_event_prompt_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_186 _wrap_quire_event_cached_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_187 _wrap_quire_event_new_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_188 _wrap_quire_event_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_189 _wrap_quire_event_accepted_draft_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_190 _wrap_quire_event_preemptions_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_191 _wrap_quire_event_time_queued_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_192 _wrap_quire_event_time_prompt_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_193 _wrap_quire_event_time_generate_ns_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_error_code_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_189 _wrap_quire_event_error_message_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_194 _wrap_quire_event_error_message_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_event_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_cancel_create_native_2f6ff26d28dacd19(swig_voidp arg1);
 extern int _wrap_quire_cancel_trigger_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
@@ -585,75 +597,75 @@ extern int _wrap_quire_cancel_is_triggered_native_2f6ff26d28dacd19(uintptr_t arg
 extern int _wrap_quire_cancel_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_plan_create_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, uintptr_t arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_190 _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_191 _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_192 _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_193 _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_194 _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_195 _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_196 _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_195 _wrap_quire_plan_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_196 _wrap_quire_plan_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_197 _wrap_quire_plan_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_198 _wrap_quire_plan_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_199 _wrap_quire_plan_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_200 _wrap_quire_plan_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_201 _wrap_quire_plan_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_num_devices_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_197 _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_198 arg3, swig_voidp arg4);
+extern swig_type_202 _wrap_quire_plan_device_name_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_203 arg3, swig_voidp arg4);
 extern int _wrap_quire_plan_device_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_199 _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_200 _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_201 _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_202 _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_203 _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_204 _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_205 _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_206 _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_204 _wrap_quire_plan_device_usable_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_205 _wrap_quire_plan_device_total_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_206 _wrap_quire_plan_device_embedding_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_207 _wrap_quire_plan_device_layer_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_208 _wrap_quire_plan_device_head_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_209 _wrap_quire_plan_device_kv_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_210 _wrap_quire_plan_device_workspace_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_211 _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_207 _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_208 arg3, swig_voidp arg4);
+extern swig_type_212 _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_213 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_209 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_210 arg2, swig_voidp arg3);
+extern swig_type_214 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_215 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_211 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_212 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_213 arg2, swig_voidp arg3);
+extern swig_type_216 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_217 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_218 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_214 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_215 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_216 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_217 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_218 arg2, swig_voidp arg3);
-extern swig_type_219 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_220 arg2, swig_type_221 arg3, swig_voidp arg4);
-extern swig_type_222 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_223 arg2, swig_type_224 arg3, swig_voidp arg4);
-extern swig_type_225 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_226 arg3, swig_type_227 arg4, swig_voidp arg5);
-extern swig_type_228 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_229 arg2, swig_voidp arg3);
-extern swig_type_230 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_231 arg3, swig_voidp arg4);
-extern swig_type_232 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_233 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_219 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_220 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_221 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_222 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_223 arg2, swig_voidp arg3);
+extern swig_type_224 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_225 arg2, swig_type_226 arg3, swig_voidp arg4);
+extern swig_type_227 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_228 arg2, swig_type_229 arg3, swig_voidp arg4);
+extern swig_type_230 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_231 arg3, swig_type_232 arg4, swig_voidp arg5);
+extern swig_type_233 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_234 arg2, swig_voidp arg3);
+extern swig_type_235 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_236 arg3, swig_voidp arg4);
+extern swig_type_237 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_238 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_234 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_239 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_235 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_236 arg2, swig_voidp arg3);
-extern swig_type_237 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_238 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_239 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_240 arg1, swig_voidp arg2);
-extern swig_type_241 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_242 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_243 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_244 arg2, swig_voidp arg3);
+extern swig_type_240 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_241 arg2, swig_voidp arg3);
+extern swig_type_242 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_243 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_244 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_245 arg1, swig_voidp arg2);
+extern swig_type_246 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_247 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_248 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_249 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_245 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_246 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_251 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_next_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_247 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_248 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_249 arg2, swig_voidp arg3);
-extern swig_type_250 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_251 arg2, swig_voidp arg3);
-extern swig_type_252 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_253 arg2, swig_voidp arg3);
-extern swig_type_254 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_255 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_256 arg2, swig_voidp arg3);
+extern swig_type_252 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_253 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_254 arg2, swig_voidp arg3);
+extern swig_type_255 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_256 arg2, swig_voidp arg3);
+extern swig_type_257 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_258 arg2, swig_voidp arg3);
+extern swig_type_259 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_260 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_261 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_257 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_258 arg2, swig_voidp arg3);
+extern swig_type_262 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_263 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -3056,6 +3068,30 @@ _swig_i_1 = arg2
 	return swig_r
 }
 
+func Quire_job_request_set_response_dialect(arg1 JobRequestHandle, arg2 string, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	var _swig_i_1 string
+_swig_i_1 = arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_124)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	if Swig_escape_always_false {
+		Swig_escape_val = _swig_i_1
+	}
+	return swig_r
+}
+
+func Quire_job_request_set_reasoning(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 func Quire_job_request_set_emit_special(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
 	var swig_r int32
 	var _swig_i_0 uintptr
@@ -3122,7 +3158,7 @@ func Quire_job_request_set_user_data(arg1 JobRequestHandle, arg2 uint64, arg3 *E
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_124(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_125(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3132,7 +3168,7 @@ func Quire_job_request_set_user_data_step(arg1 JobRequestHandle, arg2 uint64, ar
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_125(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_user_data_step_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_126(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3184,7 +3220,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_126)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_namespace_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_127)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -3207,7 +3243,7 @@ func Quire_job_request_set_queue_deadline_ns(arg1 JobRequestHandle, arg2 int64, 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_127(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_queue_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_128(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3217,7 +3253,7 @@ func Quire_job_request_set_first_token_deadline_ns(arg1 JobRequestHandle, arg2 i
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_128(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_first_token_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_129(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3227,7 +3263,7 @@ func Quire_job_request_set_deadline_ns(arg1 JobRequestHandle, arg2 int64, arg3 *
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_129(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_job_request_set_deadline_ns_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_130(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -3287,7 +3323,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_submit_many_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_130)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_submit_many_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_131)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -3303,7 +3339,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_job_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_132(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_133)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_job_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_133(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_134)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3318,7 +3354,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 uintptr
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_job_wait_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_134(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_job_wait_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_135(_swig_i_1), C.uintptr_t(_swig_i_2), C.swig_voidp(_swig_i_3)))
 	return swig_r
 }
 
@@ -3442,7 +3478,7 @@ func Quire_job_stop_text(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_138)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_stop_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_139)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3464,7 +3500,7 @@ func Quire_job_explain(arg1 JobHandle, arg2 []byte, arg3 *ErrorHandle) (_swig_re
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_explain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_140)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_explain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_141)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3558,7 +3594,7 @@ func Quire_job_scores(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_swig_
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_scores_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_151)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_scores_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_152)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3571,7 +3607,7 @@ func Quire_job_raw_logits(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_s
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_153)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_raw_logits_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_154)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3584,7 +3620,7 @@ func Quire_job_embedding(arg1 JobHandle, arg2 []float32, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_job_embedding_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_155)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_job_embedding_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_156)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3611,7 +3647,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_157(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_158)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_drain_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_158(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_159)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3627,7 +3663,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_2 = uintptr(arg3)
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_queue_ready_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_160(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_161)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_queue_ready_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_161(_swig_i_1), C.uintptr_t(_swig_i_2), *(*C.swig_type_162)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg4
 	}
@@ -3735,13 +3771,67 @@ swig_r_1 = strings.Clone(swig_r)
 	return swig_r_1
 }
 
+func Quire_event_response_kind(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_event_response_kind_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_response_text(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
+	var swig_r string
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r_p := C._wrap_quire_event_response_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
+	var swig_r_1 string
+swig_r_1 = strings.Clone(swig_r)
+	return swig_r_1
+}
+
+func Quire_event_call_index(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int64)(C._wrap_quire_event_call_index_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_event_call_name(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
+	var swig_r string
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r_p := C._wrap_quire_event_call_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
+	var swig_r_1 string
+swig_r_1 = strings.Clone(swig_r)
+	return swig_r_1
+}
+
+func Quire_event_call_id(arg1 EventHandle, arg2 *ErrorHandle) (_swig_ret string) {
+	var swig_r string
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r_p := C._wrap_quire_event_call_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1))
+	swig_r = *(*string)(unsafe.Pointer(&swig_r_p))
+	var swig_r_1 string
+swig_r_1 = strings.Clone(swig_r)
+	return swig_r_1
+}
+
 func Quire_event_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	var _swig_i_0 uintptr
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_166)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_171)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3781,7 +3871,7 @@ func Quire_event_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHandle) 
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_171)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_176)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3794,7 +3884,7 @@ func Quire_event_top_tokens(arg1 EventHandle, arg2 []int32, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_173)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_178)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -3807,7 +3897,7 @@ func Quire_event_top_log_probs(arg1 EventHandle, arg2 []float32, arg3 *ErrorHand
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_175)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_event_top_log_probs_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_180)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4130,7 +4220,7 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_plan_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_198)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_plan_device_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_203)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4270,7 +4360,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_208)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4315,7 +4405,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_210)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_215)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4337,7 +4427,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_212)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_217)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4350,7 +4440,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_213(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_218(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4368,7 +4458,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_214)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_219)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4382,7 +4472,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_215)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_220)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4398,7 +4488,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_221)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4413,7 +4503,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_217)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4427,7 +4517,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_218)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_223)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4442,7 +4532,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_220)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_221)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_225)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_226)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4460,7 +4550,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_223)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_224)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_228)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4480,7 +4570,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_226)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_227)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_231)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_232)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4496,7 +4586,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_234)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4511,7 +4601,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_231)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_236)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4526,7 +4616,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_233)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_238)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4549,7 +4639,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_234)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_239)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4617,7 +4707,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_236)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_241)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4642,6 +4732,7 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+const QUIRE_RESPONSE_NONE int32 = 0
 const QUIRE_RESPONSE_TEXT int32 = 1
 const QUIRE_RESPONSE_REASONING int32 = 2
 const QUIRE_RESPONSE_CALL_BEGIN int32 = 3
@@ -4655,7 +4746,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_240)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_245)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -4670,7 +4761,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_247)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4682,7 +4773,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_243)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_248)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4698,7 +4789,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_244)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_249)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4722,7 +4813,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_245)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4736,7 +4827,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_246)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4785,7 +4876,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_249)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_254)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4798,7 +4889,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4811,7 +4902,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_253)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4824,7 +4915,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4838,7 +4929,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4863,7 +4954,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -3692,6 +3692,42 @@ int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(quire_job_
 }
 
 
+int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_response_dialect(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_reasoning(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;
@@ -4741,6 +4777,102 @@ _gostring_ _wrap_quire_event_text_native_2f6ff26d28dacd19(quire_event *_swig_go_
   arg3 = (quire_error **)_swig_go_1; 
   
   result = (char *)quire_event_text(arg1,arg2,arg3);
+  
+  _swig_go_result.p = (char *)result;
+  _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_event_response_kind_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_event_response_kind(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+_gostring_ _wrap_quire_event_response_text_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
+  _gostring_ _swig_go_result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (char *)quire_event_response_text(arg1,arg2,arg3);
+  
+  _swig_go_result.p = (char *)result;
+  _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_event_call_index_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_event_call_index(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+_gostring_ _wrap_quire_event_call_name_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
+  _gostring_ _swig_go_result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (char *)quire_event_call_name(arg1,arg2,arg3);
+  
+  _swig_go_result.p = (char *)result;
+  _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
+  
+  if (_swig_go_result.p != NULL) _swig_go_result.n = (intgo)*arg2; 
+  return _swig_go_result;
+}
+
+
+_gostring_ _wrap_quire_event_call_id_native_2f6ff26d28dacd19(quire_event *_swig_go_0, quire_error **_swig_go_1) {
+  quire_event *arg1 = (quire_event *) 0 ;
+  size_t *arg2 = (size_t *) 0 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  size_t length2 ;
+  char *result = 0 ;
+  _gostring_ _swig_go_result;
+  
+  length2 = 0; arg2 = &length2; 
+  arg1 = (quire_event *)(uintptr_t)_swig_go_0; 
+  arg3 = (quire_error **)_swig_go_1; 
+  
+  result = (char *)quire_event_call_id(arg1,arg2,arg3);
   
   _swig_go_result.p = (char *)result;
   _swig_go_result.n = result == NULL ? 0 : (intgo)strlen(result);
