@@ -22,7 +22,7 @@ namespace {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 constexpr int32_t kSchedulesPerPair = 1;
 #else
-constexpr int32_t kSchedulesPerPair = 7;
+constexpr int32_t kSchedulesPerPair = 4;
 #endif
 
 class CInterleavingTest : public ::testing::Test {

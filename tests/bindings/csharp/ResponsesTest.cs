@@ -107,8 +107,9 @@ public static class ResponsesTest
             Check(Regex.IsMatch(arguments, "^{\\s*\"word\"\\s*:\\s*\"(once|upon)\"\\s*}$"), answer);
             Check(events.Count(piece => piece.Kind == ResponseKind.CallEnd) == 1, answer);
         }
-        request.ResponseDialect = "nobody's";
-        Refused(ErrorCode.NotFound, "hermes", () => with.Cache.Submit(request));
+        Request strange = Greedy("Once", 1);
+        strange.ResponseDialect = "nobody's";
+        Refused(ErrorCode.NotFound, "hermes", () => with.Cache.Submit(strange));
         Refused(ErrorCode.Unsupported, "plain",
             () => with.Model.CreateResponseConstraint("{\"dialect\": \"plain\", \"tools\": " + Tools + "}"));
     }

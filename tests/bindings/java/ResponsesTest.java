@@ -16,7 +16,6 @@ import dev.quire.Job;
 import dev.quire.JobState;
 import dev.quire.Model;
 import dev.quire.ReasoningStart;
-import dev.quire.Request;
 import dev.quire.ResponseEvent;
 import dev.quire.ResponseKind;
 import dev.quire.ResponseParser;
@@ -121,6 +120,7 @@ public final class ResponsesTest {
       check(texts(events, ResponseKind.ARGUMENTS).matches("\\{\\s*\"word\"\\s*:\\s*\"(once|upon)\"\\s*}"), answer);
       check(events.stream().filter(event -> event.kind() == ResponseKind.CALL_END).count() == 1, answer);
     }
+    checkRefused("not_found", "hermes", () -> with.cache.submit(greedy("Once", 1).responseDialect("nobody's")));
     checkRefused("unsupported", "plain",
         () -> with.model.createResponseConstraint("{\"dialect\": \"plain\", \"tools\": " + TOOLS + "}"));
   }
@@ -136,8 +136,6 @@ public final class ResponsesTest {
       text.append(event.responseKind() == ResponseKind.ARGUMENTS ? event.responseText() : "");
     }
     check(edges == 2 && text.toString().equals(arguments), events);
-    checkRefused("not_found", "hermes",
-        () -> new Request("Once").responseDialect("nobody's").reasoning(ReasoningStart.CLOSED));
   }
 
   private static Cache load(Fixture with) {
