@@ -44,7 +44,7 @@ def make(context):
     packages = [quire] + [_package(part["name"], _version_of(part), part["licence"], part["home"]) for part in parts]
     relations = [_relation("SPDXRef-DOCUMENT", "DESCRIBES", quire["SPDXID"])]
     relations += [_relation(quire["SPDXID"], "STATIC_LINK", package["SPDXID"]) for package in packages[1:]]
-    relations += [_relation(quire["SPDXID"], "CONTAINS", file["SPDXID"]) for file in files]
+    relations += [_relation(quire["SPDXID"], "DISTRIBUTION_ARTIFACT", file["SPDXID"]) for file in files]
     document = {
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
         "name": f"quire-{context.version}",

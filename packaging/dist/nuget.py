@@ -2,7 +2,6 @@
 import hashlib
 
 import archive
-import assembly
 import context as shared
 import natives
 
@@ -52,7 +51,7 @@ PROPERTIES = """<?xml version="1.0" encoding="utf-8"?>
 def contents(context):
     """What the package carries, without what describes it."""
     found = {"LICENSE": shared.licence(), "NOTICES": shared.notices(context),
-             "lib/net472/Quire.dll": assembly.settle((context.build / "lib/Quire.dll").read_bytes())}
+             "lib/net472/Quire.dll": (context.build / "lib/Quire.dll").read_bytes()}
     for name, content in (natives.libquire(context.build), natives.binding(context.build, "csharp")):
         found[f"runtimes/linux-x64/native/{name}"] = content
     return found

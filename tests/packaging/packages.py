@@ -133,6 +133,24 @@ def reference(options):
     require(offered == "generate\nfull i8\n", f"bash offers {offered!r}")
 
 
+def limits(options):
+    """What is over a limit is told: a newer symbol, a larger file, a file that nobody set a limit for."""
+    sys.path.insert(0, str(DIST.parent))
+    import limits as checked  # noqa: PLC0415, of the script that is tested
+    library = library_dir(options.root) / "libquire.so.0.1"
+    require(not list(checked.symbol_breaches(library)), "the library is over its own limit")
+    needed = checked.newest_symbols(library)
+    require(set(needed) >= {"GLIBC", "GLIBCXX"}, f"of what the library needs only this was found: {needed}")
+    checked.LIMITS["symbols"] = {**needed, "GLIBC": "2.17", "GLIBCXX": "3.4.9"}
+    told = "".join(checked.symbol_breaches(library))
+    require("GLIBC_2.17" in told and "GLIBCXX_3.4.9" in told, f"lower limits are not told: {told!r}")
+    folder = fresh_folder(options.work / "limits")
+    (folder / "SHA256SUMS").write_bytes(bytes(17 << 10))
+    (folder / "stranger").touch()
+    told = list(checked.size_breaches(folder))
+    require(len(told) == 2 and "17 KiB" in told[0] and "no limit" in told[1], f"sizes: {told}")
+
+
 def api_reference(options):
     """Doxygen understands every header, and refuses one with an undocumented function."""
     if not shutil.which("doxygen"):
@@ -346,7 +364,7 @@ def rpm_bare_root(options):
 
 
 TESTS = {function.__name__: function for function in
-         (dist, archive, reproducible, reference, api_reference, cmake_client, pkg_config_client, readme_client, dlopen_client, java_client,
+         (dist, archive, limits, reproducible, reference, api_reference, cmake_client, pkg_config_client, readme_client, dlopen_client, java_client,
           csharp_client, go_client, command, deb, deb_bare_root, rpm_bare_root)}
 
 
