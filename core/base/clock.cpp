@@ -9,7 +9,10 @@ class SteadyClock final : public Clock {
 
   bool wait_until(std::condition_variable& condition, std::unique_lock<std::mutex>& lock, TimePoint deadline,
                   const std::function<bool()>& ready) const override {
-    // Also where the deadline is never: condition.wait would need the standard library of GCC 12.
+    if (deadline == TimePoint::max()) {
+      condition.wait(lock, ready);
+      return true;
+    }
     return condition.wait_until(lock, deadline, ready);
   }
 };

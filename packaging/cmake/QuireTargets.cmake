@@ -22,6 +22,16 @@ function(quire_setup_target target)
   endif()
 endfunction()
 
+# quire_avoid_new_symbols(TARGET): a shared library that asks for no symbol of GCC 12's standard library
+# (core/base/condition_wait.cpp); a sanitizer has a function of its own there.
+function(quire_avoid_new_symbols target)
+  if(NOT QUIRE_SANITIZE)
+    target_link_libraries(${target} PRIVATE quire_base)
+    target_link_options(${target} PRIVATE
+      -Wl,--wrap=_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE)
+  endif()
+endfunction()
+
 # quire_add_library(NAME SOURCES ... LINKS ...): a static, position-independent piece of libquire.
 function(quire_add_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINKS" ${ARGN})

@@ -242,7 +242,7 @@ void EngineCore::close() noexcept {
     if (threads_.engine != nullptr && threads_.engine->is_current()) return;
     if (std::exchange(closing_, true)) {
       const auto closed = [this]() QUIRE_NO_THREAD_ANALYSIS { return closed_; };
-      steady_clock().wait_until(life_condition_, lock.native(), TimePoint::max(), closed);
+      life_condition_.wait(lock.native(), closed);
       return;
     }
     threads = take_threads();
