@@ -63,6 +63,7 @@ Json plan_of(quire_runtime* runtime, const PlanOptions& options) {
   json["context"] = options.context;
   json["batch"] = options.batch;
   json["kv_format"] = options.kv_format;
+  json["num_shards"] = options.model.num_shards;
   const Plan plan(call(quire_plan_create, runtime, model.get(), cache.get()));
   add_plan_to(json, plan.get());
   return json;
@@ -95,8 +96,10 @@ void print_plan(const Json& plan) {
   }
   table.add(usable);
   print(table.text());
-  print_line("\ntotal " + bytes_text(plan, "total_bytes") + ", and " + bytes_text(plan, "staging_bytes") +
-             " of host memory for copies");
+  const auto num_shards = plan.at("num_shards").get<int64_t>();
+  const std::string of_shards = num_shards > 1 ? " of " + std::to_string(num_shards) + " shards" : "";
+  print_line("\ntotal " + bytes_text(plan, "total_bytes") + of_shards + ", and " +
+             bytes_text(plan, "staging_bytes") + " of host memory for copies");
 }
 
 int plan(const PlanOptions& options, Interrupt& /*interrupt*/) {

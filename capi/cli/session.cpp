@@ -86,6 +86,11 @@ void add_runtime_options(CLI::App& app, ModelChoice& choice) {
                  "As what quantized products take activations; i8 is faster and less exact (full)")
       ->type_name("full|i8")
       ->check(CLI::IsMember({"full", "i8"}));
+  app.add_option("--shards", choice.num_shards,
+                 "Shards that each layer is cut into, side by side: on the CPU they share its threads "
+                 "(default: 1)")
+      ->check(in_range(1, 64))
+      ->type_name("N");
   app.add_option("--threads", choice.num_threads, "Threads that compute on the CPU (default: one per core)")
       ->type_name("N");
 }
@@ -128,6 +133,7 @@ ModelOptions choose_model(const ModelChoice& choice, const std::string& path) {
     call(quire_model_options_set_reserve, options.get(), choice.reserve.data(), choice.reserve.size());
   if (choice.activation_dtype == "i8")
     call(quire_model_options_set_activation_dtype, options.get(), QUIRE_ACTIVATION_I8);
+  if (choice.num_shards != 1) call(quire_model_options_set_num_shards, options.get(), choice.num_shards);
   return options;
 }
 

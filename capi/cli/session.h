@@ -25,6 +25,7 @@ struct ModelChoice {
   std::string split;    // empty: automatically
   std::string reserve;  // empty: the default
   std::string activation_dtype = "full";
+  int num_shards = 1;
   int num_threads = 0;
   bool json = false;
 };

@@ -72,10 +72,6 @@ quire::LoadMonitor make_monitor(const ModelSettings& settings, LoadWait& wait) {
 std::shared_ptr<const ModelShare> load(const std::shared_ptr<RuntimeShare>& runtime,
                                        const ModelSettings& settings, LoadWait& wait) {
   if (settings.path.empty()) throw Error(ErrorCode::invalid_argument, "path: not set");
-  if (settings.num_shards > 1) {
-    throw Error(ErrorCode::unsupported, "num_shards: {}; this version keeps each layer on one device",
-                settings.num_shards);
-  }
   wait.look_at_clock();
   if (wait.stopped()) throw Error(ErrorCode::cancelled, "the load was cancelled before it began");
   const quire::FileSystem& files = runtime->runtime()->files();

@@ -41,6 +41,7 @@ ModelPlanOptions plan_options(RuntimeShare& runtime, const ModelSettings& settin
     if (!budgets.empty()) device.budget_bytes = budgets[i];
   }
   options.split = settings.split.layers;
+  options.num_shards = settings.num_shards;
   if (settings.cache) options.cache = engine_options(*settings.cache);
   return options;
 }

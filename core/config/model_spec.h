@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/config/rope_config.h"
+#include "core/tensor/shard_columns.h"
 #include "kernels/interface/op_params.h"
 
 namespace quire {
@@ -39,8 +40,9 @@ using MatrixParts = std::vector<MatrixPart>;
 struct VectorPart {
   std::string name;  // of the tensor; empty: there is none
   int32_t count = 0;
-  float offset = 0.0f;  // added to each: Gemma's one
-  float scale = 1.0f;   // multiplies each after that
+  float offset = 0.0f;          // added to each: Gemma's one
+  float scale = 1.0f;           // multiplies each after that
+  ColumnOrder order = nullptr;  // the elements that are taken of it; nullptr: all
 };
 
 struct NormPart : kernels::NormSpec {
@@ -55,6 +57,8 @@ struct MlpPart : kernels::MlpSpec {
   std::optional<NormPart> sub_norm;
   // The numbers of xIELU, where they are tensors: alpha of positive and of negative numbers.
   std::string xielu_key;
+  ShardColumns activated;  // that down reads
+  ShardColumns outputs;    // of down
 };
 
 // Routed experts; `expert` is what each of them is.
@@ -117,6 +121,8 @@ struct AttentionPart : kernels::AttentionSpec {
   int32_t selection_source = -1;  // the layer whose chosen keys it takes; -1: its own, if any
   std::optional<HeadExpertsPart> head_experts;
   std::optional<DifferentialPart> differential;
+  ShardColumns results;  // that the output matrix reads; see AttentionBlockParams
+  ShardColumns outputs;  // of the output matrix
 };
 
 // Layers with recurrent state will be a second alternative.
@@ -225,6 +231,7 @@ struct HeadPart {
   float softcap = 0.0f;
   bool unit_rows = false;  // rows of the matrix are divided by their length
   MatrixParts stream_projections;
+  ShardColumns vocabulary;
 };
 
 struct ModelSpec {

@@ -22,6 +22,8 @@ kernels::AttentionBlockParams AttentionLayer::block(const ForwardPass& pass, con
   params.q_norm = q_norm.as<float>();
   params.k_norm = k_norm.as<float>();
   params.sinks = sinks.as<float>();
+  params.results = results.split();
+  params.outputs = outputs.split();
   params.batch = kernels::with_page_table(pass.batch, cache.table);
   params.kv_shape = cache.shape;
   params.kv = cache.pages;
@@ -178,7 +180,7 @@ void AttentionLayer::forward_head_experts(const ForwardPass& pass, const LayerCa
 // Heads come in two halves; a head of the result is as wide as two of queries.
 void AttentionLayer::finish_differential(const ForwardPass& pass) const {
   const kernels::Workspace& space = pass.workspace;
-  const int32_t columns = result_columns(*this) / 2;
+  const int32_t columns = results.total(result_columns(*this)) / 2;
   float* difference = space.at(Scratch::other);
   kernels::RowOpParams params;
   params.op = kernels::RowOp::differ;
@@ -192,7 +194,7 @@ void AttentionLayer::finish_differential(const ForwardPass& pass) const {
   const int32_t pairs = columns / differential->norm.columns;
   void* normed = space.at(Scratch::row);
   norm_rows(pass, differential->norm, difference, normed, pass.num_tokens() * pairs);
-  multiply_rows_onto(pass, output, normed, space.hidden, pass.num_tokens());
+  multiply_rows_onto(pass, output, normed, space.hidden, pass.num_tokens(), outputs);
 }
 
 }  // namespace quire

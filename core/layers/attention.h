@@ -6,6 +6,7 @@
 #include "core/layers/experts.h"
 #include "core/layers/forward_pass.h"
 #include "core/layers/norm.h"
+#include "core/tensor/shard_columns.h"
 
 namespace quire {
 
@@ -55,6 +56,8 @@ struct AttentionLayer : kernels::AttentionSpec {
   std::optional<IndexerLayer> indexer;
   std::optional<HeadExpertsLayer> head_experts;
   std::optional<DifferentialLayer> differential;
+  ShardColumns results;  // that the output matrix reads
+  ShardColumns outputs;  // of the output matrix
 
   // `input`: rows that are normalised already, or nullptr. `next` is the matrix that the following block
   // reads first, or nullptr.

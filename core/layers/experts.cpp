@@ -77,8 +77,10 @@ void ExpertsLayer::forward(const ForwardPass& pass, const void* input, float* ta
   static_cast<kernels::MlpSpec&>(activation) = expert;
   activation.input = space.at(Scratch::expert_in);
   activation.rows = rows;
-  activation.output = space.at(Scratch::expert_mid);
+  activation.output = space.at(activated.is_split() ? Scratch::slice : Scratch::expert_mid);
   pass.context.check(pass.context.table().activation(pass.context.handle(), &activation), "experts");
+  if (activated.is_split())
+    gather_slices(pass, activated, rows, pass.activation_dtype(), space.at(Scratch::expert_mid));
   multiply_experts(pass, down, {space.at(Scratch::expert_mid), 1, nullptr, rows},
                    space.at(Scratch::expert_out));
   kernels::CombineParams sum;
@@ -86,9 +88,10 @@ void ExpertsLayer::forward(const ForwardPass& pass, const void* input, float* ta
   sum.weights = router.scales_input ? nullptr : weights;
   sum.num_chosen = router.num_chosen;
   sum.tokens = pass.num_tokens();
-  sum.columns = hidden;
-  sum.target = target;
+  sum.columns = outputs.is_split() ? outputs.split().own() : hidden;
+  sum.target = outputs.is_split() ? space.at(Scratch::slice) : target;
   pass.context.check(pass.context.table().combine(pass.context.handle(), &sum), "experts");
+  if (outputs.is_split()) gather_slices(pass, outputs, pass.num_tokens(), kernels::DType::f32, target);
   if (shared) add_shared(pass, *this, input, target, hidden);
   if (output_bias.bytes() == 0) return;
   kernels::RowOpParams bias;

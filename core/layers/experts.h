@@ -54,6 +54,8 @@ struct ExpertsLayer {
   RouterLayer router;
   std::optional<NormLayer> router_norm;  // of the residual stream
   kernels::MlpSpec expert;
+  ShardColumns activated;  // of an expert, that its down reads
+  ShardColumns outputs;    // of its down
   ExpertMatrices gate_up;
   ExpertMatrices down;
   std::optional<MlpLayer> shared;

@@ -27,6 +27,8 @@ void FeedForwardLayer::forward_dense(const ForwardPass& pass, const void* input,
   params.down = dense->down.get();
   if (post_norm) params.post_norm = &of_result;
   if (dense->sub_norm) params.sub_norm = &within;
+  params.activated = dense->activated.split();
+  params.outputs = dense->outputs.split();
   params.num_tokens = pass.num_tokens();
   params.workspace = pass.workspace;
   params.next = next;

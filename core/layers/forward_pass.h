@@ -32,6 +32,7 @@ struct ForwardPass {
   StepBreaks* breaks = nullptr;  // where the device computes within the call
 
   int32_t num_tokens() const { return batch.num_tokens; }
+  kernels::DType activation_dtype() const { return context.table().activation_dtype; }
   void take_break() const {
     if (breaks != nullptr) breaks->take_break();
   }

@@ -15,6 +15,7 @@ void HeadLayer::forward(const ForwardPass& pass) const {
   params.logit_scale = logit_scale;
   params.softcap = softcap;
   params.vocab_size = vocab_size;
+  params.vocabulary = vocabulary.split();
   params.batch = pass.batch;
   params.workspace = pass.workspace;
   pass.context.check(pass.context.table().head(pass.context.handle(), &params), "vocabulary projection");

@@ -5,6 +5,7 @@
 
 #include "core/layers/forward_pass.h"
 #include "core/layers/norm.h"
+#include "core/tensor/shard_columns.h"
 
 namespace quire {
 
@@ -15,8 +16,9 @@ struct HeadLayer {
   float logit_scale = 1.0f;
   float softcap = 0.0f;
   std::vector<PreparedWeight> stream_projections;  // of the residual streams beside the first
+  ShardColumns vocabulary;
 
-  // Leaves [num_logit_rows, vocab_size] f32 in workspace.logits.
+  // Leaves [num_logit_rows, vocab_size] f32 in workspace.logits, of shards in that of the first.
   void forward(const ForwardPass& pass) const;
 
   template <typename Visit>

@@ -5,6 +5,7 @@
 
 #include "core/layers/forward_pass.h"
 #include "core/layers/norm.h"
+#include "core/tensor/shard_columns.h"
 
 namespace quire {
 
@@ -13,6 +14,8 @@ struct MlpLayer : kernels::MlpSpec {
   PreparedWeight gate_up;  // parts gate, up; one part where ungated
   PreparedWeight down;
   std::optional<NormLayer> sub_norm;  // of what down reads
+  ShardColumns activated;             // that down reads
+  ShardColumns outputs;               // of down
 
   // What it gives is added to `target`, [tokens, hidden].
   void add_to(const ForwardPass& pass, const void* input, float* target) const;

@@ -1,5 +1,7 @@
 #include "core/layers/rows.h"
 
+#include "kernels/interface/composite.h"
+
 namespace quire {
 namespace {
 
@@ -29,17 +31,26 @@ void run_norm(const ForwardPass& pass, const kernels::NormParams& params) {
 }  // namespace
 
 void multiply_rows(const ForwardPass& pass, const PreparedWeight& weight, const void* input, float* target,
-                   int32_t rows) {
+                   int32_t rows, const ShardColumns& columns) {
   kernels::LinearParams params = product_of(weight, input, rows);
-  params.output_f32 = target;
+  params.output_f32 = columns.is_split() ? pass.workspace.at(kernels::Scratch::slice) : target;
   run_linear(pass, params);
+  if (columns.is_split()) gather_slices(pass, columns, rows, kernels::DType::f32, target);
 }
 
 void multiply_rows_onto(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
-                        float* target, int32_t rows) {
-  kernels::LinearParams params = product_of(weight, input, rows);
-  params.residual = target;
-  run_linear(pass, params);
+                        float* target, int32_t rows, const ShardColumns& columns) {
+  pass.context.check(kernels::finish_block(pass.context.handle(), product_of(weight, input, rows),
+                                           {nullptr, target, columns.split()},
+                                           {.slice = pass.workspace.at(kernels::Scratch::slice)}),
+                     "a product");
+}
+
+void gather_slices(const ForwardPass& pass, const ShardColumns& columns, int32_t rows, kernels::DType dtype,
+                   void* target) {
+  pass.context.check(kernels::gather_rows(pass.context.handle(), columns.split(),
+                                          pass.workspace.at(kernels::Scratch::slice), rows, dtype, target),
+                     "gathering shards");
 }
 
 void multiply_rows_to_activations(const ForwardPass& pass, const PreparedWeight& weight, const void* input,

@@ -3,14 +3,19 @@
 
 #include "core/layers/forward_pass.h"
 #include "core/layers/norm.h"
+#include "core/tensor/shard_columns.h"
 
 namespace quire {
 
-// target = input W, or target += input W.
+// target = input W, or target += input W. Of a shard that has some columns of W: all shards gather them.
 void multiply_rows(const ForwardPass& pass, const PreparedWeight& weight, const void* input, float* target,
-                   int32_t rows);
+                   int32_t rows, const ShardColumns& columns = {});
 void multiply_rows_onto(const ForwardPass& pass, const PreparedWeight& weight, const void* input,
-                        float* target, int32_t rows);
+                        float* target, int32_t rows, const ShardColumns& columns = {});
+
+// target = the columns that all shards have left in Scratch::slice.
+void gather_slices(const ForwardPass& pass, const ShardColumns& columns, int32_t rows, kernels::DType dtype,
+                   void* target);
 
 // The same into rows of the activation dtype.
 void multiply_rows_to_activations(const ForwardPass& pass, const PreparedWeight& weight, const void* input,

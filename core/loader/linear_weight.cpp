@@ -92,8 +92,12 @@ uint64_t LinearWeight::size_bytes() const {
 void fold_row_order(LinearWeight& consumer, gsl::span<LinearWeight* const> producers) {
   if (consumer.row_order.empty()) return;
   for (LinearWeight* producer : producers) {
-    Expects(producer->num_out == consumer.num_in && producer->column_order.empty());
-    producer->column_order = consumer.row_order;
+    if (producer->column_order.empty()) {
+      Expects(producer->num_out == consumer.num_in);
+      producer->column_order = consumer.row_order;
+    } else {
+      for (int32_t& column : producer->column_order) column = consumer.row_order[static_cast<size_t>(column)];
+    }
   }
   consumer.row_order.clear();
 }

@@ -50,7 +50,7 @@ struct LinearWeight {
   int32_t num_out = 0;
   int32_t padded_out = 0;  // columns as stored
   std::variant<DenseMatrix, Exl2Matrix, CodedMatrix> matrix;
-  std::vector<float> bias;            // [num_out] in stored column order, or empty
+  std::vector<float> bias;            // in stored column order, [num_out] at least, or empty
   std::vector<int32_t> row_order;     // stored row k is input feature row_order[k]; empty: the same
   std::vector<int32_t> column_order;  // output j is stored column column_order[j]; empty: the same
   float prescale = 1.0f;
@@ -64,7 +64,8 @@ struct LinearWeight {
 
 // Lets `producers` write their outputs in the stored row order of `consumer`, whose rows then need no
 // permutation: gate and up write what down reads. Nothing changes where the consumer's rows are in order.
-// Each producer has as many outputs as the consumer has inputs, and no column order yet.
+// Each producer has as many stored outputs as the consumer has inputs, and no column order yet but that of a
+// slice of them.
 void fold_row_order(LinearWeight& consumer, gsl::span<LinearWeight* const> producers);
 
 }  // namespace quire

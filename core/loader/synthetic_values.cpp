@@ -8,6 +8,20 @@
 
 namespace quire {
 
+namespace {
+
+// FNV-1a.
+uint64_t hash_of(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return hash;
+}
+
+}  // namespace
+
+SyntheticValues::SyntheticValues(uint64_t seed, std::string_view name, bool has_data)
+    : seed_(seed), state_((seed * 0x9e3779b97f4a7c15ULL ^ hash_of(name)) | 1U), has_data_(has_data) {}
+
 float SyntheticValues::normal() {
   const uint64_t word = next();
   float sum = 0.0f;
@@ -54,20 +68,20 @@ HostTensor SyntheticValues::normal_halves(int64_t rows, int64_t columns, float d
   return out;
 }
 
+std::vector<int32_t> SyntheticValues::random_order(int32_t count) {
+  std::vector<int32_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next() % i]);
+  return order;
+}
+
 std::vector<int32_t> SyntheticValues::order_of(const SyntheticRequest& request) {
   const bool shares = request.key.ends_with("q_proj") || request.key.ends_with("k_proj") ||
                       request.key.ends_with("v_proj") || request.key.ends_with("gate_proj") ||
                       request.key.ends_with("up_proj");
+  if (!shares) return random_order(request.num_in);
   const std::string block = request.key.substr(0, request.key.rfind('.'));
-  if (shares && block == shared_block_) return shared_order_;
-  std::vector<int32_t> order(static_cast<size_t>(request.num_in));
-  std::iota(order.begin(), order.end(), 0);
-  for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[next() % i]);
-  if (shares) {
-    shared_block_ = block;
-    shared_order_ = order;
-  }
-  return order;
+  return SyntheticValues(seed_, block, has_data_).random_order(request.num_in);
 }
 
 }  // namespace quire

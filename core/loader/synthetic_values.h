@@ -18,11 +18,11 @@ struct SyntheticRequest {
   double bits = 4.0;  // EXL2: on average
 };
 
+// The values of one tensor: they depend on the seed and its name, and not on what was made before.
 class SyntheticValues {
  public:
   // Where only the layout is wanted, tensors have no data.
-  SyntheticValues(uint64_t seed, bool has_data)
-      : state_(seed * 0x9e3779b97f4a7c15ULL | 1U), has_data_(has_data) {}
+  SyntheticValues(uint64_t seed, std::string_view name, bool has_data);
 
   bool has_data() const { return has_data_; }
   uint64_t next() {
@@ -43,10 +43,11 @@ class SyntheticValues {
   std::vector<int32_t> order_of(const SyntheticRequest& request);
 
  private:
+  std::vector<int32_t> random_order(int32_t count);
+
+  uint64_t seed_;
   uint64_t state_;
   bool has_data_;
-  std::string shared_block_;
-  std::vector<int32_t> shared_order_;
 };
 
 }  // namespace quire

@@ -31,22 +31,59 @@ MemoryBytes MemoryPlan::total() const {
                          [](MemoryBytes sum, const MemoryBytes& device) { return sum += device; });
 }
 
+MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
+                       const TransformerExecutorOptions& options) {
+  MemoryBytes bytes;
+  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
+    const Transformer& shard = transformer.at_rank(rank);
+    bytes += plan_stage(*shard.stages[stage_idx].device,
+                        stage_sizes(place_of_stage(shard, stage_idx), shard.shape, options));
+  }
+  return bytes;
+}
+
+namespace {
+
+// Of the pages that a layer has on all shards.
+uint64_t kv_bytes_of(const Transformer& transformer, const Device& device, size_t layer,
+                     const CachePages& pages) {
+  uint64_t bytes = 0;
+  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank)
+    bytes += layer_kv_bytes(device.table(), transformer.at_rank(rank).shape.caches[layer], pages);
+  return bytes;
+}
+
+// A stage of one layer on all shards.
+MemoryBytes plan_place(const Transformer& transformer, const StagePlace& place,
+                       const TransformerExecutorOptions& options) {
+  MemoryBytes bytes;
+  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
+    const Transformer& shard = transformer.at_rank(rank);
+    StagePlace of_shard = place;
+    of_shard.draws = place.draws && rank == 0;
+    bytes += plan_stage(*shard.stages.front().device, stage_sizes(of_shard, shard.shape, options));
+  }
+  return bytes;
+}
+
+}  // namespace
+
 MemoryPlan plan_memory(const Transformer& transformer, const Placement& placement, size_t num_devices,
-                       const TransformerShape& shape, const TransformerExecutorOptions& options) {
+                       const TransformerExecutorOptions& options) {
   MemoryPlan plan;
   plan.placement = placement;
   plan.devices.resize(num_devices);
   const std::vector<LayerRun> runs = layer_runs(placement);
   for (size_t i = 0; i < transformer.stages.size(); ++i) {
     const TransformerStage& stage = transformer.stages[i];
-    MemoryBytes bytes =
-        plan_stage(*stage.device, stage_sizes(place_of_stage(transformer, i), shape, options));
-    bytes.layers = stage.rope_bytes();
+    MemoryBytes bytes = plan_stage(transformer, i, options);
+    bytes.layers = transformer.rope_bytes(i);
     for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
-      const uint64_t taken = stage.layers[layer].taken_bytes(*stage.device);
-      const LayerCacheSize& cache = shape.caches[static_cast<size_t>(stage.first_layer) + layer];
+      const uint64_t taken = transformer.layer_taken_bytes(i, layer);
       bytes.layers += taken;
-      plan.layer_bytes.push_back(taken + layer_kv_bytes(stage.device->table(), cache, options.kv));
+      plan.layer_bytes.push_back(taken + kv_bytes_of(transformer, *stage.device,
+                                                     static_cast<size_t>(stage.first_layer) + layer,
+                                                     options.kv));
     }
     plan.devices[static_cast<size_t>(runs[i].device)] += bytes;
   }
@@ -55,21 +92,19 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
   return plan;
 }
 
-DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends, const TransformerShape& shape,
+DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
                        const TransformerExecutorOptions& options) {
   const TransformerStage& all = transformer.stages.front();
-  const MemoryBytes middle =
-      plan_stage(*all.device, stage_sizes({1, false, crosses_backends}, shape, options));
+  const MemoryBytes middle = plan_place(transformer, {1, false, crosses_backends}, options);
   const bool draws = all.device->has(kernels::kCapabilityDeviceSampling);
-  const MemoryBytes last =
-      plan_stage(*all.device, stage_sizes({1, true, crosses_backends, draws}, shape, options));
+  const MemoryBytes last = plan_place(transformer, {1, true, crosses_backends, draws}, options);
   DeviceDemand demand;
-  demand.stage_bytes = all.rope_bytes() + middle.workspace;
+  demand.stage_bytes = transformer.rope_bytes(0) + middle.workspace;
   demand.embedding_bytes = transformer.embedding_taken_bytes();
   demand.head_bytes = transformer.head_taken_bytes() + (last.workspace - middle.workspace);
   for (size_t i = 0; i < all.layers.size(); ++i) {
-    demand.layer_bytes.push_back(all.layers[i].taken_bytes(*all.device) +
-                                 layer_kv_bytes(all.device->table(), shape.caches[i], options.kv));
+    demand.layer_bytes.push_back(transformer.layer_taken_bytes(0, i) +
+                                 kv_bytes_of(transformer, *all.device, i, options.kv));
   }
   return demand;
 }

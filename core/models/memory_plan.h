@@ -27,8 +27,10 @@ struct MemoryBytes {
   MemoryBytes& operator+=(const MemoryBytes& other);
 };
 
-// Of the pages, activations and context of one stage.
+// Of the pages, activations and context of one stage: of one shard, and of all of them.
 MemoryBytes plan_stage(const Device& device, const StageSizes& sizes);
+MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
+                       const TransformerExecutorOptions& options);
 
 struct MemoryPlan {
   Placement placement;
@@ -40,10 +42,10 @@ struct MemoryPlan {
 
 // The placement is the transformer's.
 MemoryPlan plan_memory(const Transformer& transformer, const Placement& placement, size_t num_devices,
-                       const TransformerShape& shape, const TransformerExecutorOptions& options);
+                       const TransformerExecutorOptions& options);
 
 // What a split has to know of one device, from a transformer that has all its layers there.
-DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends, const TransformerShape& shape,
+DeviceDemand demand_of(const Transformer& transformer, bool crosses_backends,
                        const TransformerExecutorOptions& options);
 
 }  // namespace quire

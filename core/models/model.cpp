@@ -30,8 +30,10 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
     if (options.scope == ModelScope::full) {
       model->devices_ = options.devices;
       model->placement_ = placement_or_default(options.placement, *model->config_);
-      auto made = options.without_weights ? outline_model(source, model->devices_, model->placement_)
-                                          : model->read_weights(options);
+      model->num_shards_ = options.num_shards;
+      auto made = options.without_weights
+                      ? outline_model(source, model->devices_, model->placement_, model->num_shards_)
+                      : model->read_weights(options);
       const MutexLock lock(model->mutex_);
       (options.without_weights ? model->outline_ : model->weights_) = std::move(made);
     }
@@ -45,9 +47,9 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
 
 std::shared_ptr<const Transformer> Model::read_weights(const ModelOptions& options) const {
   const std::unique_ptr<WeightProvider> weights = options.source->weights(ReadScope::all, options.monitor);
-  auto transformer =
-      build_transformer(*config_, *weights, devices_, placement_,
-                        {BuildMode::prepare, options.threads, options.num_helpers, options.activations});
+  auto transformer = build_transformer(
+      *config_, *weights, devices_, placement_,
+      {BuildMode::prepare, options.threads, options.num_helpers, num_shards_, options.activations});
   weights->finish();
   return transformer;
 }
@@ -78,7 +80,7 @@ void Model::drop_weights(ModelSource& source) {
     has_outline = outline_ != nullptr;
   }
   std::shared_ptr<const Transformer> outline;
-  if (!has_outline) outline = outline_model(source, devices_, placement_);
+  if (!has_outline) outline = outline_model(source, devices_, placement_, num_shards_);
   std::shared_ptr<const Transformer> gone;  // after the lock
   const MutexLock lock(mutex_);
   if (outline != nullptr) outline_ = std::move(outline);
@@ -87,8 +89,9 @@ void Model::drop_weights(ModelSource& source) {
 
 std::shared_ptr<const Transformer> outline_model(ModelSource& source,
                                                  const std::vector<std::shared_ptr<Device>>& devices,
-                                                 const Placement& placement) {
+                                                 const Placement& placement, int32_t num_shards) {
   BuildOptions options;
+  options.num_shards = num_shards;
   options.mode = BuildMode::plan;
   return build_transformer(source.config(), *source.weights(ReadScope::layout, {}), devices,
                            placement_or_default(placement, source.config()), options);

@@ -30,8 +30,9 @@ struct ModelOptions {
   ModelScope scope = ModelScope::full;
   bool without_weights = false;  // of the full scope: take_weights brings them
   std::vector<std::shared_ptr<Device>>
-      devices;          // where the weights go; may be empty unless the scope is full
-  Placement placement;  // empty: all layers on the first device
+      devices;             // where the weights go; may be empty unless the scope is full
+  Placement placement;     // empty: all layers on the first device
+  int32_t num_shards = 1;  // of each stage, 1 to kMaxShards
   const ThreadFactory* threads = &system_threads();
   int32_t num_helpers = 0;  // threads that read and prepare weights beside the caller
   kernels::ActivationDtype activations = kernels::ActivationDtype::full;
@@ -42,7 +43,7 @@ struct ModelOptions {
 // and what decides the layout of matrices are read. Throws what a load throws.
 std::shared_ptr<const Transformer> outline_model(ModelSource& source,
                                                  const std::vector<std::shared_ptr<Device>>& devices,
-                                                 const Placement& placement);
+                                                 const Placement& placement, int32_t num_shards = 1);
 
 // Immutable once loaded, but for its weights, which may leave their devices and come back; any thread. Caches
 // keep it alive.
@@ -94,6 +95,7 @@ class Model {
   StoredTensors stored_;
   std::vector<std::shared_ptr<Device>> devices_;
   Placement placement_;
+  int32_t num_shards_ = 1;
   mutable Mutex mutex_;
   std::shared_ptr<const Transformer> weights_ QUIRE_GUARDED_BY(mutex_);
   std::shared_ptr<const Transformer> outline_ QUIRE_GUARDED_BY(mutex_);  // once they were away

@@ -44,7 +44,7 @@ StagePlace place_of_stage(const Transformer& transformer, size_t stage_idx) {
   place.num_layers = gsl::narrow<int32_t>(stages[stage_idx].layers.size());
   place.first_layer = stages[stage_idx].first_layer;
   place.is_last = transformer.is_last(stage_idx);
-  place.draws = place.is_last && draws_on_device(transformer);
+  place.draws = place.is_last && transformer.shard.rank == 0 && draws_on_device(transformer);
   place.crosses_backends =
       (stage_idx > 0 && differs(stage_idx - 1)) || (!place.is_last && differs(stage_idx + 1));
   return place;

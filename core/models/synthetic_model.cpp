@@ -109,16 +109,17 @@ void apply_setting(SyntheticSpec& spec, std::string_view setting) {
 class SyntheticWeights final : public WeightProvider {
  public:
   SyntheticWeights(const SyntheticSpec& spec, ReadScope scope)
-      : spec_(spec), format_(*find_format_named(spec.format)), values_(spec.seed, scope == ReadScope::all) {}
+      : spec_(spec), format_(*find_format_named(spec.format)), has_data_(scope == ReadScope::all) {}
 
-  bool is_concurrent() const override { return false; }  // what it gives depends on the order
+  bool is_concurrent() const override { return true; }
 
   bool has_linear(const std::string&) const override { return true; }
   bool has_tensor(const std::string&) const override { return true; }
 
   LinearWeight linear(const LinearRequest& request) override {
     const double bits = request.key == "lm_head" ? spec_.head_bits : spec_.bits;
-    return format_.synthesize({request.key, request.num_in, request.num_out, bits}, values_);
+    SyntheticValues values = values_of(request.key);
+    return format_.synthesize({request.key, request.num_in, request.num_out, bits}, values);
   }
 
   std::vector<float> vector(const std::string&, int32_t count) override {
@@ -126,13 +127,17 @@ class SyntheticWeights final : public WeightProvider {
   }
 
   HostTensor table(const std::string& name, int32_t rows, int32_t columns) override {
-    return values_.normal_halves(rows, columns, 1.0f, name);
+    return values_of(name).normal_halves(rows, columns, 1.0f, name);
   }
 
  private:
+  SyntheticValues values_of(std::string_view name) const {
+    return SyntheticValues(spec_.seed, name, has_data_);
+  }
+
   const SyntheticSpec spec_;
   const FormatRow& format_;
-  SyntheticValues values_;
+  const bool has_data_;
 };
 
 // The config.json that such a model would have.

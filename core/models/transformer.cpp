@@ -1,5 +1,8 @@
 #include "core/models/transformer.h"
 
+#include <algorithm>
+#include <array>
+
 #include "core/layers/rows.h"
 
 namespace quire {
@@ -134,7 +137,8 @@ void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
                           gsl::span<const LayerCache> caches) const {
   const TransformerStage& stage = stages[stage_idx];
   const std::vector<TransformerLayer>& layers = stage.layers;
-  if (stage_idx == 0) embedding.forward(pass);
+  if (stage_idx == 0 && shard.rank == 0) embedding.forward(pass);
+  if (shard.num_shards > 1) spread(pass);
   for (size_t i = 0; i < stage.ropes.size(); ++i) stage.ropes[i].forward(pass, pass.ropes[i]);
   const kernels::Weight* after_all = is_last(stage_idx) ? head.projection.get() : nullptr;
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -142,6 +146,26 @@ void Transformer::forward(size_t stage_idx, const ForwardPass& pass,
     layers[i].forward(pass, caches[i], after);
   }
   if (is_last(stage_idx)) head.forward(pass);
+}
+
+// A gather in which the first shard has all columns.
+void Transformer::spread(const ForwardPass& pass) const {
+  const auto give = [&](float* rows, int32_t columns) {
+    if (columns == 0) return;
+    std::array<int32_t, kMaxShards + 1> starts{};
+    std::fill(starts.begin() + 1, starts.end(), columns);
+    kernels::AllGatherParams params;
+    params.columns = {starts.data(), shard.num_shards, shard.rank};
+    params.input = rows;
+    params.rows = pass.num_tokens();
+    params.output = rows;
+    pass.context.check(pass.context.table().all_gather(pass.context.handle(), &params),
+                       "spreading the residual stream");
+  };
+  const kernels::Workspace& space = pass.workspace;
+  give(space.hidden, shape.hidden_size);
+  for (const kernels::Scratch kind : {kernels::Scratch::streams, kernels::Scratch::layer_input})
+    give(space.at(kind), shape.columns.scratch[static_cast<size_t>(kind)]);
 }
 
 uint64_t TransformerStage::rope_bytes() const {
@@ -176,39 +200,60 @@ uint64_t Transformer::embedding_taken_bytes() const {
 }
 
 uint64_t Transformer::head_taken_bytes() const {
-  EndBytes bytes;
-  head.each_matrix([&](const PreparedWeight& matrix, double share) { bytes(matrix, share); });
-  head.norm.each_buffer([&](const DeviceBuffer& buffer) { bytes(buffer); });
-  return stages.back().device->taken_bytes(bytes.matrices) + bytes.vectors;
+  return sum_over_shards([](const Transformer& of) {
+    EndBytes bytes;
+    of.head.each_matrix([&](const PreparedWeight& matrix, double share) { bytes(matrix, share); });
+    of.head.norm.each_buffer([&](const DeviceBuffer& buffer) { bytes(buffer); });
+    return of.stages.back().device->taken_bytes(bytes.matrices) + bytes.vectors;
+  });
+}
+
+uint64_t Transformer::rope_bytes(size_t stage_idx) const {
+  return sum_over_shards([&](const Transformer& of) { return of.stages[stage_idx].rope_bytes(); });
+}
+
+uint64_t Transformer::layer_taken_bytes(size_t stage_idx, size_t layer) const {
+  return sum_over_shards([&](const Transformer& of) {
+    const TransformerStage& stage = of.stages[stage_idx];
+    return stage.layers[layer].taken_bytes(*stage.device);
+  });
 }
 
 uint64_t Transformer::taken_bytes() const {
   uint64_t total = embedding_taken_bytes() + head_taken_bytes();
-  for (const TransformerStage& stage : stages) {
-    total += stage.rope_bytes();
-    for (const TransformerLayer& layer : stage.layers) total += layer.taken_bytes(*stage.device);
+  for (size_t i = 0; i < stages.size(); ++i) {
+    total += rope_bytes(i);
+    for (size_t layer = 0; layer < stages[i].layers.size(); ++layer) total += layer_taken_bytes(i, layer);
   }
   return total;
 }
 
 uint64_t Transformer::step_bytes() const {
-  EndBytes ends;
-  head.each_matrix([&](const PreparedWeight& matrix, double share) { ends(matrix, share); });
-  head.norm.each_buffer([&](const DeviceBuffer& buffer) { ends(buffer); });
-  uint64_t total = ends.matrices + ends.vectors;
-  for (const TransformerStage& stage : stages) {
-    total += stage.rope_bytes();
-    for (const TransformerLayer& layer : stage.layers) total += layer.step_bytes();
-  }
-  return total;
+  return sum_over_shards([](const Transformer& of) {
+    EndBytes ends;
+    of.head.each_matrix([&](const PreparedWeight& matrix, double share) { ends(matrix, share); });
+    of.head.norm.each_buffer([&](const DeviceBuffer& buffer) { ends(buffer); });
+    uint64_t total = ends.matrices + ends.vectors;
+    for (const TransformerStage& stage : of.stages) {
+      total += stage.rope_bytes();
+      for (const TransformerLayer& layer : stage.layers) total += layer.step_bytes();
+    }
+    return total;
+  });
 }
 
 int64_t Transformer::token_ops() const {
-  int64_t products = 0;
-  for (const TransformerStage& stage : stages) {
-    for (const TransformerLayer& layer : stage.layers) products += layer.token_products();
-  }
-  return 2 * products;
+  return sum_over_shards([](const Transformer& of) {
+    int64_t products = 0;
+    for (const TransformerStage& stage : of.stages) {
+      for (const TransformerLayer& layer : stage.layers) products += layer.token_products();
+    }
+    return 2 * products;
+  });
+}
+
+int64_t Transformer::logit_ops() const {
+  return sum_over_shards([](const Transformer& of) { return 2 * of.head.projection.num_products(); });
 }
 
 }  // namespace quire

@@ -9,6 +9,8 @@
 #include "core/layers/feed_forward.h"
 #include "core/layers/head.h"
 #include "core/layers/streams.h"
+#include "core/models/shard_spec.h"
+#include "core/models/transformer_memory.h"
 
 namespace quire {
 
@@ -44,29 +46,51 @@ struct TransformerStage {
   uint64_t rope_bytes() const;
 };
 
-// Immutable once built; any number of contexts run it at the same time.
+// What one shard has of a model; of a model without shards, all of it. Immutable once built; any number of
+// contexts run it at the same time.
 struct Transformer {
-  EmbeddingLayer embedding;              // on the device of the first stage
-  std::vector<TransformerStage> stages;  // never empty
+  Shard shard;
+  TransformerShape shape;                // of the shard
+  EmbeddingLayer embedding;              // on the device of the first stage; of the first shard alone
+  std::vector<TransformerStage> stages;  // never empty; the same layers on every shard
   HeadLayer head;                        // on the device of the last
+  std::vector<Transformer> peers;        // of the first shard: the others, from rank 1 on
 
   // Enqueues the part of a step that one stage does; `caches` has one entry for each of its layers. The
-  // residual stream lies in workspace.hidden, for every stage but the first also before the call. After the
-  // last one the logits of the rows asked for are in workspace.logits. Does not wait for the device.
+  // residual stream lies in workspace.hidden, for every stage but the first also before the call, there on
+  // the first shard alone. After the last one the logits of the rows asked for are in workspace.logits of the
+  // first shard. Does not wait for the device.
   void forward(size_t stage_idx, const ForwardPass& pass, gsl::span<const LayerCache> caches) const;
 
   bool is_last(size_t stage_idx) const { return stage_idx + 1 == stages.size(); }
+  // Of the first shard.
+  const Transformer& at_rank(int32_t rank) const {
+    return rank == 0 ? *this : peers[static_cast<size_t>(rank) - 1];
+  }
 
+  // All below are sums over the shards, asked of the first one.
   // Device memory that all weights take.
   uint64_t taken_bytes() const;
   uint64_t embedding_taken_bytes() const;
   uint64_t head_taken_bytes() const;
+  uint64_t rope_bytes(size_t stage_idx) const;
+  uint64_t layer_taken_bytes(size_t stage_idx, size_t layer) const;  // counted within the stage
   // Bytes of weights that a step reads: all but the embedding table, of which it reads a row or two.
   uint64_t step_bytes() const;
   // Multiplications and additions of the layers' matrices for one token; those of the head for one row of
   // logits.
   int64_t token_ops() const;
-  int64_t logit_ops() const { return 2 * head.projection.num_products(); }
+  int64_t logit_ops() const;
+
+ private:
+  template <typename Amount>
+  auto sum_over_shards(Amount amount) const {
+    auto total = amount(*this);
+    for (const Transformer& peer : peers) total += amount(peer);
+    return total;
+  }
+  // What the first shard has before a stage, for all of them.
+  void spread(const ForwardPass& pass) const;
 };
 
 }  // namespace quire

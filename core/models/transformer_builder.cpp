@@ -10,6 +10,7 @@
 
 #include "core/base/error.h"
 #include "core/base/task_team.h"
+#include "core/models/stage_checks.h"
 #include "core/models/transformer_shape.h"
 
 namespace quire {
@@ -39,10 +40,10 @@ std::string spelled(const WeightProvider& weights, const std::string& name, bool
 // them have been read.
 class PieceBuilder {
  public:
-  PieceBuilder(const ModelConfig& config, WeightProvider& weights, std::shared_ptr<Device> device,
+  // `model` is that of the shard.
+  PieceBuilder(const ModelSpec& model, WeightProvider& weights, std::shared_ptr<Device> device,
                const BuildOptions& options)
-      : config_(config),
-        model_(config.spec),
+      : model_(model),
         weights_(weights),
         device_(std::move(device)),
         mode_(options.mode),
@@ -117,6 +118,8 @@ class PieceBuilder {
   }
 
  private:
+  int32_t num_layers() const { return gsl::narrow<int32_t>(model_.layers.size()); }
+
   // ---- attention ----
 
   void add_attention(const LayerSpec& spec, AttentionLayer& layer) {
@@ -135,6 +138,8 @@ class PieceBuilder {
     if (part.indexer) add_indexer(*part.indexer, layer.indexer.emplace());
     if (part.head_experts) add_head_experts(*part.head_experts, layer.head_experts.emplace());
     if (part.differential) layer.differential = differential(part);
+    layer.results = part.results;
+    layer.outputs = part.outputs;
   }
 
   void add_latent(const LatentPart& part, LatentLayer& layer) {
@@ -193,6 +198,8 @@ class PieceBuilder {
 
   void add_mlp(const MlpPart& part, MlpLayer& layer) {
     static_cast<kernels::MlpSpec&>(layer) = static_cast<const kernels::MlpSpec&>(part);
+    layer.activated = part.activated;
+    layer.outputs = part.outputs;
     if (part.sub_norm) layer.sub_norm = norm(*part.sub_norm);
     if (!part.xielu_key.empty()) read_xielu(part.xielu_key, layer);
     LinearWeight& down = linear(part.down);
@@ -206,8 +213,8 @@ class PieceBuilder {
                       int32_t expert = 0) {
     std::vector<LinearWeight*> producers;
     for (const MatrixPart& part : parts) producers.push_back(&linear(part, expert));
-    const bool can_fold = std::all_of(producers.begin(), producers.end(), [&](const LinearWeight* producer) {
-      return producer->num_out == consumer.num_in && producer->column_order.empty();
+    const bool can_fold = std::all_of(parts.begin(), parts.end(), [&](const MatrixPart& part) {
+      return part.num_out == consumer.num_in && (!part.order || is_run(*part.order));
     });
     if (can_fold) fold_row_order(consumer, producers);
     MatrixRequest made;
@@ -215,6 +222,13 @@ class PieceBuilder {
     made.target = &target;
     requests_.push_back(std::move(made));
     name_request(parts.front().key);
+  }
+
+  // Whether outputs are those of the matrix as stored, or a shard's slice of them.
+  static bool is_run(const std::vector<int32_t>& order) {
+    for (size_t i = 1; i < order.size(); ++i)
+      if (order[i] != order[i - 1] + 1) return false;
+    return true;
   }
 
   // alpha of positive and negative numbers are kept by what softplus makes of them.
@@ -236,6 +250,8 @@ class PieceBuilder {
     layer.router.expert_scale = vector(part.expert_scale);
     if (part.router_norm) layer.router_norm = norm(*part.router_norm);
     layer.expert = static_cast<const kernels::MlpSpec&>(part.expert);
+    layer.activated = part.expert.activated;
+    layer.outputs = part.expert.outputs;
     add_expert_mlps(part.expert, part.num_experts, layer);
     if (part.shared) add_mlp(*part.shared, layer.shared.emplace());
     if (part.shared_gate) request(layer.shared_gate, {*part.shared_gate});
@@ -282,17 +298,17 @@ class PieceBuilder {
     layer.norm = norm(part.norm);
     layer.columns = part.gate.num_out;
     layer.layer_idx = index;
-    layer.num_layers = config_.num_layers;
+    layer.num_layers = num_layers();
     request(layer.gate, {part.gate});
     request(layer.projection, {part.projection});
   }
 
   void add_layer_inputs(const LayerInputsPart& part, LayerInputsLayer& layer) {
-    layer.table = table(part.table, part.vocab_size, part.columns * config_.num_layers);
+    layer.table = table(part.table, part.vocab_size, part.columns * num_layers());
     layer.table_scale = part.table_scale;
     layer.norm = norm(part.norm);
     layer.sum_scale = part.sum_scale;
-    layer.num_layers = config_.num_layers;
+    layer.num_layers = num_layers();
     request(layer.projection, {part.projection});
   }
 
@@ -304,6 +320,7 @@ class PieceBuilder {
     head.vocab_size = model_.vocab_size;
     head.logit_scale = model_.head.scale;
     head.softcap = model_.head.softcap;
+    head.vocabulary = model_.head.vocabulary;
     requests_.push_back({{projection}, &head.projection});
     name_request(key);
     head.stream_projections.resize(model_.head.stream_projections.size());
@@ -323,6 +340,10 @@ class PieceBuilder {
     source.num_out = model_.vocab_size;
     source.padded_out = model_.vocab_size;
     source.dense = {table.dtype(), table.data()};
+    if (const ColumnOrder& order = model_.head.projection.order; order) {
+      source.num_out = gsl::narrow<int32_t>(order->size());
+      source.column_order = order->data();
+    }
     return source;
   }
 
@@ -346,7 +367,10 @@ class PieceBuilder {
     if (part.offset != 0.0f || part.scale != 1.0f) {
       for (float& value : values) value = (value + part.offset) * part.scale;
     }
-    return values;
+    if (!part.order) return values;
+    std::vector<float> taken;
+    for (const int32_t element : *part.order) taken.push_back(values[static_cast<size_t>(element)]);
+    return taken;
   }
 
   DeviceBuffer vector(const VectorPart& part) {
@@ -383,11 +407,11 @@ class PieceBuilder {
     return weight;
   }
 
-  // An order may give an output several times.
+  // An order may give an output several times, or not all of them.
   static void apply_order(const std::vector<int32_t>& order, LinearWeight& weight) {
     weight.column_order = order;
     weight.num_out = gsl::narrow<int32_t>(order.size());
-    weight.bias.resize(weight.bias.empty() ? 0 : order.size());
+    if (!weight.bias.empty()) weight.bias.resize(std::max(weight.bias.size(), order.size()));
   }
 
   void request(PreparedWeight& target, const MatrixParts& parts, int32_t expert = 0) {
@@ -417,7 +441,6 @@ class PieceBuilder {
                                     : upload_floats(device_, values, what);
   }
 
-  const ModelConfig& config_;
   const ModelSpec& model_;
   WeightProvider& weights_;
   const std::shared_ptr<Device> device_;
@@ -428,30 +451,6 @@ class PieceBuilder {
   std::vector<ExpertMatrices*> collected_;
   std::string requested_keys_;  // for messages
 };
-
-void require_mechanisms(const Device& device, uint64_t needed) {
-  const uint64_t lacking = needed & ~device.table().mechanisms;
-  if (lacking == 0) return;
-  throw Error(ErrorCode::unsupported,
-              "the {} backend does not run what this model needs: {}; load it on the CPU",
-              device.backend_name(), mechanism_names(lacking));
-}
-
-// What layers take from each other lies on one device.
-void require_together(const ModelSpec& model, const TransformerStage& stage) {
-  const auto first = static_cast<size_t>(stage.first_layer);
-  const bool is_whole = stage.layers.size() == model.layers.size();
-  const bool is_tied = model.num_streams > 1 || model.embedding.layer_inputs;
-  for (size_t i = first; i < first + stage.layers.size(); ++i) {
-    const AttentionPart& part = model.layers[i].attention();
-    const bool is_cut = (part.kv_source >= 0 && part.kv_source < stage.first_layer) ||
-                        (part.selection_source >= 0 && part.selection_source < stage.first_layer);
-    if (!is_cut && (is_whole || !is_tied)) continue;
-    throw Error(
-        ErrorCode::unsupported,
-        "layer {} takes what an earlier layer leaves, and lies on another device; put the model on one", i);
-  }
-}
 
 Transformer empty_stages(gsl::span<const std::shared_ptr<Device>> devices, const Placement& placement) {
   Transformer transformer;
@@ -471,6 +470,71 @@ TransformerStage& stage_of(Transformer& transformer, int32_t layer) {
   return transformer.stages[i];
 }
 
+// Builds the pieces of all shards: the same piece of one shard after another, so that a file's pages are
+// still there when the next one reads them.
+class ShardsBuilder {
+ public:
+  ShardsBuilder(const ModelConfig& config, WeightProvider& weights, const BuildOptions& options,
+                Transformer& first)
+      : weights_(weights), options_(options), first_(first) {
+    for (int32_t rank = 0; rank < options.num_shards; ++rank)
+      models_.push_back(shard_of(config.spec, {rank, options.num_shards}));
+    first_.peers.resize(models_.size() - 1, first_);
+    for (int32_t rank = 0; rank < options.num_shards; ++rank) {
+      at(rank).shard = {rank, options.num_shards};
+      at(rank).shape = transformer_shape(model(rank));
+    }
+  }
+
+  void build_ropes() {
+    each_shard([&](int32_t rank) {
+      for (TransformerStage& stage : at(rank).stages) {
+        for (const RopeSpec& rope : model(rank).ropes)
+          stage.ropes.push_back(builder(rank, stage).rotary(rope));
+      }
+    });
+  }
+
+  // The table is read once where the heads are tied to it.
+  void build_embedding() {
+    PieceBuilder embedding = builder(0, first_.stages.front());
+    const HostTensor table = embedding.table();
+    first_.embedding = embedding.embedding(table);
+    if (!embedding.ties_head()) return;
+    each_shard([&](int32_t rank) { at(rank).head = builder(rank, at(rank).stages.back()).tied_head(table); });
+  }
+
+  void build_head() {
+    each_shard([&](int32_t rank) {
+      PieceBuilder head = builder(rank, at(rank).stages.back());
+      if (!head.ties_head()) at(rank).head = head.head();
+    });
+  }
+
+  void build_layer(int32_t layer) {
+    each_shard([&](int32_t rank) {
+      TransformerStage& stage = stage_of(at(rank), layer);
+      stage.layers[static_cast<size_t>(layer - stage.first_layer)] = builder(rank, stage).layer(layer);
+    });
+  }
+
+ private:
+  Transformer& at(int32_t rank) { return rank == 0 ? first_ : first_.peers[static_cast<size_t>(rank) - 1]; }
+  const ModelSpec& model(int32_t rank) const { return models_[static_cast<size_t>(rank)]; }
+  PieceBuilder builder(int32_t rank, const TransformerStage& stage) const {
+    return PieceBuilder(model(rank), weights_, stage.device, options_);
+  }
+  template <typename Build>
+  void each_shard(Build build) {
+    for (int32_t rank = 0; rank < gsl::narrow<int32_t>(models_.size()); ++rank) build(rank);
+  }
+
+  WeightProvider& weights_;
+  const BuildOptions& options_;
+  Transformer& first_;
+  std::vector<ModelSpec> models_;  // of each shard
+};
+
 }  // namespace
 
 TransformerShape transformer_shape(const ModelConfig& config) {
@@ -483,39 +547,18 @@ std::shared_ptr<const Transformer> build_transformer(const ModelConfig& config, 
                                                      const BuildOptions& options) {
   require_placement(placement, config.num_layers, gsl::narrow<int32_t>(devices.size()));
   auto transformer = std::make_shared<Transformer>(empty_stages(devices, placement));
-  const auto builder_for = [&](const TransformerStage& stage) {
-    return PieceBuilder(config, weights, stage.device, options);
-  };
   const auto trim_at_end = gsl::finally([&] {
     for (const std::shared_ptr<Device>& device : devices) device->trim();
   });
-  for (TransformerStage& stage : transformer->stages) {
-    uint64_t needed = mechanisms_of_ends(config.spec);
-    if (options.activations == kernels::ActivationDtype::i8) needed |= kernels::kMechanismByteActivations;
-    for (size_t i = 0; i < stage.layers.size(); ++i)
-      needed |= mechanisms_of(config.spec.layers[static_cast<size_t>(stage.first_layer) + i]);
-    require_mechanisms(*stage.device, needed);
-    require_together(config.spec, stage);
-    for (const RopeSpec& rope : config.spec.ropes) stage.ropes.push_back(builder_for(stage).rotary(rope));
-  }
+  for (const TransformerStage& stage : transformer->stages) require_stage(config.spec, stage, options);
+  ShardsBuilder shards(config, weights, options, *transformer);
+  shards.build_ropes();
   // The ends are larger than a layer: they begin.
   constexpr int32_t kEnds = 2;
   const auto build_piece = [&](int32_t piece) {
-    TransformerStage& first = transformer->stages.front();
-    TransformerStage& last = transformer->stages.back();
-    if (piece == 0) {
-      PieceBuilder embedding = builder_for(first);
-      const HostTensor table = embedding.table();
-      transformer->embedding = embedding.embedding(table);
-      if (embedding.ties_head()) transformer->head = builder_for(last).tied_head(table);  // read once
-    } else if (piece == 1) {
-      PieceBuilder head = builder_for(last);
-      if (!head.ties_head()) transformer->head = head.head();
-    } else {
-      const int32_t layer = piece - kEnds;
-      TransformerStage& stage = stage_of(*transformer, layer);
-      stage.layers[static_cast<size_t>(layer - stage.first_layer)] = builder_for(stage).layer(layer);
-    }
+    if (piece == 0) return shards.build_embedding();
+    if (piece == 1) return shards.build_head();
+    shards.build_layer(piece - kEnds);
   };
   run_tasks(*options.threads, weights.is_concurrent() ? options.num_helpers : 0, config.num_layers + kEnds,
             build_piece);

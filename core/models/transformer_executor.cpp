@@ -9,16 +9,25 @@
 namespace quire {
 namespace {
 
-std::vector<StageSpace> take_stages(const Transformer& transformer, const TransformerShape& shape,
-                                    const TransformerExecutorOptions& options) {
-  std::vector<StageSpace> spaces;
-  for (size_t i = 0; i < transformer.stages.size(); ++i) {
-    const std::shared_ptr<Device>& device = transformer.stages[i].device;
-    const StageSizes sizes = stage_sizes(place_of_stage(transformer, i), shape, options);
-    spaces.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
-                      DeviceContext(device, sizes.context)});
+// The shards' contexts are connected once they lie where they stay.
+std::vector<StageShards> take_stages(const Transformer& transformer,
+                                     const TransformerExecutorOptions& options) {
+  std::vector<StageShards> stages(transformer.stages.size());
+  for (size_t i = 0; i < stages.size(); ++i) {
+    std::vector<StageSpace>& shards = stages[i].shards;
+    for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
+      const Transformer& of = transformer.at_rank(rank);
+      const std::shared_ptr<Device>& device = of.stages[i].device;
+      const StageSizes sizes = stage_sizes(place_of_stage(of, i), of.shape, options);
+      shards.push_back({TransformerMemory(device, sizes.shape, sizes.kv, sizes.limits),
+                        DeviceContext(device, sizes.context)});
+    }
+    if (shards.size() == 1) continue;
+    std::vector<const DeviceContext*> contexts;
+    for (const StageSpace& shard : shards) contexts.push_back(&shard.context);
+    stages[i].communicator.emplace(contexts);
   }
-  return spaces;
+  return stages;
 }
 
 bool crosses_backends(const Transformer& transformer) {
@@ -35,8 +44,7 @@ int32_t num_breaks(const Transformer& transformer) {
   return gsl::narrow<int32_t>(num_layers) * TransformerLayer::kNumBreaks;
 }
 
-ExecutorLimits limits_of(const Transformer& transformer, const TransformerShape& shape,
-                         const TransformerExecutorOptions& options) {
+ExecutorLimits limits_of(const Transformer& transformer, const TransformerExecutorOptions& options) {
   ExecutorLimits limits;
   limits.max_tokens = options.max_tokens;
   limits.max_sequences = options.max_sequences;
@@ -45,8 +53,8 @@ ExecutorLimits limits_of(const Transformer& transformer, const TransformerShape&
   limits.num_pages = options.kv.num_pages;
   limits.page_tokens = options.kv.page_tokens;
   limits.windows = options.kv.windows;
-  limits.vocab_size = shape.vocab_size;
-  limits.hidden_size = shape.hidden_size;
+  limits.vocab_size = transformer.shape.vocab_size;
+  limits.hidden_size = transformer.shape.hidden_size;
   if (draws_on_device(transformer)) limits.max_draw_edits = options.max_draw_edits;
   limits.num_breaks = num_breaks(transformer);
   limits.makes_draws = limits.max_draw_edits > 0;
@@ -105,20 +113,19 @@ kernels::BatchView bind(const StageSpace& stage, const Batch& batch, bool is_las
 }  // namespace
 
 TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> transformer,
-                                         const TransformerShape& shape,
                                          const TransformerExecutorOptions& options, WeightsSource source)
     : transformer_(std::move(transformer)),
       source_(std::move(source)),
-      shape_(shape),
       max_context_(max_context(options)),
-      limits_(limits_of(*transformer_, shape, options)),
-      stages_(take_stages(*transformer_, shape, options)),
+      limits_(limits_of(*transformer_, options)),
+      stages_(take_stages(*transformer_, options)),
       handed_(crosses_backends(*transformer_)
-                  ? product(options.max_tokens, shape.hidden_size, "the residual stream")
+                  ? product(options.max_tokens, limits_.hidden_size, "the residual stream")
                   : size_t{0}),
       host_logits_(std::make_unique_for_overwrite<float[]>(
-          product(options.max_logit_rows, shape.vocab_size, "logits"))) {
+          product(options.max_logit_rows, limits_.vocab_size, "logits"))) {
   for (Pass& pass : passes_) pass.outcomes.resize(static_cast<size_t>(options.max_logit_rows));
+  if (transformer_->shard.num_shards > 1) team_.emplace(*options.threads, transformer_->shard.num_shards);
   if (source_ != nullptr) transformer_ = nullptr;
 }
 
@@ -127,9 +134,9 @@ void TransformerExecutor::take_weights() {
   if (source_ == nullptr) return;
   std::shared_ptr<const Transformer> weights = source_();
   if (last_weights_.lock() != weights) {
-    for (const StageSpace& stage : stages_)
-      stage.context.check(stage.context.table().forget_steps(stage.context.handle()),
-                          "forgetting recorded steps");
+    for_each_shard([](const DeviceContext& context) {
+      context.check(context.table().forget_steps(context.handle()), "forgetting recorded steps");
+    });
   }
   last_weights_ = weights;
   transformer_ = std::move(weights);
@@ -138,8 +145,9 @@ void TransformerExecutor::take_weights() {
 void TransformerExecutor::drop_weights() {
   if (source_ == nullptr || transformer_ == nullptr) return;
   const auto drop = gsl::finally([this] { transformer_ = nullptr; });
-  for (const StageSpace& stage : stages_)
-    stage.context.check(stage.context.table().synchronize(stage.context.handle()), "waiting for a step");
+  for_each_shard([](const DeviceContext& context) {
+    context.check(context.table().synchronize(context.handle()), "waiting for a step");
+  });
 }
 
 Ticket TransformerExecutor::forward(const Batch& batch) {
@@ -152,18 +160,28 @@ Ticket TransformerExecutor::forward(const Batch& batch) {
 }
 
 void TransformerExecutor::run_stage(size_t stage_idx, const Batch& batch) {
-  const StageSpace& stage = stages_[stage_idx];
+  if (!team_) return run_shard(stage_idx, 0, batch);
+  const ShardCommunicator& communicator = *stages_[stage_idx].communicator;
+  communicator.resume();
+  team_->run([&](int32_t rank) { run_shard(stage_idx, rank, batch); }, [&] { communicator.interrupt(); });
+}
+
+// The first shard takes the residual stream, and breaks for all: the others wait for it at the next gather.
+void TransformerExecutor::run_shard(size_t stage_idx, int32_t rank, const Batch& batch) {
+  const StageSpace& stage = stages_[stage_idx].shards[static_cast<size_t>(rank)];
   const DeviceContext& context = stage.context;
+  const bool is_first = rank == 0;
   copy_pages(stage, batch);
   const kernels::BatchView view = bind(stage, batch, transformer_->is_last(stage_idx));
-  if (stage_idx > 0) hand_over(stages_[stage_idx - 1], stage, batch.num_tokens());
+  if (stage_idx > 0 && is_first) hand_over(stages_[stage_idx - 1].first(), stage, batch.num_tokens());
   for (auto action = kernels::StepAction::run; action == kernels::StepAction::run;) {
     context.check(context.table().begin_step(context.handle(), &view, &action), "beginning a step");
     if (action == kernels::StepAction::replayed) return;
-    transformer_->forward(stage_idx,
-                          {context, view, stage.memory.workspace(), stage.memory.ropes(), max_context_,
-                           context.device()->is_host() ? breaks_ : nullptr},
-                          stage.memory.caches());
+    transformer_->at_rank(rank).forward(
+        stage_idx,
+        {context, view, stage.memory.workspace(), stage.memory.ropes(), max_context_,
+         is_first && context.device()->is_host() ? breaks_ : nullptr},
+        stage.memory.caches());
     context.check(context.table().end_step(context.handle(), &action), "ending a step");
   }
 }
@@ -176,15 +194,16 @@ void TransformerExecutor::hand_over(const StageSpace& from, const StageSpace& to
   float* target = to.memory.workspace().hidden;
   if (giver.device()->shares_backend(*taker.device())) {
     taker.check(taker.table().receive_rows(taker.handle(), target, giver.handle(), source, num_tokens,
-                                           shape_.hidden_size),
+                                           limits_.hidden_size),
                 "handing the residual stream over");
     return;
   }
-  giver.check(giver.table().read_rows(giver.handle(), source, num_tokens, shape_.hidden_size, handed_.data()),
-              "reading the residual stream");
+  giver.check(
+      giver.table().read_rows(giver.handle(), source, num_tokens, limits_.hidden_size, handed_.data()),
+      "reading the residual stream");
   giver.check(giver.table().synchronize(giver.handle()), "reading the residual stream");
   taker.check(
-      taker.table().write_rows(taker.handle(), handed_.data(), num_tokens, shape_.hidden_size, target),
+      taker.table().write_rows(taker.handle(), handed_.data(), num_tokens, limits_.hidden_size, target),
       "writing the residual stream");
 }
 
@@ -199,10 +218,10 @@ void TransformerExecutor::draw(Ticket ticket, const DeviceDraws& draws) {
 void TransformerExecutor::sample(const DeviceDraws& draws, Pass& pass) {
   pass.num_drawn = draws.rows.size();
   if (draws.rows.empty()) return;
-  const StageSpace& last = stages_.back();
+  const StageSpace& last = stages_.back().first();
   kernels::SampleParams params;
   params.logits = last.memory.workspace().logits;
-  params.stride = shape_.vocab_size;
+  params.stride = limits_.vocab_size;
   params.vocab_size = draws.vocab_size;
   params.rows = draws.rows.data();
   params.num_rows = gsl::narrow<int32_t>(draws.rows.size());
@@ -214,13 +233,13 @@ void TransformerExecutor::sample(const DeviceDraws& draws, Pass& pass) {
 
 // The runs of rows between those that were drawn from.
 void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_rows) {
-  const StageSpace& last = stages_.back();
+  const StageSpace& last = stages_.back().first();
   const auto read = [&](int32_t begin, int32_t end) {
     if (begin == end) return;
-    const size_t offset = static_cast<size_t>(begin) * static_cast<size_t>(shape_.vocab_size);
+    const size_t offset = static_cast<size_t>(begin) * static_cast<size_t>(limits_.vocab_size);
     last.context.check(
         last.context.table().read_rows(last.context.handle(), last.memory.workspace().logits + offset,
-                                       end - begin, shape_.vocab_size, host_logits_.get() + offset),
+                                       end - begin, limits_.vocab_size, host_logits_.get() + offset),
         "reading logits");
   };
   int32_t next = 0;
@@ -233,7 +252,7 @@ void TransformerExecutor::read_other_rows(const DeviceDraws& draws, size_t num_r
 
 // The head has taken the rows it needed: its input is free for all of them.
 void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
-  const StageSpace& last = stages_.back();
+  const StageSpace& last = stages_.back().first();
   kernels::NormParams params = transformer_->head.norm.params();
   params.input = last.memory.workspace().hidden;
   params.rows = num_tokens;
@@ -242,9 +261,9 @@ void TransformerExecutor::norm_all_rows(int32_t num_tokens) {
 }
 
 void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
-  const StageSpace& last = stages_.back();
+  const StageSpace& last = stages_.back().first();
   const kernels::DType dtype = last.context.table().activation_dtype;
-  const size_t start = static_cast<size_t>(first_row) * static_cast<size_t>(shape_.hidden_size);
+  const size_t start = static_cast<size_t>(first_row) * static_cast<size_t>(limits_.hidden_size);
   const auto* const states =
       static_cast<const std::byte*>(last.memory.workspace().normed) + start * kernels::dtype_bytes(dtype);
   const auto download = [&](void* host) {
@@ -261,14 +280,14 @@ void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
 
 // With a pass issued after it, the draws alone.
 Drawn TransformerExecutor::wait(Ticket ticket) {
-  const DeviceContext& last = stages_.back().context;
+  const DeviceContext& last = stages_.back().first().context;
   const Pass& pass = pass_of(ticket);
   const bool is_followed = ticket != last_ && pass.num_drawn > 0;
   last.check(is_followed ? last.table().wait_for_draws(last.handle(), pass.outcomes.data())
                          : last.table().synchronize(last.handle()),
              "waiting for a step");
-  const size_t count = pass.num_rows * static_cast<size_t>(shape_.vocab_size);
-  return {gsl::span<const float>(host_logits_.get(), count), shape_.vocab_size,
+  const size_t count = pass.num_rows * static_cast<size_t>(limits_.vocab_size);
+  return {gsl::span<const float>(host_logits_.get(), count), limits_.vocab_size,
           gsl::span<const kernels::SampleOutcome>(pass.outcomes).first(pass.num_drawn)};
 }
 

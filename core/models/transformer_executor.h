@@ -4,8 +4,10 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "core/models/shard_team.h"
 #include "core/models/transformer.h"
 #include "core/models/transformer_memory.h"
 #include "core/step/executor.h"
@@ -19,9 +21,10 @@ struct TransformerExecutorOptions {
   int32_t max_draw_edits = 0;  // of all draws of a step
   int32_t max_pages_per_sequence = 0;
   CachePages kv;
+  const ThreadFactory* threads = &system_threads();  // of shards
 };
 
-// Memory and stream of one stage: the pages of its layers, and activations.
+// Memory and stream of one shard of a stage: the pages of its layers, and activations.
 struct StageSpace {
   TransformerMemory memory;
   DeviceContext context;
@@ -30,12 +33,19 @@ struct StageSpace {
 // The weights of a model that are on their devices now; never null where the executor takes them.
 using WeightsSource = std::function<std::shared_ptr<const Transformer>()>;
 
+struct StageShards {
+  std::vector<StageSpace> shards;
+  std::optional<ShardCommunicator> communicator;  // of several
+
+  const StageSpace& first() const { return shards.front(); }
+};
+
 // One thread at a time.
 class TransformerExecutor final : public Executor {
  public:
   // Without a source the transformer is the one that computes, for ever; with one it tells the sizes and
   // devices alone (an outline will do), and what computes is what the source gave last.
-  TransformerExecutor(std::shared_ptr<const Transformer> transformer, const TransformerShape& shape,
+  TransformerExecutor(std::shared_ptr<const Transformer> transformer,
                       const TransformerExecutorOptions& options, WeightsSource source = nullptr);
 
   const ExecutorLimits& limits() const override { return limits_; }
@@ -55,7 +65,13 @@ class TransformerExecutor final : public Executor {
     std::vector<kernels::SampleOutcome> outcomes;  // [max_logit_rows]: the device keeps its address
   };
 
+  template <typename Visit>
+  void for_each_shard(Visit visit) const {
+    for (const StageShards& stage : stages_)
+      for (const StageSpace& shard : stage.shards) visit(shard.context);
+  }
   void run_stage(size_t stage_idx, const Batch& batch);
+  void run_shard(size_t stage_idx, int32_t rank, const Batch& batch);
   void hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens);
   void norm_all_rows(int32_t num_tokens);
   Pass& pass_of(Ticket ticket) { return passes_[ticket.value % passes_.size()]; }
@@ -65,15 +81,15 @@ class TransformerExecutor final : public Executor {
   std::shared_ptr<const Transformer> transformer_;
   const WeightsSource source_;
   std::weak_ptr<const Transformer> last_weights_;  // that steps were recorded with
-  TransformerShape shape_;
   int32_t max_context_;
   ExecutorLimits limits_;
-  std::vector<StageSpace> stages_;        // as the transformer's
+  std::vector<StageShards> stages_;       // as the transformer's
   std::vector<float> handed_;             // [max_tokens, hidden] between backends; empty where all are of one
   std::unique_ptr<float[]> host_logits_;  // [max_logit_rows, vocab]; untouched where rows are drawn from
   StepBreaks* breaks_ = nullptr;
   Ticket last_;
   std::array<Pass, 2> passes_;  // the last one and the one before it
+  std::optional<ShardTeam> team_;
 };
 
 }  // namespace quire

@@ -46,12 +46,14 @@ WorkspaceBytes workspace_bytes(const TransformerShape& shape, const StepLimits& 
   out.attention = size(tokens, shape.columns.attention, element);
   out.gate_up = size(tokens, shape.columns.gate_up, element);
   out.activated = size(tokens, shape.columns.activated, element);
-  out.logits = size(limits.max_logit_rows, shape.vocab_size, sizeof(float));
+  out.logits = size(limits.max_logit_rows, shape.columns.logits, sizeof(float));
   for (const int32_t dim : shape.rotary_dims) out.ropes.push_back(size(tokens, dim / 2, sizeof(float)));
   for (size_t i = 0; i < kernels::kNumScratch; ++i)
     out.scratch[i] = size(tokens, shape.columns.scratch[i], sizeof(float));
   if (activation_dtype == kernels::DType::f32)
     out.scratch[static_cast<size_t>(kernels::Scratch::rounded)] = 0;
+  uint64_t& slice = out.scratch[static_cast<size_t>(kernels::Scratch::slice)];
+  slice = std::max(slice, size(limits.max_logit_rows, shape.columns.own_logits, sizeof(float)));
   if (shape.columns.selects_keys) {
     out.scratch[static_cast<size_t>(kernels::Scratch::selected)] =
         size(tokens, (limits.max_context + 31) / 32, sizeof(uint32_t));

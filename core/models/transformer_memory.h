@@ -30,6 +30,8 @@ struct WorkspaceColumns {
   int32_t attention = 0;
   int32_t gate_up = 0;
   int32_t activated = 0;
+  int32_t logits = 0;                                      // 0 on shards that do not draw
+  int32_t own_logits = 0;                                  // of a shard, in Scratch::slice
   std::array<int32_t, kernels::kNumScratch> scratch = {};  // of f32
   bool selects_keys = false;                               // a bit for each token of a context
 

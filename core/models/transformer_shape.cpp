@@ -43,6 +43,9 @@ class Needs {
   }
 
   void add_ends() {
+    const ShardColumns& vocabulary = model_.head.vocabulary;
+    shape_.columns.logits = vocabulary.rank == 0 ? model_.vocab_size : 0;
+    if (vocabulary.is_split()) shape_.columns.own_logits = vocabulary.split().own();
     const EmbeddingPart& embedding = model_.embedding;
     const int32_t num_streams = model_.num_streams;
     if (!embedding.positions_key.empty()) scratch(Scratch::projected, hidden());
@@ -96,10 +99,24 @@ class Needs {
     return std::min(part.sliding_window, part.chunk);
   }
 
+  // A shard's columns, before they are gathered.
+  void slice(const ShardColumns& columns, int32_t rows = 1) {
+    if (columns.is_split()) scratch(Scratch::slice, rows * columns.split().own());
+  }
+
+  // Of all shards.
+  static int32_t all_results(const AttentionPart& part) {
+    const int32_t own = result_columns(part);
+    return part.results.is_split() ? own / part.results.split().own() * part.results.split().total() : own;
+  }
+
   void add_attention(const AttentionPart& part) {
     raise(shape_.columns.qkv, qkv_columns(part));
-    raise(shape_.columns.attention, result_columns(part));
-    raise(shape_.max_columns, std::max(qkv_columns(part), result_columns(part)));
+    const int32_t results = all_results(part);
+    raise(shape_.columns.attention, results);
+    raise(shape_.max_columns, std::max(qkv_columns(part), results));
+    if (part.results.is_split()) scratch(Scratch::slice, result_columns(part));
+    slice(part.outputs);
     if (part.latent) add_latent(*part.latent);
     if (part.selects_keys) shape_.columns.selects_keys = true;
     if (part.indexer) {
@@ -108,8 +125,8 @@ class Needs {
       scratch(Scratch::weights, part.indexer->num_heads);
     }
     if (part.differential) {
-      scratch(Scratch::other, result_columns(part) / 2);
-      scratch(Scratch::row, result_columns(part) / 2);
+      scratch(Scratch::other, results / 2);
+      scratch(Scratch::row, results / 2);
     }
     if (part.head_experts) add_head_experts(*part.head_experts, part);
   }
@@ -144,8 +161,11 @@ class Needs {
 
   void add_mlp(const MlpPart& part) {
     raise(shape_.columns.gate_up, (part.gated ? 2 : 1) * part.intermediate);
-    raise(shape_.columns.activated, part.intermediate);
+    raise(shape_.columns.activated, part.activated.total(part.intermediate));
     raise(shape_.max_columns, (part.gated ? 2 : 1) * part.intermediate);
+    raise(shape_.max_columns, part.activated.total(part.intermediate));
+    slice(part.activated);
+    slice(part.outputs);
   }
 
   void add_feed_forward(const FeedForwardPart& part) {
@@ -155,8 +175,11 @@ class Needs {
     add_router(experts);
     const int32_t row = (experts.expert.gated ? 2 : 1) * experts.expert.intermediate;
     scratch(Scratch::expert_in, experts.num_chosen * row);
-    scratch(Scratch::expert_mid, experts.num_chosen * experts.expert.intermediate);
-    expert_matrix(hidden(), row);
+    const int32_t inner = experts.expert.activated.total(experts.expert.intermediate);
+    scratch(Scratch::expert_mid, experts.num_chosen * inner);
+    expert_matrix(hidden(), std::max(row, inner));
+    slice(experts.expert.activated, experts.num_chosen);
+    slice(experts.expert.outputs);
     if (experts.router_norm) scratch(Scratch::row, hidden());
     if (experts.shared) add_mlp(*experts.shared);
     if (experts.shared_gate || part.dense) scratch(Scratch::other, hidden());

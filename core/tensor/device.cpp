@@ -21,6 +21,8 @@ ErrorCode code_of(kernels::Status::Code code) {
       return ErrorCode::internal;
     case kernels::Status::device_lost:
       return ErrorCode::device_lost;
+    case kernels::Status::interrupted:
+      return ErrorCode::cancelled;
   }
   return ErrorCode::internal;
 }
@@ -35,6 +37,8 @@ std::string_view words_of(const kernels::Status& status) {
       return "out of memory";
     case kernels::Status::device_lost:
       return "the device is lost";
+    case kernels::Status::interrupted:
+      return "another shard could not go on";
     case kernels::Status::ok:
     case kernels::Status::invalid_argument:
       break;
@@ -194,6 +198,19 @@ DeviceContext::DeviceContext(std::shared_ptr<Device> device, const kernels::Cont
   device_->check(device_->table().create_context(device_->handle(), &limits, &context), "creating a context");
   context_ = std::shared_ptr<kernels::Context>(
       context, [device_kept = device_](kernels::Context* c) { device_kept->table().release_context(c); });
+}
+
+ShardCommunicator::ShardCommunicator(gsl::span<const DeviceContext* const> shards)
+    : table_(&shards[0]->table()) {
+  std::vector<kernels::Context*> contexts;
+  for (const DeviceContext* shard : shards) contexts.push_back(shard->handle());
+  kernels::Communicator* communicator = nullptr;
+  shards[0]->check(
+      table_->connect_shards(contexts.data(), gsl::narrow<int32_t>(contexts.size()), &communicator),
+      "connecting shards");
+  communicator_ = std::shared_ptr<kernels::Communicator>(
+      communicator,
+      [kept = shards[0]->device()](kernels::Communicator* c) { kept->table().release_communicator(c); });
 }
 
 }  // namespace quire

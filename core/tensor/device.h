@@ -138,4 +138,19 @@ class DeviceContext {
   std::shared_ptr<kernels::Context> context_;
 };
 
+// What the contexts of a stage's shards meet at. The contexts outlive it.
+class ShardCommunicator {
+ public:
+  explicit ShardCommunicator(gsl::span<const DeviceContext* const> shards);
+
+  // From any thread, where a shard cannot go on: what the others wait for fails until `resume`, which comes
+  // while none of them works.
+  void interrupt() const { table_->interrupt_shards(communicator_.get()); }
+  void resume() const { table_->resume_shards(communicator_.get()); }
+
+ private:
+  const KernelTable* table_;
+  std::shared_ptr<kernels::Communicator> communicator_;
+};
+
 }  // namespace quire

@@ -115,7 +115,7 @@ void split_tiles(Context* context, const Tiles& tiles, int64_t num_tiles) {
     const AttentionState& total = context->split_total;
     for (int32_t first = segments.first; first <= segments.last; first += slots) {
       const int32_t count = std::min(slots, segments.last - first + 1);
-      device->pool.share(count, 1, [&](int32_t thread, int64_t from, int64_t to) {
+      context->pool().share(count, 1, [&](int32_t thread, int64_t from, int64_t to) {
         AttentionTile own = tile;
         use_scratch(own, context->attention[static_cast<size_t>(thread)]);
         isa.attention_begin(own);
@@ -142,7 +142,7 @@ Status append_kv(Context* context, const AppendKvParams* params) {
                   params->heads.head_dim);
   }
   const int64_t row_work = 4 * int64_t{qkv_columns(*params)};
-  share_work(context->device, params->batch.num_tokens, row_work, [&](int32_t, int64_t first, int64_t last) {
+  share_work(context, params->batch.num_tokens, row_work, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {
       AppendToken work;
       work.params = params;
@@ -162,7 +162,7 @@ Status attention(Context* context, const AttentionParams* params) {
   const int64_t num_tiles = tiles.count();
   if (num_tiles == 0) return Status::ok;
   const bool is_long = params->batch.max_kv_tokens > kSegmentKeys;
-  if (num_tiles < device->pool.num_threads() && is_long) {
+  if (num_tiles < context->pool().num_threads() && is_long) {
     const DefaultFloatingPoint environment;
     split_tiles(context, tiles, num_tiles);
     return Status::ok;
@@ -173,7 +173,7 @@ Status attention(Context* context, const AttentionParams* params) {
     for (int64_t i = 0; i < num_tiles; ++i) whole_tile(device->isa, tiles, i, context->attention[0]);
     return Status::ok;
   }
-  device->pool.share(num_tiles, 1, [&](int32_t thread, int64_t first, int64_t last) {
+  context->pool().share(num_tiles, 1, [&](int32_t thread, int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) {
       whole_tile(device->isa, tiles, i, context->attention[static_cast<size_t>(thread)]);
     }

@@ -19,7 +19,8 @@ constexpr int32_t kMaxThreads = 1024;
 
 constexpr KernelTable make_table(const char* name) {
   KernelTable table;
-  table.capabilities = kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityDeterministic;
+  table.capabilities =
+      kCapabilityKvFp8 | kCapabilityKvQuantized | kCapabilityDeterministic | kCapabilityShards;
   table.mechanisms = (uint64_t{1} << kNumMechanisms) - 1;
   table.activation_dtype = DType::f32;
   table.name = name;
@@ -49,6 +50,11 @@ constexpr KernelTable make_table(const char* name) {
   table.read_rows = cpu_entries::read_rows;
   table.write_rows = cpu_entries::write_rows;
   table.receive_rows = cpu_entries::receive_rows;
+  table.connect_shards = cpu_entries::connect_shards;
+  table.release_communicator = cpu_entries::release_communicator;
+  table.all_gather = cpu_entries::all_gather;
+  table.interrupt_shards = cpu_entries::interrupt_shards;
+  table.resume_shards = cpu_entries::resume_shards;
   table.embed = cpu_entries::embed;
   table.norm = cpu_entries::norm;
   table.linear = cpu_entries::linear;

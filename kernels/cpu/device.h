@@ -64,6 +64,12 @@ struct Context {
   AttentionState split_total;
 
   AlignedBuffer batch_memory;  // the arrays of the bound batch
+
+  // Of a shard: where it meets the others, and its share of the device's threads.
+  Communicator* communicator = nullptr;
+  std::unique_ptr<ThreadPool> own_pool;
+
+  ThreadPool& pool() { return own_pool ? *own_pool : device->pool; }
 };
 
 // Memory that the device can still give: what is free, within its limit.
@@ -98,10 +104,10 @@ inline int64_t units_of_piece(int64_t unit_work) {
 
 // Splits `count` units, each of `unit_work`, over the pool or keeps them on the caller.
 template <typename Work>
-void share_work(Device* device, int64_t count, int64_t unit_work, const Work& work) {
+void share_work(Context* context, int64_t count, int64_t unit_work, const Work& work) {
   if (count == 0) return;
   if (count > 1 && count * unit_work >= kSmallWork) {
-    return device->pool.share(count, units_of_piece(unit_work), work);
+    return context->pool().share(count, units_of_piece(unit_work), work);
   }
   const DefaultFloatingPoint environment;
   work(0, 0, count);

@@ -25,7 +25,7 @@ Status embed(Context* context, const EmbedParams* params) {
   }
   const size_t row_bytes = at(table.num_out, static_cast<int32_t>(dtype_bytes(table.table_dtype)));
   const auto* data = table.table_data.as<uint8_t>();
-  share_work(context->device, params->num_tokens, table.num_out, [&](int32_t, int64_t first, int64_t last) {
+  share_work(context, params->num_tokens, table.num_out, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t t = first; t < last; ++t) {
       const auto id = static_cast<size_t>(params->token_ids[t]);
       context->device->isa.embed_row(table.table_dtype, data + id * row_bytes, table.num_out, params->scale,
@@ -46,31 +46,28 @@ Status norm(Context* context, const NormParams* params) {
   const int32_t stride = params->input_stride != 0 ? params->input_stride : params->columns;
   float* output = row.accumulate ? params->residual : params->output_f32;
   if (output == nullptr) output = static_cast<float*>(params->output);
-  share_work(context->device, params->rows, 3 * int64_t{params->columns},
-             [&](int32_t, int64_t first, int64_t last) {
-               for (int64_t r = first; r < last; ++r) {
-                 const int64_t source = params->row_index != nullptr ? params->row_index[r] : r;
-                 context->device->isa.norm_row(row, params->input + at(source, stride),
-                                               output + at(r, params->columns));
-               }
-             });
+  share_work(context, params->rows, 3 * int64_t{params->columns}, [&](int32_t, int64_t first, int64_t last) {
+    for (int64_t r = first; r < last; ++r) {
+      const int64_t source = params->row_index != nullptr ? params->row_index[r] : r;
+      context->device->isa.norm_row(row, params->input + at(source, stride), output + at(r, params->columns));
+    }
+  });
   return Status::ok;
 }
 
 // The angle is rounded to f32 before cosine and sine are taken, as the models were trained.
 Status rope_angles(Context* context, const RopeAnglesParams* params) {
   const int32_t half = params->rotary_dim / 2;
-  share_work(context->device, params->num_tokens, 64 * int64_t{half},
-             [&](int32_t, int64_t first, int64_t last) {
-               for (int64_t t = first; t < last; ++t) {
-                 const auto position = static_cast<float>(params->positions[t]);
-                 for (int32_t i = 0; i < half; ++i) {
-                   const float angle = position * params->inv_freq[i];
-                   params->cos[at(t, half) + static_cast<size_t>(i)] = std::cos(angle) * params->magnitude;
-                   params->sin[at(t, half) + static_cast<size_t>(i)] = std::sin(angle) * params->magnitude;
-                 }
-               }
-             });
+  share_work(context, params->num_tokens, 64 * int64_t{half}, [&](int32_t, int64_t first, int64_t last) {
+    for (int64_t t = first; t < last; ++t) {
+      const auto position = static_cast<float>(params->positions[t]);
+      for (int32_t i = 0; i < half; ++i) {
+        const float angle = position * params->inv_freq[i];
+        params->cos[at(t, half) + static_cast<size_t>(i)] = std::cos(angle) * params->magnitude;
+        params->sin[at(t, half) + static_cast<size_t>(i)] = std::sin(angle) * params->magnitude;
+      }
+    }
+  });
   return Status::ok;
 }
 
@@ -78,7 +75,7 @@ Status activation(Context* context, const ActivationParams* params) {
   const auto* input = static_cast<const float*>(params->input);
   auto* output = static_cast<float*>(params->output);
   const int32_t columns = params->intermediate;
-  share_work(context->device, params->rows, 4 * int64_t{columns}, [&](int32_t, int64_t first, int64_t last) {
+  share_work(context, params->rows, 4 * int64_t{columns}, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       const float* gate = input + at(r, params->gated ? 2 * columns : columns);
       const float* up = params->gated ? gate + columns : nullptr;
@@ -91,7 +88,7 @@ Status activation(Context* context, const ActivationParams* params) {
 Status scale_logits(Context* context, float* logits, int64_t count, float scale, float softcap) {
   constexpr int64_t kUnit = 4096;
   const int64_t units = (count + kUnit - 1) / kUnit;
-  share_work(context->device, units, 4 * kUnit, [&](int32_t, int64_t first, int64_t last) {
+  share_work(context, units, 4 * kUnit, [&](int32_t, int64_t first, int64_t last) {
     const int64_t end = last * kUnit < count ? last * kUnit : count;
     context->device->isa.scale_logits(logits + first * kUnit, end - first * kUnit, scale, softcap);
   });

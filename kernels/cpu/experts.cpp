@@ -141,7 +141,7 @@ Status route(Context* context, const RouteParams* params) {
                   params->num_experts, kMaxExperts);
   }
   const int64_t work = int64_t{8} * params->num_experts * (params->num_chosen + 4);
-  share_work(context->device, params->rows, work, [&](int32_t, int64_t first, int64_t last) {
+  share_work(context, params->rows, work, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t r = first; r < last; ++r) {
       route_row(*params, params->logits + r * params->num_experts, params->experts + r * params->num_chosen,
                 params->weights + r * params->num_chosen);
@@ -196,7 +196,7 @@ Status combine(Context* context, const CombineParams* params) {
   const auto* input = static_cast<const float*>(params->input);
   const auto width = static_cast<size_t>(params->columns);
   const auto chosen = static_cast<size_t>(params->num_chosen);
-  share_work(context->device, params->tokens, int64_t{2} * params->columns * params->num_chosen,
+  share_work(context, params->tokens, int64_t{2} * params->columns * params->num_chosen,
              [&](int32_t, int64_t first, int64_t last) {
                for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
                  float* out = params->target + t * width;

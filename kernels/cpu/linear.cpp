@@ -86,7 +86,7 @@ void multiply_dense(Context* context, const DenseProduct& product) {
                      std::min(kRowsOfUnit, rows - row),
                      panel_output(product.output, part, panel, product.first_column, row));
   };
-  share_work(context->device, panel_units * row_units, work, [&](int32_t, int64_t first, int64_t last) {
+  share_work(context, panel_units * row_units, work, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t u = first; u < last; ++u)
       unit(static_cast<int32_t>(u / row_units) * together, static_cast<int32_t>(u % row_units) * kRowsOfUnit);
   });
@@ -124,7 +124,7 @@ void quantize_rows(Context* context, const RowOrder& order, int32_t num_in, cons
                    const QuantRows& target) {
   const QuantKernels& kernels = *target.kernels;
   const int32_t* features = order.identity ? nullptr : order.features.as<int32_t>();
-  share_work(context->device, target.rows, 2 * int64_t{num_in}, [&](int32_t, int64_t first, int64_t last) {
+  share_work(context, target.rows, 2 * int64_t{num_in}, [&](int32_t, int64_t first, int64_t last) {
     for (auto row = static_cast<int32_t>(first); row < last; ++row) {
       // Walk to the row's tile: full tiles lead, so this is a division and at most a few steps.
       int32_t tile_row = row / kernels.max_tile_rows * kernels.max_tile_rows;
@@ -234,7 +234,7 @@ void multiply(Context* context, const QuantUnits& units, const QuantRows& rows, 
   const IsaKernels& isa = context->device->isa;
   const int64_t work = int64_t{rows.num_blocks} * kBlockRows * kPanelColumns * isa.max_quant_panels *
                        std::min(rows.rows, kRowsOfUnit);
-  share_work(context->device, units.count(), work, [&](int32_t, int64_t first, int64_t last) {
+  share_work(context, units.count(), work, [&](int32_t, int64_t first, int64_t last) {
     for (int64_t u = first; u < last; ++u) {
       const QuantUnits::Place at = units.at(u);
       QuantPanels panels = panels_of(*at.part, at.panel, at.num_panels);

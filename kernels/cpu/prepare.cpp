@@ -51,7 +51,7 @@ const char* fault_of_dense(const WeightSource& source) {
   if (dense.dtype == DType::f16 || dense.dtype == DType::bf16 || dense.dtype == DType::f32) return nullptr;
   if (dense.dtype != DType::f8_e4m3) return "dense weights are f16, bf16, f32 or f8_e4m3";
   if (source.row_order != nullptr) return "f8_e4m3 weights with an order of rows";
-  const bool fit = dense.scale_out >= 1 && dense.scale_out <= source.num_out && dense.scale_in >= 1 &&
+  const bool fit = dense.scale_out >= 1 && dense.scale_out <= source.padded_out && dense.scale_in >= 1 &&
                    dense.scale_in <= source.num_in;
   return fit ? nullptr : "f8_e4m3 weights whose scales do not fit";
 }

@@ -137,7 +137,7 @@ Status row_op(Context* context, const RowOpParams* params) {
   const size_t a_stride = size(p.a_stride != 0 ? p.a_stride : p.columns);
   auto* target = static_cast<float*>(p.target);
   const auto* a = static_cast<const float*>(p.a);
-  share_work(context->device, p.rows, 8 * int64_t{p.columns}, [&](int32_t, int64_t first, int64_t last) {
+  share_work(context, p.rows, 8 * int64_t{p.columns}, [&](int32_t, int64_t first, int64_t last) {
     for (auto row = static_cast<size_t>(first); row < static_cast<size_t>(last); ++row) {
       run_row(p, row, target + row * target_stride, a != nullptr ? a + row * a_stride : nullptr);
     }
@@ -153,23 +153,22 @@ Status expand_latent(Context* context, const ExpandLatentParams* params) {
   const size_t rotary = size(p.rotary_dim);
   const size_t rest = dim - rotary;
   const size_t latent_stride = size(p.latent_columns) + rotary;
-  share_work(context->device, p.num_tokens, 2 * int64_t{qkv_columns(p)},
-             [&](int32_t, int64_t first, int64_t last) {
-               for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
-                 float* row = static_cast<float*>(p.qkv) + t * size(qkv_columns(p));
-                 const float* expanded = p.expanded + t * heads * (rest + values);
-                 const float* turned = p.latent + t * latent_stride + size(p.latent_columns);
-                 std::copy_n(p.query + t * heads * dim, heads * dim, row);
-                 float* keys = row + heads * dim;
-                 float* value = keys + heads * dim;
-                 for (size_t h = 0; h < heads; ++h) {
-                   const float* of_head = expanded + h * (rest + values);
-                   std::copy_n(turned, rotary, keys + h * dim);
-                   std::copy_n(of_head, rest, keys + h * dim + rotary);
-                   std::copy_n(of_head + rest, values, value + h * values);
-                 }
-               }
-             });
+  share_work(context, p.num_tokens, 2 * int64_t{qkv_columns(p)}, [&](int32_t, int64_t first, int64_t last) {
+    for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
+      float* row = static_cast<float*>(p.qkv) + t * size(qkv_columns(p));
+      const float* expanded = p.expanded + t * heads * (rest + values);
+      const float* turned = p.latent + t * latent_stride + size(p.latent_columns);
+      std::copy_n(p.query + t * heads * dim, heads * dim, row);
+      float* keys = row + heads * dim;
+      float* value = keys + heads * dim;
+      for (size_t h = 0; h < heads; ++h) {
+        const float* of_head = expanded + h * (rest + values);
+        std::copy_n(turned, rotary, keys + h * dim);
+        std::copy_n(of_head, rest, keys + h * dim + rotary);
+        std::copy_n(of_head + rest, values, value + h * values);
+      }
+    }
+  });
   return Status::ok;
 }
 
@@ -178,7 +177,7 @@ Status select_keys(Context* context, const SelectKeysParams* params) {
   for (int32_t t = 0; t < p.batch.num_tokens; ++t) keep_index_key(p, size(t));
   const int64_t work = int64_t{p.batch.max_kv_tokens} * p.num_heads * p.head_dim;
   return guarded(context->device, "select_keys", [&] {
-    share_work(context->device, p.batch.num_tokens, work, [&](int32_t, int64_t first, int64_t last) {
+    share_work(context, p.batch.num_tokens, work, [&](int32_t, int64_t first, int64_t last) {
       std::vector<float> scores(size(p.batch.max_kv_tokens));
       std::vector<int32_t> order(size(p.batch.max_kv_tokens));
       for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
@@ -195,7 +194,7 @@ Status mix_streams(Context* context, const MixStreamsParams* params) {
   const MixStreamsParams& p = *params;
   const size_t num = size(p.num_streams);
   const size_t columns = size(p.columns);
-  share_work(context->device, p.tokens, int64_t{2} * p.columns * p.num_streams * p.num_streams,
+  share_work(context, p.tokens, int64_t{2} * p.columns * p.num_streams * p.num_streams,
              [&](int32_t, int64_t first, int64_t last) {
                for (auto t = static_cast<size_t>(first); t < static_cast<size_t>(last); ++t) {
                  const float* coefficients = p.coefficients + t * num * num;

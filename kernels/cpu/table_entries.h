@@ -41,6 +41,13 @@ Status write_rows(Context* context, const float* host, int32_t rows, int32_t col
 Status receive_rows(Context* context, float* device_rows, Context* from, const float* from_rows, int32_t rows,
                     int32_t columns);
 
+// communicator.cpp
+Status connect_shards(Context* const* contexts, int32_t num_shards, Communicator** communicator);
+void release_communicator(Communicator* communicator);
+Status all_gather(Context* context, const AllGatherParams* params);
+void interrupt_shards(Communicator* communicator);
+void resume_shards(Communicator* communicator);
+
 // elementwise.cpp
 Status embed(Context* context, const EmbedParams* params);
 Status norm(Context* context, const NormParams* params);

@@ -1,10 +1,11 @@
 #include "kernels/cpu/thread_pool.h"
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <pthread.h>
 #include <utility>
+
+#include "kernels/cpu/short_wait.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,42 +14,9 @@
 namespace quire::kernels {
 namespace {
 
-// How long a thread looks for what it waits for before it sleeps. A decode step has some fifty operations a
-// few microseconds apart, and a wake from sleep costs 5 to 9 us; longer spinning would burn a core of the
-// host between steps.
-constexpr auto kSpinTime = std::chrono::microseconds(30);
-constexpr int kSpinsBetweenLooksAtTheClock = 32;
-
 constexpr int kPieceBits = 16;  // of Lane::unclaimed
 constexpr uint32_t kPieceMask = (uint32_t{1} << kPieceBits) - 1;
 constexpr int64_t kMaxPieces = kPieceMask;  // of an operation, and so of a lane
-
-void pause_briefly() {
-#if defined(__x86_64__)
-  _mm_pause();
-#endif
-}
-
-template <typename T, typename Done>
-bool spin_until(const std::atomic<T>& value, Done done) {
-  const auto end = std::chrono::steady_clock::now() + kSpinTime;
-  do {
-    for (int spin = 0; spin < kSpinsBetweenLooksAtTheClock; ++spin) {
-      if (done(value.load(std::memory_order_acquire))) return true;
-      pause_briefly();
-    }
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
-}
-
-template <typename T, typename Done>
-void wait_until(const std::atomic<T>& value, Done done) {
-  if (done(value.load(std::memory_order_acquire)) || spin_until(value, done)) return;
-  for (T seen = value.load(std::memory_order_acquire); !done(seen);
-       seen = value.load(std::memory_order_acquire)) {
-    value.wait(seen, std::memory_order_acquire);
-  }
-}
 
 }  // namespace
 

@@ -105,6 +105,15 @@ struct Recordable<operation> {
   }
 };
 
+// Without kCapabilityShards no model asks for them.
+Status no_shards(Context* const*, int32_t, Communicator**) {
+  return Status::unsupported;
+}
+void ignore_communicator(Communicator*) {}
+Status no_gather(Context*, const AllGatherParams*) {
+  return Status::unsupported;
+}
+
 KernelTable make_table(bool deterministic) {
   KernelTable t;
   t.capabilities = kCapabilityDeviceSampling | kCapabilityFollowingSteps | kCapabilityStepReplay |
@@ -141,6 +150,11 @@ KernelTable make_table(bool deterministic) {
   t.receive_rows = receive_rows;
   t.embed = Recordable<&embed>::run;
   t.norm = Recordable<&norm>::run;
+  t.connect_shards = no_shards;
+  t.release_communicator = ignore_communicator;
+  t.all_gather = no_gather;
+  t.interrupt_shards = ignore_communicator;
+  t.resume_shards = ignore_communicator;
   t.linear = Recordable<&linear>::run;
   t.rope_angles = Recordable<&rope_angles>::run;
   t.append_kv = Recordable<&append_kv>::run;

@@ -30,11 +30,16 @@ Status block_input(Context* context, const NormParams& norm, const Workspace& sp
   return table_of(context).norm(context, &params);
 }
 
+LinearParams product_of(const Weight* matrix, const void* input, int32_t rows) {
+  LinearParams product;
+  product.weight = matrix;
+  product.input = input;
+  product.rows = rows;
+  return product;
+}
+
 Status project(Context* context, const Weight* weight, const void* input, int32_t rows, void* output) {
-  LinearParams params;
-  params.weight = weight;
-  params.input = input;
-  params.rows = rows;
+  LinearParams params = product_of(weight, input, rows);
   params.output = output;
   return table_of(context).linear(context, &params);
 }
@@ -48,13 +53,35 @@ Status norm_within(Context* context, const NormParams* norm, void* rows, int32_t
   return table.norm(context, &params);
 }
 
-Status finish(Context* context, const Weight* matrix, const void* input, int32_t tokens,
-              const NormParams* post_norm, const Workspace& space) {
-  LinearParams product;
-  product.weight = matrix;
-  product.input = input;
-  product.rows = tokens;
-  return finish_block(context, product, {post_norm, space.hidden}, space.at(Scratch::projected));
+EndSpace end_space(const Workspace& space) {
+  return {.projected = space.at(Scratch::projected), .slice = space.at(Scratch::slice)};
+}
+
+// residual += product of a shard's columns: they are copied out, added to, and gathered back.
+Status add_split_product(Context* context, const LinearParams& product, const BlockEnd& end, float* slice) {
+  const KernelTable& table = table_of(context);
+  RowOpParams copy;
+  copy.op = RowOp::copy;
+  copy.target = slice;
+  copy.a = end.residual + end.columns.first();
+  copy.a_stride = end.columns.total();
+  copy.rows = product.rows;
+  copy.columns = end.columns.own();
+  QUIRE_RETURN_IF_FAILED(table.row_op(context, &copy));
+  LinearParams out = product;
+  out.residual = slice;
+  QUIRE_RETURN_IF_FAILED(table.linear(context, &out));
+  return gather_rows(context, end.columns, slice, product.rows, DType::f32, end.residual);
+}
+
+// product of a shard's columns, of all of them in `projected`.
+Status project_split(Context* context, const LinearParams& product, const BlockEnd& end,
+                     const EndSpace& space) {
+  LinearParams out = product;
+  out.output_f32 = end.columns.is_split() ? space.slice : space.projected;
+  QUIRE_RETURN_IF_FAILED(table_of(context).linear(context, &out));
+  if (!end.columns.is_split()) return Status::ok;
+  return gather_rows(context, end.columns, space.slice, product.rows, DType::f32, space.projected);
 }
 
 AppendKvParams append_params(const AttentionBlockParams& params) {
@@ -81,23 +108,36 @@ AttentionParams attention_params(const AttentionBlockParams& params) {
   attention.batch = params.batch;
   attention.kv_shape = params.kv_shape;
   attention.kv = params.kv;
-  attention.output = params.workspace.attention;
+  attention.output =
+      params.results.is_split() ? params.workspace.at(Scratch::slice) : params.workspace.attention;
   return attention;
 }
 
 }  // namespace
 
-Status finish_block(Context* context, const LinearParams& product, const BlockEnd& end, float* projected) {
+Status gather_rows(Context* context, const ColumnSplit& columns, const void* slice, int32_t rows, DType dtype,
+                   void* output) {
+  AllGatherParams params;
+  params.columns = columns;
+  params.input = slice;
+  params.rows = rows;
+  params.dtype = dtype;
+  params.output = output;
+  return table_of(context).all_gather(context, &params);
+}
+
+Status finish_block(Context* context, const LinearParams& product, const BlockEnd& end,
+                    const EndSpace& space) {
   const KernelTable& table = table_of(context);
-  LinearParams out = product;
   if (end.norm == nullptr) {
+    if (end.columns.is_split()) return add_split_product(context, product, end, space.slice);
+    LinearParams out = product;
     out.residual = end.residual;
     return table.linear(context, &out);
   }
-  if (projected == nullptr) return Status::invalid_argument;
-  out.output_f32 = projected;
-  QUIRE_RETURN_IF_FAILED(table.linear(context, &out));
-  NormParams norm = norm_into(*end.norm, projected, product.rows, nullptr);
+  if (space.projected == nullptr) return Status::invalid_argument;
+  QUIRE_RETURN_IF_FAILED(project_split(context, product, end, space));
+  NormParams norm = norm_into(*end.norm, space.projected, product.rows, nullptr);
   norm.residual = end.residual;
   return table.norm(context, &norm);
 }
@@ -115,9 +155,15 @@ Status composed_attention_block(Context* context, const AttentionBlockParams* pa
   QUIRE_RETURN_IF_FAILED(table.append_kv(context, &append));
   const AttentionParams attention = attention_params(*params);
   QUIRE_RETURN_IF_FAILED(table.attention(context, &attention));
+  if (const ColumnSplit& results = params->results; results.is_split()) {
+    const int32_t rows_per_token = result_columns(*params) / results.own();
+    QUIRE_RETURN_IF_FAILED(gather_rows(context, results, attention.output, tokens * rows_per_token,
+                                       table.activation_dtype, space.attention));
+  }
   if (params->output == nullptr) return Status::ok;
   QUIRE_RETURN_IF_FAILED(norm_within(context, params->sub_norm, space.attention, tokens));
-  return finish(context, params->output, space.attention, tokens, params->post_norm, space);
+  return finish_block(context, product_of(params->output, space.attention, tokens),
+                      {params->post_norm, space.hidden, params->outputs}, end_space(space));
 }
 
 Status composed_mlp_block(Context* context, const MlpBlockParams* params) {
@@ -132,10 +178,14 @@ Status composed_mlp_block(Context* context, const MlpBlockParams* params) {
   static_cast<MlpSpec&>(activation) = *params;
   activation.input = space.gate_up;
   activation.rows = tokens;
-  activation.output = space.activated;
+  activation.output = params->activated.is_split() ? space.at(Scratch::slice) : space.activated;
   QUIRE_RETURN_IF_FAILED(table.activation(context, &activation));
+  if (params->activated.is_split())
+    QUIRE_RETURN_IF_FAILED(gather_rows(context, params->activated, activation.output, tokens,
+                                       table.activation_dtype, space.activated));
   QUIRE_RETURN_IF_FAILED(norm_within(context, params->sub_norm, space.activated, tokens));
-  return finish(context, params->down, space.activated, tokens, params->post_norm, space);
+  return finish_block(context, product_of(params->down, space.activated, tokens),
+                      {params->post_norm, space.hidden, params->outputs}, end_space(space));
 }
 
 Status composed_head(Context* context, const HeadParams* params) {
@@ -148,12 +198,13 @@ Status composed_head(Context* context, const HeadParams* params) {
   norm.row_index = params->batch.logit_rows;
   QUIRE_RETURN_IF_FAILED(table.norm(context, &norm));
 
-  LinearParams head;
-  head.weight = params->head;
-  head.input = space.normed;
-  head.rows = rows;
-  head.output_f32 = space.logits;
+  const ColumnSplit& vocabulary = params->vocabulary;
+  LinearParams head = product_of(params->head, space.normed, rows);
+  head.output_f32 = vocabulary.is_split() ? space.at(Scratch::slice) : space.logits;
   QUIRE_RETURN_IF_FAILED(table.linear(context, &head));
+  if (vocabulary.is_split())
+    QUIRE_RETURN_IF_FAILED(gather_rows(context, vocabulary, head.output_f32, rows, DType::f32, space.logits));
+  if (space.logits == nullptr) return Status::ok;  // of a shard that does not draw
 
   if (params->logit_scale == 1.0f && params->softcap == 0.0f) return Status::ok;
   return table.scale_logits(context, space.logits, int64_t{rows} * params->vocab_size, params->logit_scale,

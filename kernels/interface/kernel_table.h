@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 14;
+inline constexpr uint32_t kBackendAbi = 15;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -25,6 +25,7 @@ enum Capability : uint64_t {
   kCapabilityKvQuantized = 1U << 3,     // q8 and q4
   kCapabilityDeterministic = 1U << 4,   // results never depend on the batch
   kCapabilityFollowingSteps = 1U << 5,  // see wait_for_draws
+  kCapabilityShards = 1U << 6,          // connect_shards and what follows it
 };
 
 struct DeviceInfo {
@@ -140,6 +141,20 @@ struct KernelTable {
   // does not overtake the copy.
   Status (*receive_rows)(Context* context, float* device_rows, Context* from, const float* from_rows,
                          int32_t rows, int32_t columns) = nullptr;
+
+  // Shards. Contexts of one backend, shard r being contexts[r], whose steps go on side by side, each on a
+  // thread of its own. Each issues the same gathers in the same order. Contexts of one device share its
+  // threads out. The contexts outlive the communicator.
+  Status (*connect_shards)(Context* const* contexts, int32_t num_shards,
+                           Communicator** communicator) = nullptr;
+  void (*release_communicator)(Communicator* communicator) = nullptr;
+  // Every shard's columns of a result, side by side in the order of shards. `input` may change once this
+  // returns.
+  Status (*all_gather)(Context* context, const AllGatherParams* params) = nullptr;
+  // For a shard that cannot go on: the gathers of all shards, those that wait and those that come, answer
+  // Status::interrupted until resume_shards. Any thread may interrupt; resume while none of them works.
+  void (*interrupt_shards)(Communicator* communicator) = nullptr;
+  void (*resume_shards)(Communicator* communicator) = nullptr;
 
   // Primitives.
   Status (*embed)(Context* context, const EmbedParams* params) = nullptr;

@@ -247,6 +247,15 @@ struct SelectKeysParams : IndexerSpec {
   int32_t selected_words = 0;
 };
 
+// The rows of all shards, with the columns of each.
+struct AllGatherParams {
+  ColumnSplit columns;
+  const void* input = nullptr;  // [rows, columns.own()]; nullptr where the shard has none of them
+  int32_t rows = 0;
+  DType dtype = DType::f32;
+  void* output = nullptr;  // [rows, columns.total()], or nullptr: this shard wants none
+};
+
 // Small operations on rows, for what few families have: of f32, or of the activation dtype where the
 // parameters say so.
 enum class RowOp : uint8_t {
@@ -322,6 +331,7 @@ enum class Scratch : uint8_t {
   rounded,  // rows of f32 in the activation dtype, where that is another one
   streams,  // residual streams beside the first
   more_streams,
+  slice,  // a shard's columns of a result, before they are gathered
   num_kinds,
 };
 inline constexpr size_t kNumScratch = static_cast<size_t>(Scratch::num_kinds);
@@ -347,6 +357,7 @@ struct Workspace {
 struct BlockEnd {
   const NormParams* norm = nullptr;  // nullptr: none
   float* residual = nullptr;         // [T, H]
+  ColumnSplit columns = {};          // of the result, which shards gather before it enters
 };
 
 // hidden += end(o(attention(rope(qkv(norm(hidden)))))).
@@ -362,6 +373,10 @@ struct AttentionBlockParams : AttentionSpec {
   int32_t selected_words = 0;
   const NormParams* sub_norm = nullptr;   // of the result of attention, or nullptr
   const NormParams* post_norm = nullptr;  // applied to the block's result before it is added, or nullptr
+  // Of a shard: the spec is that of its own heads. `results` are the columns of what the output matrix reads
+  // and divide a row of them (heads that lie apart), `outputs` those of what it gives.
+  ColumnSplit results;
+  ColumnSplit outputs;
   BatchView batch;
   KvShape kv_shape;
   KvLayer kv;
@@ -377,6 +392,10 @@ struct MlpBlockParams : MlpSpec {
   const Weight* down = nullptr;
   const NormParams* sub_norm = nullptr;  // of what down reads, or nullptr
   const NormParams* post_norm = nullptr;
+  // Of a shard: the spec is that of its own columns; `activated` are those that down reads, `outputs` those
+  // that it gives.
+  ColumnSplit activated;
+  ColumnSplit outputs;
   int32_t num_tokens = 0;
   Workspace workspace;
   const Weight* next = nullptr;
@@ -389,6 +408,7 @@ struct HeadParams {
   float logit_scale = 1.0f;
   float softcap = 0.0f;
   int32_t vocab_size = 0;
+  ColumnSplit vocabulary;  // of a shard; the first one gets the logits
   BatchView batch;
   Workspace workspace;
 };

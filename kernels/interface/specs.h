@@ -77,6 +77,19 @@ constexpr int32_t result_columns(const AttentionSpec& spec) {
   return spec.heads.num_heads * value_dim(spec.heads);
 }
 
+// How the columns of a result lie over the shards of a stage: shard r makes those from starts[r] to
+// starts[r + 1] - 1. Without starts every shard makes all.
+struct ColumnSplit {
+  const int32_t* starts = nullptr;  // [num_shards + 1], host memory
+  int32_t num_shards = 1;
+  int32_t rank = 0;  // of the shard whose this is
+
+  bool is_split() const { return starts != nullptr; }
+  int32_t total() const { return starts[num_shards]; }
+  int32_t first() const { return starts[rank]; }
+  int32_t own() const { return starts[rank + 1] - starts[rank]; }
+};
+
 enum class Activation : uint8_t {
   silu,
   gelu_tanh,

@@ -44,8 +44,9 @@ struct MemoryUse {
 };
 
 // What a backend owns. Each backend defines its own.
-struct Device;   // one card, or the CPU with its threads; any thread may use it
-struct Context;  // one ordered stream of work with its scratch memory; one thread at a time
-struct Weight;   // a prepared matrix; immutable, shared by contexts of its device
+struct Device;        // one card, or the CPU with its threads; any thread may use it
+struct Context;       // one ordered stream of work with its scratch memory; one thread at a time
+struct Weight;        // a prepared matrix; immutable, shared by contexts of its device
+struct Communicator;  // what the contexts of the shards of a stage meet at
 
 }  // namespace quire::kernels

@@ -109,7 +109,7 @@ struct WeightSource {
   // Output j of the prepared matrix is stored column column_order[j]; nullptr: unchanged. Lets a producer
   // write its results in the row order of the next matrix. Applies to the bias too.
   const int32_t* column_order = nullptr;
-  const float* bias = nullptr;                          // [num_out] in stored column order, or nullptr
+  const float* bias = nullptr;                          // in stored column order, as far as outputs read
   float prescale = 1.0f;                                // multiplies the matrix, not the bias
   ActivationDtype activations = ActivationDtype::full;  // the same for all parts of a matrix
 };

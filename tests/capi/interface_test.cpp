@@ -73,10 +73,31 @@ TEST_F(InterfaceTest, ALoadWaitsByTheSameRule) {
       quire_model_load(world.runtime.get(), options.get(), QUIRE_WAIT_FOREVER, cancel.get(), report.out()),
       nullptr);
   EXPECT_EQ(report.code(), QUIRE_ERROR_CANCELLED) << report.message();
-  quire_model_options_set_num_shards(options.get(), 2, nullptr);
-  EXPECT_EQ(quire_model_load(world.runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()),
-            nullptr);
-  EXPECT_EQ(report.code(), QUIRE_ERROR_UNSUPPORTED) << report.message();
+}
+
+TEST_F(InterfaceTest, AModelCutIntoShardsAnswersAsAWholeOneAndTakesWhatWasPlanned) {
+  const OwnedModelOptions options(quire_model_options_create(nullptr));
+  const std::string path = embedded_model_path();
+  quire_model_options_set_path(options.get(), path.data(), path.size(), nullptr);
+  const OwnedRequest request = make_request("Once upon a time", 20);
+  std::vector<std::string> texts;
+  for (const int32_t num_shards : {1, 2}) {
+    quire_model_options_set_num_shards(options.get(), num_shards, nullptr);
+    const OwnedPlan plan(quire_plan_create(world.runtime.get(), options.get(), nullptr, report.out()));
+    ASSERT_TRUE(plan) << report.message();
+    const OwnedModel model(
+        quire_model_load(world.runtime.get(), options.get(), QUIRE_WAIT_FOREVER, nullptr, report.out()));
+    ASSERT_TRUE(model) << report.message();
+    EXPECT_EQ(quire_model_weight_bytes(model.get(), nullptr),
+              quire_plan_embedding_bytes(plan.get(), nullptr) + quire_plan_layer_bytes(plan.get(), nullptr) +
+                  quire_plan_head_bytes(plan.get(), nullptr));
+    const OwnedCache cache = make_cache(model.get());
+    const OwnedJob job(quire_job_submit(cache.get(), request.get(), report.out()));
+    ASSERT_TRUE(job) << report.message();
+    texts.push_back(collect(job.get()).text);
+  }
+  EXPECT_FALSE(texts[0].empty());
+  EXPECT_EQ(texts[0], texts[1]);
 }
 
 TEST_F(InterfaceTest, IdsAreThoseOfTheProcessAndIndexTellsCompletions) {

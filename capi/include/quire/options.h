@@ -164,9 +164,10 @@ QUIRE_API int32_t quire_model_options_set_progress(quire_model_options* options,
                                                    void* user_data, quire_error** error);
 
 /**
- * Over how many of its devices each layer is cut, 1 to 64; the devices are then of one kind and as many. 1,
- * the default: each layer is on one device. Where this version cannot, quire_model_load refuses it with
- * QUIRE_ERROR_UNSUPPORTED.
+ * Into how many shards each layer is cut, 1 to 64: each has its own columns of every matrix and its own heads
+ * of the cache, and they compute side by side. 1, the default: layers are whole. On the CPU shards share its
+ * threads out, and answers are those of one shard to the last bit; on the devices of other backends
+ * quire_model_load and quire_plan_create refuse more than one with QUIRE_ERROR_UNSUPPORTED in this version.
  */
 QUIRE_API int32_t quire_model_options_set_num_shards(quire_model_options* options, int32_t num_shards,
                                                      quire_error** error);

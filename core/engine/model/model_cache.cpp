@@ -107,9 +107,7 @@ TransformerExecutorOptions executor_options(const ModelConfig& config, const Mod
 namespace {
 
 MemoryBytes plan_stage_of(const Model& model, size_t stage_idx, const TransformerExecutorOptions& sizes) {
-  const std::shared_ptr<const Transformer> transformer = model.transformer();
-  return plan_stage(*transformer->stages[stage_idx].device,
-                    stage_sizes(place_of_stage(*transformer, stage_idx), model.shape(), sizes));
+  return plan_stage(*model.transformer(), stage_idx, sizes);
 }
 
 std::vector<MemoryLease> lease_stages(Runtime& runtime, const Model& model,
@@ -148,7 +146,8 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
     require_kv_format(*stage.device, options.key_format);
     require_kv_format(*stage.device, options.value_format);
   }
-  const TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
+  TransformerExecutorOptions executor = executor_options(model->shape(), sizes, options);
+  executor.threads = &runtime->threads();
   CacheParts parts;
   auto kept = std::make_shared<Kept>(Kept{model, home, lease_stages(*runtime, *model, executor)});
   WeightsSource source;
@@ -156,7 +155,7 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
     parts.residence = home->shared_residence();
     source = [model] { return model->weights(); };
   }
-  parts.executor = std::make_unique<TransformerExecutor>(transformer, model->shape(), executor, source);
+  parts.executor = std::make_unique<TransformerExecutor>(transformer, executor, source);
   for (const TransformerStage& stage : transformer->stages) parts.devices.push_back(stage.device->name());
   parts.codec = std::make_shared<TokenizerCodec>(model->shared_tokenizer());
   parts.end_tokens = model->config().eos_ids;

@@ -75,6 +75,7 @@ ModelOptions WeightsOnTheMove::load_options() const {
   ModelOptions load;
   load.source = plan_.source;
   for (const ModelDevice& device : plan_.devices) load.devices.push_back(device.device);
+  load.num_shards = plan_.num_shards;
   load.activations = activations_;
   load.threads = &runtime_->threads();
   load.num_helpers = num_load_helpers(plan_.devices);

@@ -64,9 +64,8 @@ std::vector<DeviceRoom> rooms_for(const ModelPlanOptions& options) {
     if (twin_idx < rooms.size()) {
       room.demand = rooms[twin_idx].demand;
     } else {
-      const auto outline = outline_model(*options.source, {device.device}, {});
-      room.demand = demand_of(*outline, crosses, transformer_shape(config),
-                              executor_options(config, cache_of(options)));
+      const auto outline = outline_model(*options.source, {device.device}, {}, options.num_shards);
+      room.demand = demand_of(*outline, crosses, executor_options(config, cache_of(options)));
     }
     rooms.push_back(std::move(room));
   }
@@ -95,10 +94,10 @@ ModelPlan plan_model(const ModelPlanOptions& options) {
   if (options.devices.empty()) throw Error(ErrorCode::invalid_argument, "device: there is none");
   const ModelConfig& config = options.source->config();
   const Placement placement = choose_placement(options);
-  const auto outline = outline_model(*options.source, devices_of(options), placement);
+  const auto outline = outline_model(*options.source, devices_of(options), placement, options.num_shards);
   ModelPlan plan;
-  plan.memory = plan_memory(*outline, placement, options.devices.size(), transformer_shape(config),
-                            executor_options(config, cache_of(options)));
+  plan.memory =
+      plan_memory(*outline, placement, options.devices.size(), executor_options(config, cache_of(options)));
   for (const ModelDevice& device : options.devices)
     plan.usable_bytes.push_back(room_of(device).usable_bytes());
   return plan;

@@ -26,6 +26,7 @@ struct ModelPlanOptions {
   std::shared_ptr<ModelSource> source;
   std::vector<ModelDevice> devices;  // layers run in their order; the cpu takes what the others cannot hold
   std::vector<int32_t> split;        // layers of each device; empty: automatically, within the budgets
+  int32_t num_shards = 1;            // of each stage
   std::optional<ModelCacheOptions> cache;  // that room is left for; none: one of kPlannedTokens
 };
 

@@ -374,6 +374,10 @@ TEST_P(CodedModels, EqualTheModelOfTheirWeights) {
     const double most = tolerance(1e-3, is_mixture ? 3e-2 : 3e-3);
     EXPECT_LE(apart(ids, 512), most) << "a prompt";
     EXPECT_LE(apart(few, 1), most) << "single tokens";
+    if (open_test_device()->has(kernels::kCapabilityShards)) {
+      TransformerRunner shards(load_shards(pair.path("coded"), 2), {});
+      EXPECT_EQ(shards.logits(ids, 512), coded.logits(ids, 512)) << "two shards";
+    }
     int described = 0;
     for (const TensorDescription& tensor : model->tensors())
       described += tensor.format == scheme.format ? 1 : 0;

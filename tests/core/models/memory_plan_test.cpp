@@ -37,6 +37,7 @@ std::shared_ptr<const Model> load(const ModelPlanOptions& options, const Placeme
   model.source = options.source;
   for (const ModelDevice& device : options.devices) model.devices.push_back(device.device);
   model.placement = placement;
+  model.num_shards = options.num_shards;
   return Model::load(model);
 }
 
@@ -57,7 +58,7 @@ void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
   }
   EXPECT_EQ(model->weight_bytes(), plan.memory.total().weights());
   const TransformerExecutorOptions sizes = executor_options(model->config(), *options.cache);
-  const TransformerExecutor executor(model->transformer(), model->shape(), sizes);
+  const TransformerExecutor executor(model->transformer(), sizes);
   for (size_t i = 0; i < options.devices.size(); ++i) {
     EXPECT_EQ(options.devices[i].device->memory_use().held_bytes, plan.memory.devices[i].total()) << i;
     EXPECT_EQ(options.devices[i].device->memory_use().pinned_bytes, plan.memory.devices[i].staging) << i;
@@ -69,6 +70,18 @@ TEST(MemoryPlan, IsWhatIsTakenOfEveryArchitecture) {
     SCOPED_TRACE(path);
     const ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
     expect_as_planned(options, plan_model(options));
+  }
+}
+
+TEST(MemoryPlan, IsWhatIsTakenByShards) {
+  if (!device_with_limit(0)->has(kernels::kCapabilityShards)) GTEST_SKIP() << "layers are not cut here";
+  for (const std::string& path : small_models()) {
+    for (const int32_t num_shards : {2, 3}) {
+      SCOPED_TRACE(path + ", shards: " + std::to_string(num_shards));
+      ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
+      options.num_shards = num_shards;
+      expect_as_planned(options, plan_model(options));
+    }
   }
 }
 
@@ -167,8 +180,7 @@ TEST(MemoryPlan, WhatDoesNotFitIsRefusedAndLessGoesWell) {
   const auto make_cache = [&](int64_t tokens) {
     ModelCacheOptions cache = *options.cache;
     cache.max_tokens = tokens;
-    return TransformerExecutor(model->transformer(), model->shape(),
-                               executor_options(model->config(), cache));
+    return TransformerExecutor(model->transformer(), executor_options(model->config(), cache));
   };
   const uint64_t held = device->memory_use().held_bytes;
   try {

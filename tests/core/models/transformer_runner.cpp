@@ -72,8 +72,10 @@ double tolerance(double of_f32, double of_f16) {
   return is_f16 ? std::max(of_f32, of_f16) : of_f32;
 }
 
-std::shared_ptr<const Model> load_model(const std::string& path, kernels::ActivationDtype activations) {
+std::shared_ptr<const Model> load_model(const std::string& path, kernels::ActivationDtype activations,
+                                        int32_t num_shards) {
   ModelOptions options;
+  options.num_shards = num_shards;
   options.source = open_model_source(posix_file_system(), path);
   options.devices = {open_test_device()};
   options.activations = activations;
@@ -83,6 +85,10 @@ std::shared_ptr<const Model> load_model(const std::string& path, kernels::Activa
 bool runs_activations(kernels::ActivationDtype activations) {
   return activations == kernels::ActivationDtype::full ||
          (open_test_device()->table().mechanisms & kernels::kMechanismByteActivations) != 0;
+}
+
+std::shared_ptr<const Model> load_shards(const std::string& path, int32_t num_shards) {
+  return load_model(path, kernels::ActivationDtype::full, num_shards);
 }
 
 std::string refusal_of(const std::string& path) {
@@ -99,7 +105,7 @@ std::string refusal_of(const std::string& path) {
 TransformerRunner::TransformerRunner(std::shared_ptr<const Model> model, const RunnerOptions& options)
     : model_(std::move(model)),
       options_(options),
-      executor_(model_->transformer(), model_->shape(), executor_options(model_->shape(), options)) {}
+      executor_(model_->transformer(), executor_options(model_->shape(), options)) {}
 
 std::vector<float> TransformerRunner::step(const std::vector<Feed>& feeds) {
   Batch batch;

@@ -21,8 +21,10 @@ std::shared_ptr<Device> open_second_test_device();
 double tolerance(double of_f32, double of_f16);
 
 // On the device under test.
-std::shared_ptr<const Model> load_model(
-    const std::string& path, kernels::ActivationDtype activations = kernels::ActivationDtype::full);
+std::shared_ptr<const Model> load_model(const std::string& path,
+                                        kernels::ActivationDtype activations = kernels::ActivationDtype::full,
+                                        int32_t num_shards = 1);
+std::shared_ptr<const Model> load_shards(const std::string& path, int32_t num_shards);
 
 // Whether the device under test computes so.
 bool runs_activations(kernels::ActivationDtype activations);

@@ -1,0 +1,61 @@
+#include "core/models/stage_checks.h"
+
+#include "core/base/error.h"
+#include "core/models/shard_spec.h"
+
+namespace quire {
+namespace {
+
+void require_mechanisms(const Device& device, uint64_t needed) {
+  const uint64_t lacking = needed & ~device.table().mechanisms;
+  if (lacking == 0) return;
+  throw Error(ErrorCode::unsupported,
+              "the {} backend does not run what this model needs: {}; load it on the CPU",
+              device.backend_name(), mechanism_names(lacking));
+}
+
+// What layers take from each other lies on one device.
+void require_together(const ModelSpec& model, const TransformerStage& stage) {
+  const auto first = static_cast<size_t>(stage.first_layer);
+  const bool is_whole = stage.layers.size() == model.layers.size();
+  const bool is_tied = model.num_streams > 1 || model.embedding.layer_inputs;
+  for (size_t i = first; i < first + stage.layers.size(); ++i) {
+    const AttentionPart& part = model.layers[i].attention();
+    const bool is_cut = (part.kv_source >= 0 && part.kv_source < stage.first_layer) ||
+                        (part.selection_source >= 0 && part.selection_source < stage.first_layer);
+    if (!is_cut && (is_whole || !is_tied)) continue;
+    throw Error(
+        ErrorCode::unsupported,
+        "layer {} takes what an earlier layer leaves, and lies on another device; put the model on one", i);
+  }
+}
+
+void require_shards(const ModelSpec& model, const TransformerStage& stage, int32_t num_shards) {
+  if (num_shards < 1 || num_shards > kMaxShards) {
+    throw Error(ErrorCode::invalid_argument, "num_shards is {}; it must be from 1 to {}", num_shards,
+                kMaxShards);
+  }
+  if (num_shards > model.hidden_size) {
+    throw Error(ErrorCode::invalid_argument, "num_shards is {}; the model has {} columns to cut", num_shards,
+                model.hidden_size);
+  }
+  if (num_shards == 1 || stage.device->has(kernels::kCapabilityShards)) return;
+  throw Error(
+      ErrorCode::unsupported,
+      "num_shards is {}; the {} backend does not cut layers over devices yet: put whole layers on each",
+      num_shards, stage.device->backend_name());
+}
+
+}  // namespace
+
+void require_stage(const ModelSpec& model, const TransformerStage& stage, const BuildOptions& options) {
+  uint64_t needed = mechanisms_of_ends(model);
+  if (options.activations == kernels::ActivationDtype::i8) needed |= kernels::kMechanismByteActivations;
+  for (size_t i = 0; i < stage.layers.size(); ++i)
+    needed |= mechanisms_of(model.layers[static_cast<size_t>(stage.first_layer) + i]);
+  require_mechanisms(*stage.device, needed);
+  require_shards(model, stage, options.num_shards);
+  require_together(model, stage);
+}
+
+}  // namespace quire

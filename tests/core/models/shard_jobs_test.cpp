@@ -1,0 +1,150 @@
+// Jobs on a model of two shards: the tokens of one shard, whatever runs beside them, and steps that are given
+// up or held up in the middle.
+#include <gtest/gtest.h>
+
+#include "core/engine/model/model_cache.h"
+#include "tests/core/models/transformer_runner.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr Duration kPatience = std::chrono::minutes(5);
+constexpr int32_t kNumJobs = 8;
+
+std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model) {
+  ModelCacheOptions options;
+  options.page_tokens = 8;
+  options.max_batch_size = kNumJobs;
+  options.max_chunk_tokens = 48;
+  options.max_tokens = 2048;
+  options.max_seq_len = 256;
+  options.engine.check_invariants = true;
+  return create_model_cache(Runtime::create({}), model, options);
+}
+
+// Some share their head, so that prefixes are taken over.
+JobRequest request_of(const Model& model, int32_t index) {
+  std::string prompt = "Once upon a time there was a king who had three sons and a great deal of trouble. ";
+  if (index % 2 == 1) prompt += prompt;
+  prompt += "The number of the day is " + std::to_string(index % 3);
+  JobRequest request;
+  request.prompt = model.tokenizer().encode(prompt);
+  request.max_new_tokens = 6 + 3 * index;
+  request.ignore_end_tokens = true;
+  request.sampling.temperature = index % 2 == 0 ? 0.0f : 0.9f;
+  request.sampling.seed = static_cast<uint64_t>(index);
+  return request;
+}
+
+TokenIds tokens_of(Job& job) {
+  TokenIds tokens;
+  while (const auto event = job.poll(kPatience)) {
+    tokens.insert(tokens.end(), event->token_ids.begin(), event->token_ids.end());
+    if (event->terminal()) break;
+  }
+  return tokens;
+}
+
+class ShardedJobs : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!open_test_device()->has(kernels::kCapabilityShards)) GTEST_SKIP() << "layers are not cut here";
+    two_ = load_shards(QUIRE_EMBEDDED_MODEL, 2);
+  }
+  std::shared_ptr<const Model> two_;
+};
+
+TEST_F(ShardedJobs, GetTheTokensOfOneShardAloneAndTogether) {
+  const auto one = load_model(QUIRE_EMBEDDED_MODEL);
+  std::vector<TokenIds> expected;
+  for (int32_t i = 0; i < kNumJobs; ++i)
+    expected.push_back(tokens_of(*make_cache(one)->submit(request_of(*one, i))));
+  const auto cache = make_cache(two_);
+  for (int round = 0; round < 2; ++round) {  // the second time out of pages that are there
+    std::vector<std::shared_ptr<Job>> jobs;
+    for (int32_t i = 0; i < kNumJobs; ++i) jobs.push_back(cache->submit(request_of(*two_, i)));
+    for (int32_t i = 0; i < kNumJobs; ++i)
+      EXPECT_EQ(tokens_of(*jobs[static_cast<size_t>(i)]), expected[static_cast<size_t>(i)]) << i;
+  }
+  const PageStats pages = cache->stats().pages;
+  EXPECT_GT(pages.cached, 0);
+  EXPECT_EQ(pages.referenced, 0);
+}
+
+TEST_F(ShardedJobs, TwoCachesOfAModelComputeSideBySide) {
+  const auto first = make_cache(two_);
+  const auto second = make_cache(two_);
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < kNumJobs; ++i) {
+    jobs.push_back(first->submit(request_of(*two_, i)));
+    jobs.push_back(second->submit(request_of(*two_, i)));
+  }
+  for (size_t i = 0; i < jobs.size(); i += 2) EXPECT_EQ(tokens_of(*jobs[i]), tokens_of(*jobs[i + 1]));
+}
+
+TEST_F(ShardedJobs, CancelledOnesLeaveTheOthersAlone) {
+  const auto cache = make_cache(two_);
+  const TokenIds expected = tokens_of(*cache->submit(request_of(*two_, 6)));
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < kNumJobs; ++i) jobs.push_back(cache->submit(request_of(*two_, i)));
+  for (int32_t i = 0; i < kNumJobs; ++i)
+    if (i != 6) jobs[static_cast<size_t>(i)]->cancel();
+  EXPECT_EQ(tokens_of(*jobs[6]), expected);
+}
+
+// Throws at one of the breaks.
+class GivingUp final : public StepBreaks {
+ public:
+  explicit GivingUp(int32_t at) : left_(at) {}
+  void take_break() override {
+    if (left_-- == 0) throw Error(ErrorCode::cancelled, "nobody wants the step any more");
+  }
+
+ private:
+  int32_t left_;
+};
+
+Batch batch_of(const TokenIds& ids, const ExecutorLimits& limits) {
+  Batch batch;
+  batch.page_table_stride = limits.max_pages_per_sequence;
+  batch.sequence_starts = {0, static_cast<int32_t>(ids.size())};
+  batch.kv_lengths = {static_cast<int32_t>(ids.size())};
+  for (size_t i = 0; i < ids.size(); ++i) {
+    batch.token_ids.push_back(ids[i]);
+    batch.positions.push_back(static_cast<int32_t>(i));
+    batch.sequence_of_token.push_back(0);
+  }
+  for (int32_t page = 0; page < limits.max_pages_per_sequence; ++page) batch.page_table.push_back(page);
+  batch.logit_rows = {static_cast<int32_t>(ids.size()) - 1};
+  return batch;
+}
+
+TEST_F(ShardedJobs, AStepGivenUpAtAnyBreakLeavesTheExecutorUsable) {
+  TransformerExecutorOptions options;
+  options.max_pages_per_sequence = 2;
+  options.kv.num_pages = 2;
+  TransformerExecutor executor(two_->transformer(), options);
+  const Batch batch = batch_of({5, 6, 7, 8, 9}, executor.limits());
+  const auto logits = [&] {
+    const Ticket ticket = executor.forward(batch);
+    executor.draw(ticket, {});
+    const Drawn drawn = executor.wait(ticket);
+    return std::vector<float>(drawn.values.begin(), drawn.values.end());
+  };
+  const std::vector<float> expected = logits();
+  for (int32_t at = 0; at < executor.limits().num_breaks; ++at) {
+    GivingUp breaks(at);
+    executor.set_breaks(&breaks);
+    try {
+      executor.forward(batch);
+      ADD_FAILURE() << "the step was not given up";
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()), "nobody wants the step any more");
+    }
+    executor.set_breaks(nullptr);
+    EXPECT_TRUE(logits() == expected) << at;
+  }
+}
+
+}  // namespace
+}  // namespace quire::testing
