@@ -24,6 +24,7 @@ TransformerShape small_shape() {
   shape.columns.attention = 4 * 16;
   shape.columns.gate_up = 2 * 96;
   shape.columns.activated = 96;
+  shape.columns.logits = 160;
   shape.caches.assign(3, {2, 16, 16, 0, -1, 0});
   return shape;
 }
@@ -80,6 +81,22 @@ TEST(TransformerMemoryPlan, CountsSlotsOfLayersWithAWindow) {
   const TransformerMemoryPlan plan =
       plan_transformer_memory(table_of(kernels::DType::f32), shape, pages, {8, 8});
   EXPECT_EQ(plan.kv_bytes, (3U + 10 + 10) * 4 * 2 * 2 * 16 * 2);
+}
+
+TEST(TransformerMemoryPlan, AShardThatDoesNotDrawHasItsOwnLogitsAlone) {
+  const auto activation_bytes = [](const TransformerShape& shape) {
+    return plan_transformer_memory(table_of(kernels::DType::f32), shape, small_pages(kernels::KvFormat::f16),
+                                   {8, 5})
+        .activation_bytes;
+  };
+  TransformerShape first = small_shape();
+  first.columns.at(kernels::Scratch::slice) = 3;
+  first.columns.own_logits = 96;
+  TransformerShape second = first;
+  second.columns.logits = 0;
+  second.columns.own_logits = 64;
+  EXPECT_EQ(activation_bytes(first), activation_bytes(small_shape()) + 5 * 96 * 4);
+  EXPECT_EQ(activation_bytes(second), activation_bytes(small_shape()) - 5 * 160 * 4 + 5 * 64 * 4);
 }
 
 TEST(TransformerMemoryPlan, CountsWholePagesOfEachPiece) {
