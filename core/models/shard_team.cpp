@@ -1,10 +1,13 @@
 #include "core/models/shard_team.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace quire {
 
 ShardTeam::ShardTeam(const ThreadFactory& threads, int32_t num_shards) {
+  // A thread that has begun must be kept: it would be waited for before it is told to stop.
+  threads_.reserve(static_cast<size_t>(std::max(0, num_shards - 1)));
   try {
     for (int32_t shard = 1; shard < num_shards; ++shard)
       threads_.push_back(threads.start("quire-shard", [this, shard] { serve(shard); }));

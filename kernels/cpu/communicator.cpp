@@ -113,7 +113,7 @@ Status all_gather(Context* context, const AllGatherParams* params) {
   if (communicator == nullptr || !columns.is_split() ||
       static_cast<size_t>(columns.num_shards) != communicator->contexts.size()) {
     return failed(Status::invalid_argument, "all_gather: %d shards, the context is not one",
-                columns.num_shards);
+                  columns.num_shards);
   }
   communicator->inputs[rank_in(context)] = params->input;
   if (communicator->meet()) {

@@ -1,5 +1,5 @@
-// Loading a model while reads or allocations fail, each in its turn, once and for ever: a status, nothing
-// left behind, and the next load works.
+// Loading a model, whole or in shards, while reads or allocations fail, each in its turn, once and for ever:
+// a status, nothing left behind, and the next load works.
 #include <atomic>
 #include <iostream>
 
@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/models/model.h"
+#include "core/models/transformer_executor.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/support/fault_loop.h"
 
@@ -57,15 +58,21 @@ class FailingFiles final : public FileSystem {
   mutable std::atomic<int64_t> count_{0};
 };
 
-class LoadFaults : public ::testing::Test {
+class LoadFaults : public ::testing::TestWithParam<int32_t> {
  protected:
-  ErrorCode load(const FileSystem& files, int32_t num_helpers = 0) const {
+  std::shared_ptr<const Model> load_model(const FileSystem& files, int32_t num_helpers) const {
+    ModelOptions options;
+    options.source = open_model_source(files, std::string(QUIRE_TEST_DATA) + "/architectures/llama3");
+    options.devices = {device_};
+    options.num_helpers = num_helpers;
+    options.num_shards = GetParam();
+    return Model::load(options);
+  }
+
+  template <typename Make>
+  static ErrorCode code_of(Make make) {
     try {
-      ModelOptions options;
-      options.source = open_model_source(files, std::string(QUIRE_TEST_DATA) + "/architectures/llama3");
-      options.devices = {device_};
-      options.num_helpers = num_helpers;
-      Model::load(options);
+      make();
     } catch (const Error& error) {
       return error.code();
     } catch (const std::bad_alloc&) {
@@ -73,18 +80,33 @@ class LoadFaults : public ::testing::Test {
     }
     return ErrorCode::ok;
   }
+  ErrorCode load(const FileSystem& files, int32_t num_helpers = 0) const {
+    return code_of([&] { load_model(files, num_helpers); });
+  }
 
-  // What the load says, and whether memory failed it.
-  std::pair<ErrorCode, bool> load_with_failing_memory(const FaultPoint& point) const {
-    const AllocationFault fault(point.nth, point.span, FaultScope::all_threads);
-    const ErrorCode code = load(posix_file_system());
-    return {code, fault.num_failed() > 0};
+  // Each allocation of all threads fails in its turn, the device's own memory included.
+  template <typename Make>
+  static int64_t fail_allocations(Make make) {
+    return for_each_fault([&](const FaultPoint& point) {
+      SCOPED_TRACE(::testing::Message() << point);
+      const int64_t live_before = num_live_allocations();
+      const auto [code, failed] = [&] {
+        const AllocationFault fault(point.nth, point.span, FaultScope::all_threads);
+        const ErrorCode of_make = code_of(make);
+        return std::pair(of_make, fault.num_failed() > 0);
+      }();
+      // A sort that finds no room for a faster way goes the slower one.
+      EXPECT_TRUE(code == ErrorCode::ok || (failed && code == ErrorCode::out_of_memory))
+          << error_code_name(code);
+      EXPECT_EQ(num_live_allocations(), live_before);
+      return failed && !HasFailure();
+    });
   }
 
   std::shared_ptr<Device> device_ = Device::open(kernels::cpu_backend(), 0, {1, 1});
 };
 
-TEST_F(LoadFaults, EveryReadFails) {
+TEST_P(LoadFaults, EveryReadFails) {
   ASSERT_EQ(load(posix_file_system()), ErrorCode::ok);
   const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
     SCOPED_TRACE(::testing::Message() << point);
@@ -100,25 +122,32 @@ TEST_F(LoadFaults, EveryReadFails) {
   std::cout << num_points << " faults\n";
 }
 
-// Of all threads of a load, the device's own memory included.
-TEST_F(LoadFaults, EveryAllocationFails) {
+TEST_P(LoadFaults, EveryAllocationFails) {
   ASSERT_EQ(load(posix_file_system()), ErrorCode::ok);
-  const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
-    SCOPED_TRACE(::testing::Message() << point);
-    const int64_t live_before = num_live_allocations();
-    const auto [code, failed] = load_with_failing_memory(point);
-    // A sort that finds no room for a faster way goes the slower one.
-    EXPECT_TRUE(code == ErrorCode::ok || (failed && code == ErrorCode::out_of_memory))
-        << error_code_name(code);
-    EXPECT_EQ(num_live_allocations(), live_before);
-    return failed && !HasFailure();
-  });
+  const int64_t num_points = fail_allocations([&] { load_model(posix_file_system(), 0); });
   EXPECT_GT(num_points, 1000);
   EXPECT_EQ(load(posix_file_system()), ErrorCode::ok);
   std::cout << num_points << " faults\n";
 }
 
-TEST_F(LoadFaults, EveryReadFailsOfSeveralThreads) {
+// Pages, contexts, what shards meet at and their threads.
+TEST_P(LoadFaults, EveryAllocationOfAnExecutorFails) {
+  const auto model = load_model(posix_file_system(), 0);
+  const auto make = [&] {
+    TransformerExecutorOptions options;
+    options.max_tokens = 8;
+    options.max_sequences = options.max_logit_rows = options.max_pages_per_sequence = 2;
+    options.kv.num_pages = 4;
+    const TransformerExecutor executor(model->transformer(), options);
+  };
+  ASSERT_EQ(code_of(make), ErrorCode::ok);
+  const int64_t num_points = fail_allocations(make);
+  EXPECT_GT(num_points, 10);
+  EXPECT_EQ(code_of(make), ErrorCode::ok);
+  std::cout << num_points << " faults\n";
+}
+
+TEST_P(LoadFaults, EveryReadFailsOfSeveralThreads) {
   ASSERT_EQ(load(posix_file_system(), 3),
             ErrorCode::ok);  // what the first thread of a process takes for good
   const int64_t num_points = for_each_fault([&](const FaultPoint& point) {
@@ -132,6 +161,8 @@ TEST_F(LoadFaults, EveryReadFailsOfSeveralThreads) {
   });
   EXPECT_GT(num_points, 10);
 }
+
+INSTANTIATE_TEST_SUITE_P(Shards, LoadFaults, ::testing::Values(1, 2));
 
 }  // namespace
 }  // namespace quire::testing

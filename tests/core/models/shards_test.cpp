@@ -37,6 +37,18 @@ TEST_P(ShardedFamilies, GiveWhatOneShardGives) {
   EXPECT_LE(relative_rms(whole_, expected), 2e-3);
 }
 
+// Each shard rounds the whole row that a matrix reads, so that its blocks have the scales of one shard.
+TEST_P(ShardedFamilies, GiveWhatOneShardGivesWithActivationsOfAByte) {
+  constexpr auto kByte = kernels::ActivationDtype::i8;
+  if (!runs_activations(kByte)) GTEST_SKIP() << "activations are not rounded to bytes here";
+  const std::vector<float> whole = TransformerRunner(load_model(directory_, kByte), {}).logits(ids_, 512);
+  for (const int32_t num_shards : {2, 3}) {
+    SCOPED_TRACE(num_shards);
+    TransformerRunner shards(load_model(directory_, kByte, num_shards), {});
+    EXPECT_TRUE(shards.logits(ids_, 17) == whole);
+  }
+}
+
 TEST_P(ShardedFamilies, ChunksAndPagesAndCompanyChangeNothing) {
   RunnerOptions options;
   options.page_tokens = 4;
@@ -72,6 +84,22 @@ std::shared_ptr<const Model> load_on_two_devices(int32_t num_shards) {
   const std::vector<int32_t> counts = {3, num_layers - 3};
   options.placement = place_by_counts(counts, num_layers);
   return Model::load(options);
+}
+
+// A model whose matrices are of whole numbers: there a byte for an activation changes what is computed.
+TEST_F(Shards, RoundActivationsOfWholeNumbersAsOneDoes) {
+  constexpr auto kByte = kernels::ActivationDtype::i8;
+  if (!runs_activations(kByte)) GTEST_SKIP() << "activations are not rounded to bytes here";
+  TokenIds ids(70);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>(5 * i + 1);
+  const std::vector<float> whole =
+      TransformerRunner(load_model(QUIRE_EMBEDDED_MODEL, kByte), {}).logits(ids, 512);
+  EXPECT_FALSE(whole == TransformerRunner(load_model(QUIRE_EMBEDDED_MODEL), {}).logits(ids, 512));
+  for (const int32_t num_shards : {2, 3, 4}) {
+    TransformerRunner shards(load_model(QUIRE_EMBEDDED_MODEL, kByte, num_shards), {});
+    EXPECT_TRUE(shards.logits(ids, 512) == whole) << num_shards;
+    EXPECT_TRUE(shards.logits(ids, 9, 1) == whole) << num_shards;
+  }
 }
 
 TEST_F(Shards, OfSeveralStagesHandTheStreamOver) {
