@@ -311,6 +311,7 @@ void Simulation::pass_time() {
 
 void Simulation::arm_fault() {
   if (chance(100)) return faults_->arm_device();
+  if (num_shards_ > 1 && chance(2)) return faults_->arm_shard();
   if (chance(2)) return faults_->arm_row();
   faults_->arm_step(1 + int_below(5));
 }

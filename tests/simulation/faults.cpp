@@ -14,7 +14,7 @@ namespace quire::testing {
 
 void FaultInjector::disarm() {
   step_fault_in_ = 0;
-  row_armed_ = device_armed_ = false;
+  row_armed_ = device_armed_ = shard_armed_ = false;
   fails_logits_.reset();
 }
 
@@ -75,6 +75,19 @@ void FaultInjector::before_step(const Batch& batch) {
   if (!code) return;
   if (random_() % 3 != 0) fail_step(*code);
   fails_logits_ = code;
+}
+
+// A step that fails anyhow fails as it would.
+void FaultInjector::before_shard(const Batch& batch) {
+  if (fails_logits_ || !std::exchange(shard_armed_, false)) return;
+  ErrorCode code = random_() % 2 == 0 ? ErrorCode::out_of_memory : ErrorCode::internal;
+  if (random_() % 50 == 0) code = ErrorCode::device_lost;
+  {
+    const AllocationFaultsOff off;
+    note_culprit(batch, code);
+    ++num_shards_struck_;
+  }
+  fail_step(code);
 }
 
 void FaultInjector::before_wait() {

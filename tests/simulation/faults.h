@@ -23,6 +23,7 @@ class FaultInjector {
 
   // For the hooks of the executor.
   void before_step(const Batch& batch);
+  void before_shard(const Batch& batch);
   void before_wait();
   void change_logits(const Batch& batch, gsl::span<float> logits);
 
@@ -31,6 +32,8 @@ class FaultInjector {
   // A row of the next step is not finite.
   void arm_row() { row_armed_ = true; }
   void arm_device() { device_armed_ = true; }
+  // The next step fails once some of its shards have written.
+  void arm_shard() { shard_armed_ = true; }
   void disarm();
 
   // What came of it since the last clear.
@@ -45,6 +48,7 @@ class FaultInjector {
   const Record& record() const { return record_; }
   void clear_record() { record_ = {}; }
   uint64_t num_struck() const { return num_struck_; }
+  uint64_t num_shards_struck() const { return num_shards_struck_; }
 
  private:
   [[noreturn]] void fail_step(ErrorCode code);
@@ -57,9 +61,11 @@ class FaultInjector {
   int32_t step_fault_in_ = 0;
   bool row_armed_ = false;
   bool device_armed_ = false;
+  bool shard_armed_ = false;
   std::optional<ErrorCode> fails_logits_;
   Record record_;
   uint64_t num_struck_ = 0;
+  uint64_t num_shards_struck_ = 0;
 };
 
 }  // namespace quire::testing

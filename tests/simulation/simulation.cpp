@@ -27,6 +27,7 @@ void SimulationStats::add(const SimulationStats& more) {
   full_windows += more.full_windows;
   deduplicated += more.deduplicated;
   cached_tokens += more.cached_tokens;
+  shard_faults += more.shard_faults;
   followed += more.followed;
   in_vain += more.in_vain;
   masked += more.masked;
@@ -54,6 +55,7 @@ void Simulation::choose_windows() {
 }
 
 void Simulation::choose_world() {
+  num_shards_ = chance(2) ? 1 : 2 + int_below(2);
   limits_.makes_draws = chance(2);
   limits_.follows = limits_.makes_draws && chance(2);
   is_roomy_ = limits_.follows && chance(2);
@@ -136,6 +138,7 @@ void Simulation::make_engine() {
   FakeEngineOptions options;
   options.limits = limits_;
   options.cache = cache_options_;
+  options.num_shards = num_shards_;
   options.max_seq_len = kMaxSeqLen;
   options.end_tokens = end_tokens_;
   options.clock = &clock_;
@@ -148,6 +151,7 @@ void Simulation::make_engine() {
     before_step(batch);
     faults_->before_step(batch);
   };
+  executor.before_shard = [this](const Batch& batch) { faults_->before_shard(batch); };
   executor.before_wait = [this] { faults_->before_wait(); };
   executor.change_logits = [this](const Batch& batch, gsl::span<float> logits) {
     faults_->change_logits(batch, logits);
@@ -176,6 +180,7 @@ std::string Simulation::run(uint64_t num_events) {
   if (violation_.empty()) close();
   if (violation_.empty()) end_engine();
   stats_.device_faults = faults_->num_struck();
+  stats_.shard_faults = faults_->num_shards_struck();
   return violation_;
 }
 

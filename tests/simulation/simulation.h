@@ -28,6 +28,7 @@ struct SimulationStats {
   uint64_t rejected = 0;
   uint64_t preemptions = 0;
   uint64_t device_faults = 0;
+  uint64_t shard_faults = 0;  // steps that failed once some of their shards had written
   uint64_t failed_allocations = 0;
   uint64_t lost_devices = 0;
   uint64_t closes = 0;
@@ -171,7 +172,8 @@ class Simulation {
   const uint64_t seed_;
   std::mt19937_64 random_;
   SimulatedClock clock_;
-  bool is_roomy_ = false;  // nobody waits, and draws are plain: steps can follow one another
+  bool is_roomy_ = false;   // nobody waits, and draws are plain: steps can follow one another
+  int32_t num_shards_ = 1;  // of the device
   ExecutorLimits limits_;
   CacheOptions cache_options_;
   TokenIds end_tokens_;

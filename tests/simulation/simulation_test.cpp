@@ -34,19 +34,20 @@ void print(const SimulationStats& total) {
   std::cout << total.events << " events, " << total.steps << " steps, " << total.jobs << " jobs, "
             << total.ended << " ended, " << num_cancels(total) << " cancels, " << total.rejected
             << " refused, " << total.preemptions << " preemptions, " << total.device_faults
-            << " device faults, " << total.failed_allocations << " failed allocations, " << total.lost_devices
-            << " lost devices, " << total.closes << " closes, " << total.forks << " forks, " << total.rewinds
-            << " rewinds, " << total.full_quotas << " full quotas, " << total.deduplicated
-            << " pages deduplicated, " << total.cached_tokens << " tokens from the cache, " << total.followed
-            << " steps issued ahead, " << total.in_vain << " in vain, " << total.full_windows
-            << " full windows, " << total.constrained << " constrained jobs, " << total.masked
-            << " draws through a mask\n";
+            << " device faults, " << total.shard_faults << " between shards, " << total.failed_allocations
+            << " failed allocations, " << total.lost_devices << " lost devices, " << total.closes
+            << " closes, " << total.forks << " forks, " << total.rewinds << " rewinds, " << total.full_quotas
+            << " full quotas, " << total.deduplicated << " pages deduplicated, " << total.cached_tokens
+            << " tokens from the cache, " << total.followed << " steps issued ahead, " << total.in_vain
+            << " in vain, " << total.full_windows << " full windows, " << total.constrained
+            << " constrained jobs, " << total.masked << " draws through a mask\n";
 }
 
 // A simulation that never meets the hard cases proves nothing.
 void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.preemptions, 100U);
   EXPECT_GT(total.device_faults, 100U);
+  EXPECT_GT(total.shard_faults, 100U);
   EXPECT_GT(total.failed_allocations, 100U);
   EXPECT_GT(total.lost_devices, total.events / 50'000);
   EXPECT_GT(total.closes, 10U);

@@ -80,6 +80,7 @@ inline ExecutorLimits small_device() {
 
 struct FakeEngineOptions {
   ExecutorLimits limits = small_device();
+  int32_t num_shards = 1;
   CacheOptions cache = audited_cache();
   int32_t max_seq_len = 200;
   TokenIds end_tokens;
@@ -111,7 +112,7 @@ struct FakeEngine {
     CacheParts parts;
     parts.devices = options.devices;
     parts.residence = options.residence;
-    auto owned = std::make_unique<FakeExecutor>(options.limits);
+    auto owned = std::make_unique<FakeExecutor>(options.limits, options.num_shards);
     auto shared_codec = std::make_shared<FakeCodec>();
     executor = owned.get();
     codec = shared_codec.get();

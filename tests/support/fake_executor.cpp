@@ -49,27 +49,35 @@ TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens
   return {prompt.begin() + static_cast<ptrdiff_t>(num_prompt), prompt.end()};
 }
 
-FakeExecutor::FakeExecutor(const ExecutorLimits& limits)
+FakeExecutor::FakeExecutor(const ExecutorLimits& limits, int32_t num_shards)
     : limits_(limits),
-      slots_(static_cast<size_t>(limits.num_pages) * static_cast<size_t>(limits.page_tokens)),
+      slots_(make_slots(limits.num_pages, num_shards)),
       logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)),
       amiss_(static_cast<size_t>(limits.max_logit_rows)) {
-  for (const WindowGroup& group : limits.windows) {
-    window_slots_.emplace_back(static_cast<size_t>(group.num_slots) *
-                               static_cast<size_t>(limits.page_tokens));
-  }
+  for (const WindowGroup& group : limits.windows)
+    window_slots_.push_back(make_slots(group.num_slots, num_shards));
+}
+
+FakeExecutor::Slots FakeExecutor::make_slots(int32_t num_pages, int32_t num_shards) const {
+  const size_t size = static_cast<size_t>(num_pages) * static_cast<size_t>(limits_.page_tokens);
+  return Slots(static_cast<size_t>(num_shards), std::vector<Slot>(size));
+}
+
+// In the pages of any shard.
+size_t FakeExecutor::place(const Batch& batch, int32_t sequence, int32_t position, int32_t table) {
+  const size_t size = slots_of(table).front().size();
+  const int32_t page_idx = position / limits_.page_tokens;
+  require(page_idx < batch.page_table_stride, "a position beyond the page table");
+  const int32_t page = batch.page_table[page_entry(batch, sequence, page_idx, table)];
+  require(page >= 0 && static_cast<size_t>(page * limits_.page_tokens) < size, "a page that does not exist");
+  return static_cast<size_t>(page) * static_cast<size_t>(limits_.page_tokens) +
+         static_cast<size_t>(position % limits_.page_tokens);
 }
 
 FakeExecutor::Slot& FakeExecutor::slot(const Batch& batch, int32_t sequence, int32_t position,
                                        int32_t table) {
   Slots& slots = slots_of(table);
-  const int32_t page_idx = position / limits_.page_tokens;
-  require(page_idx < batch.page_table_stride, "a position beyond the page table");
-  const int32_t page = batch.page_table[page_entry(batch, sequence, page_idx, table)];
-  require(page >= 0 && static_cast<size_t>(page * limits_.page_tokens) < slots.size(),
-          "a page that does not exist");
-  return slots[static_cast<size_t>(page) * static_cast<size_t>(limits_.page_tokens) +
-               static_cast<size_t>(position % limits_.page_tokens)];
+  return slots[static_cast<size_t>(position) % slots.size()][place(batch, sequence, position, table)];
 }
 
 void FakeExecutor::check(const Batch& batch) const {
@@ -118,7 +126,7 @@ void FakeExecutor::check_tables(const Batch& batch) const {
 // A pass that comes before the draws of the last one were waited for.
 Ticket FakeExecutor::forward(const Batch& batch) {
   if (state_ == State::ahead) {
-    write(ahead_);
+    for (size_t shard = 0; shard < slots_.size(); ++shard) write(ahead_, shard);
     ++num_in_vain_;
   }
   if (state_ == State::drawn) {
@@ -142,12 +150,12 @@ Ticket FakeExecutor::forward(const Batch& batch) {
   return last_ = Ticket{last_.value + 1};
 }
 
-void FakeExecutor::write(const Batch& batch) {
+void FakeExecutor::write(const Batch& batch, size_t shard) {
   for (int32_t t = 0; t < batch.num_tokens(); ++t) {
     const auto i = static_cast<size_t>(t);
     for (int32_t table = 0; table < batch.num_page_tables; ++table) {
-      slot(batch, batch.sequence_of_token[i], batch.positions[i], table) = {batch.token_ids[i],
-                                                                            batch.positions[i]};
+      slots_of(table)[shard][place(batch, batch.sequence_of_token[i], batch.positions[i], table)] = {
+          batch.token_ids[i], batch.positions[i]};
     }
   }
 }
@@ -175,6 +183,21 @@ void FakeExecutor::read_windows(const Batch& batch) {
   for (Slot* token : blind) *token = {token->token ^ 0x20000000, -1};
 }
 
+void FakeExecutor::copy_pages(const Batch& batch) {
+  const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
+  for (const PageCopy& copy : batch.copies) {
+    require(copy.source != copy.target && copy.num_tokens >= 1 && copy.num_tokens <= limits_.page_tokens,
+            "a copy");
+    for (std::vector<Slot>& slots : slots_of(copy.table)) {
+      const auto source =
+          slots.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.source.value) * page_tokens);
+      const auto target =
+          slots.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.target.value) * page_tokens);
+      std::copy_n(source, copy.num_tokens, target);
+    }
+  }
+}
+
 void FakeExecutor::compute(const Batch& batch) {
   if (before_step) before_step(batch);
   for (int32_t i = 0; i < limits_.num_breaks; ++i) {
@@ -182,18 +205,11 @@ void FakeExecutor::compute(const Batch& batch) {
     breaks_->take_break();
   }
   check(batch);
-  const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
-  for (const PageCopy& copy : batch.copies) {
-    require(copy.source != copy.target && copy.num_tokens >= 1 && copy.num_tokens <= limits_.page_tokens,
-            "a copy");
-    Slots& slots = slots_of(copy.table);
-    const auto source =
-        slots.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.source.value) * page_tokens);
-    const auto target =
-        slots.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(copy.target.value) * page_tokens);
-    std::copy_n(source, copy.num_tokens, target);
+  copy_pages(batch);
+  for (size_t shard = 0; shard < slots_.size(); ++shard) {
+    if (shard > 0 && before_shard) before_shard(batch);
+    write(batch, shard);
   }
-  write(batch);
   if (!shallow) read_windows(batch);
   num_rows_ = batch.num_logit_rows();
   const auto vocab_size = static_cast<size_t>(limits_.vocab_size);
@@ -288,26 +304,28 @@ Drawn FakeExecutor::wait(Ticket ticket) {
 
 bool FakeExecutor::holds(const Slots& slots, int32_t page, gsl::span<const TokenId> tokens) const {
   const auto base = static_cast<size_t>(page) * static_cast<size_t>(limits_.page_tokens);
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (slots[base + i].token != tokens[i]) return false;
-  }
-  return true;
+  return std::all_of(slots.begin(), slots.end(), [&](const std::vector<Slot>& shard) {
+    return std::equal(tokens.begin(), tokens.end(), shard.begin() + static_cast<ptrdiff_t>(base),
+                      [](TokenId token, const Slot& held) { return held.token == token; });
+  });
 }
 
 bool FakeExecutor::holds_sequence(gsl::span<const PageId> pages, gsl::span<const TokenId> tokens) const {
   const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    const Slot& held =
-        slots_[static_cast<size_t>(pages[i / page_tokens].value) * page_tokens + i % page_tokens];
-    if (held.token != tokens[i] || held.position != static_cast<int32_t>(i)) return false;
+    const size_t at = static_cast<size_t>(pages[i / page_tokens].value) * page_tokens + i % page_tokens;
+    for (const std::vector<Slot>& shard : slots_)
+      if (shard[at].token != tokens[i] || shard[at].position != static_cast<int32_t>(i)) return false;
   }
   return true;
 }
 
 void FakeExecutor::poison(Slots& slots, int32_t page) {
   const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
-  std::fill_n(slots.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(page) * page_tokens), page_tokens,
-              Slot{});
+  for (std::vector<Slot>& shard : slots) {
+    const auto first = shard.begin() + static_cast<ptrdiff_t>(static_cast<size_t>(page) * page_tokens);
+    std::fill_n(first, page_tokens, Slot{});
+  }
 }
 
 }  // namespace quire::testing

@@ -2,7 +2,8 @@
 // logits of a row are a hash of the sequence as read back through the page table. A wrong page, a stale one,
 // a wrong copy or a wrong position shows as a wrong token. Of groups with a window it reads, for every token
 // that it computes, what the window shows through their own tables: a token that does not find it there is
-// stored as another one.
+// stored as another one. It may have several shards, each with pages of its own: they write one after
+// another, and a token is read from the shard that its position chooses.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens
 
 class FakeExecutor final : public Executor {
  public:
-  explicit FakeExecutor(const ExecutorLimits& limits);
+  explicit FakeExecutor(const ExecutorLimits& limits, int32_t num_shards = 1);
 
   const ExecutorLimits& limits() const override { return limits_; }
   // A step takes as many breaks as the limits say, before it writes anything.
@@ -40,6 +41,8 @@ class FakeExecutor final : public Executor {
   // Called before each step; may throw what a device would. A step that was issued ahead may have sequences
   // that the engine asks for no more.
   std::function<void(const Batch&)> before_step;
+  // Called before each shard but the first writes what a step computes; may throw.
+  std::function<void(const Batch&)> before_shard;
   // Called before each break of a step: a device that takes its time.
   std::function<void()> before_break;
   // Called with the rows of each step once they are computed.
@@ -82,8 +85,9 @@ class FakeExecutor final : public Executor {
     int32_t position = -1;
   };
 
-  using Slots = std::vector<Slot>;
+  using Slots = std::vector<std::vector<Slot>>;  // of each shard: [num_pages, page_tokens]
 
+  Slots make_slots(int32_t num_pages, int32_t num_shards) const;
   bool holds(const Slots& slots, int32_t page, gsl::span<const TokenId> tokens) const;
   void poison(Slots& slots, int32_t page);
   void check(const Batch& batch) const;
@@ -91,6 +95,7 @@ class FakeExecutor final : public Executor {
   Slots& slots_of(int32_t table) {
     return table == 0 ? slots_ : window_slots_[static_cast<size_t>(table - 1)];
   }
+  size_t place(const Batch& batch, int32_t sequence, int32_t position, int32_t table = 0);
   Slot& slot(const Batch& batch, int32_t sequence, int32_t position, int32_t table = 0);
   bool sees_windows(const Batch& batch, size_t token);
   void read_windows(const Batch& batch);
@@ -98,12 +103,13 @@ class FakeExecutor final : public Executor {
   void compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out);
   void compute_hidden(const Batch& batch);
   void compute(const Batch& batch);
-  void write(const Batch& batch);
+  void copy_pages(const Batch& batch);
+  void write(const Batch& batch, size_t shard);
 
   ExecutorLimits limits_;
   StepBreaks* breaks_ = nullptr;
-  Slots slots_;                      // [num_pages, page_tokens]
-  std::vector<Slots> window_slots_;  // [num_slots, page_tokens] of each group
+  Slots slots_;
+  std::vector<Slots> window_slots_;  // of each group
   std::vector<float> logits_;
   std::vector<int64_t> amiss_;  // of each row: reads that found another position
   int64_t num_reads_amiss_ = 0;
