@@ -692,6 +692,28 @@ func (o *LayerPlan) read(f *figures[native.PlanHandle], i int32) {
 	o.Bytes = get(f, numbered(native.Quire_plan_bytes_of_layer, i))
 }
 
+// CacheGroupPlan: the pages of the layers that see back equally far.
+type CacheGroupPlan struct {
+	// Tokens that a token of the group's layers sees, itself included; 0: all.
+	Window int
+
+	// Pages that each layer of the group has, of as many tokens as the cache's pages have.
+	NumPages int
+
+	// Layers of the group that have pages of their own.
+	NumLayers int
+
+	// Pages of all layers of the group, on all devices; the groups together are MemoryPlan.KVBytes.
+	Bytes int64
+}
+
+func (o *CacheGroupPlan) read(f *figures[native.PlanHandle], i int32) {
+	o.Window = int(get(f, numbered(native.Quire_plan_cache_group_window, i)))
+	o.NumPages = int(get(f, numbered(native.Quire_plan_cache_group_num_pages, i)))
+	o.NumLayers = int(get(f, numbered(native.Quire_plan_cache_group_num_layers, i)))
+	o.Bytes = get(f, numbered(native.Quire_plan_cache_group_bytes, i))
+}
+
 // Plan: what a model and its cache will take of memory, in all and on each device.
 type Plan struct {
 	MemoryPlan
@@ -699,6 +721,8 @@ type Plan struct {
 	Devices []DevicePlan
 
 	Layers []LayerPlan
+
+	CacheGroups []CacheGroupPlan
 }
 
 func (o *Plan) read(f *figures[native.PlanHandle]) {
@@ -718,6 +742,11 @@ func (o *Plan) read(f *figures[native.PlanHandle]) {
 		var one LayerPlan
 		one.read(f, i)
 		o.Layers = append(o.Layers, one)
+	}
+	for i, n := int32(0), get(f, native.Quire_plan_num_cache_groups); i < n && f.err == nil; i++ {
+		var one CacheGroupPlan
+		one.read(f, i)
+		o.CacheGroups = append(o.CacheGroups, one)
 	}
 }
 

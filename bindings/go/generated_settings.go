@@ -70,8 +70,10 @@ type ModelOptions struct {
 	// a cache, or with Model.Wake; the model stands by until then. Of the full scope alone. Default: false.
 	Lazy bool
 
-	// Over how many of its devices each layer is cut, 1 to 64; the devices are then of one kind and as many. 1, the
-	// default: each layer is on one device. Where this version cannot, Runtime.Ad refuses it with Unsupported.
+	// Into how many shards each layer is cut, 1 to 64: each has its own columns of every matrix and its own heads of
+	// the cache, and they compute side by side. 1, the default: layers are whole. On the CPU shards share its threads
+	// out, and answers are those of one shard to the last bit; on the devices of other backends Runtime.Ad and
+	// Runtime.Ate refuse more than one with Unsupported in this version.
 	NumShards int
 
 	// One of ActivationDtype. ActivationI8 makes prompts and batches faster and results less exact, in products with

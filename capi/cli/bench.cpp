@@ -193,6 +193,7 @@ void print_as_json(const BenchOptions& options, const Summary& summary,
   const Limits& limits = summary.limits;
   Json json;
   json["model"] = resolve_model_path(options.model);
+  json["num_shards"] = options.model.num_shards;
   json["prompt_tokens"] = options.prompt_tokens;
   json["new_tokens"] = options.new_tokens;
   json["temperature"] = options.temperature;

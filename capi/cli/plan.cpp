@@ -37,12 +37,22 @@ Json device_as_json(quire_plan* plan, int32_t device_idx) {
   return json;
 }
 
+Json group_as_json(quire_plan* plan, int32_t group_idx) {
+  return {{"window", call(quire_plan_cache_group_window, plan, group_idx)},
+          {"num_pages", call(quire_plan_cache_group_num_pages, plan, group_idx)},
+          {"num_layers", call(quire_plan_cache_group_num_layers, plan, group_idx)},
+          {"bytes", call(quire_plan_cache_group_bytes, plan, group_idx)}};
+}
+
 void add_plan_to(Json& json, quire_plan* plan) {
   for (const Kind& kind : kBytes) json[kind.field] = call(kind.all, plan);
   json["devices"] = Json::array();
   for (int32_t i = 0; i < call(quire_plan_num_devices, plan); ++i) {
     json["devices"].push_back(device_as_json(plan, i));
   }
+  json["cache_groups"] = Json::array();
+  for (int32_t i = 0; i < call(quire_plan_num_cache_groups, plan); ++i)
+    json["cache_groups"].push_back(group_as_json(plan, i));
   json["layers"] = Json::array();
   for (int32_t i = 0; i < call(quire_plan_num_layers, plan); ++i) {
     json["layers"].push_back({{"device", call(quire_plan_layer_device, plan, i)},
@@ -77,6 +87,18 @@ std::string bytes_text(const Json& json, const char* field) {
   return format_bytes(static_cast<double>(json.at(field).get<int64_t>()));
 }
 
+// A row for each cache group.
+void print_groups(const Json& plan) {
+  Table table({"cache group", "layers", "pages", "bytes"});
+  for (const Json& group : plan.at("cache_groups")) {
+    const auto window = group.at("window").get<int64_t>();
+    table.add({window == 0 ? "whole context" : "window " + std::to_string(window),
+               std::to_string(group.at("num_layers").get<int64_t>()),
+               std::to_string(group.at("num_pages").get<int64_t>()), bytes_text(group, "bytes")});
+  }
+  print("\n" + table.text());
+}
+
 // A row for each kind of memory, a column for each device.
 void print_plan(const Json& plan) {
   std::vector<std::string> header = {""};
@@ -96,6 +118,7 @@ void print_plan(const Json& plan) {
   }
   table.add(usable);
   print(table.text());
+  print_groups(plan);
   const auto num_shards = plan.at("num_shards").get<int64_t>();
   const std::string of_shards = num_shards > 1 ? " of " + std::to_string(num_shards) + " shards" : "";
   print_line("\ntotal " + bytes_text(plan, "total_bytes") + of_shards + ", and " +

@@ -70,6 +70,16 @@ size_t layer_index(const PlanObject& plan, int32_t layer_idx) {
   return static_cast<size_t>(range_argument(layer_idx, 0, num_layers - 1, "layer_idx"));
 }
 
+template <typename Result, typename Read>
+Result get_group(quire_plan* plan, int32_t group_idx, quire_error** error, Result failure,
+                 Read&& read) noexcept {
+  return get(plan, error, failure, [&](const PlanObject& of) {
+    const std::vector<quire::CacheGroupPlan>& groups = of.plan.memory.cache_groups;
+    const auto last = gsl::narrow<int32_t>(groups.size()) - 1;
+    return read(groups[static_cast<size_t>(range_argument(group_idx, 0, last, "group_idx"))]);
+  });
+}
+
 template <typename Read>
 int64_t get_bytes(quire_plan* plan, quire_error** error, Read&& read) noexcept {
   return get(plan, error, int64_t{-1},
@@ -205,4 +215,26 @@ int64_t quire_plan_bytes_of_layer(quire_plan* plan, int32_t layer_idx, quire_err
   return get(plan, error, int64_t{-1}, [&](const PlanObject& of) {
     return static_cast<int64_t>(of.plan.memory.layer_bytes[layer_index(of, layer_idx)]);
   });
+}
+
+int32_t quire_plan_num_cache_groups(quire_plan* plan, quire_error** error) {
+  return get(plan, error, -1,
+             [](const PlanObject& of) { return gsl::narrow<int32_t>(of.plan.memory.cache_groups.size()); });
+}
+
+int32_t quire_plan_cache_group_window(quire_plan* plan, int32_t group_idx, quire_error** error) {
+  return get_group(plan, group_idx, error, -1, [](const quire::CacheGroupPlan& of) { return of.window; });
+}
+
+int32_t quire_plan_cache_group_num_pages(quire_plan* plan, int32_t group_idx, quire_error** error) {
+  return get_group(plan, group_idx, error, -1, [](const quire::CacheGroupPlan& of) { return of.num_pages; });
+}
+
+int32_t quire_plan_cache_group_num_layers(quire_plan* plan, int32_t group_idx, quire_error** error) {
+  return get_group(plan, group_idx, error, -1, [](const quire::CacheGroupPlan& of) { return of.num_layers; });
+}
+
+int64_t quire_plan_cache_group_bytes(quire_plan* plan, int32_t group_idx, quire_error** error) {
+  return get_group(plan, group_idx, error, int64_t{-1},
+                   [](const quire::CacheGroupPlan& of) { return static_cast<int64_t>(of.bytes); });
 }

@@ -66,6 +66,12 @@ MemoryBytes plan_place(const Transformer& transformer, const StagePlace& place,
   return bytes;
 }
 
+std::vector<CacheGroupPlan> cache_groups_of(const CachePages& pages) {
+  std::vector<CacheGroupPlan> groups = {{0, pages.num_pages}};
+  for (const WindowGroup& group : pages.windows) groups.push_back({group.window, group.num_slots});
+  return groups;
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const Transformer& transformer, const Placement& placement, size_t num_devices,
@@ -73,6 +79,7 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
   MemoryPlan plan;
   plan.placement = placement;
   plan.devices.resize(num_devices);
+  plan.cache_groups = cache_groups_of(options.kv);
   const std::vector<LayerRun> runs = layer_runs(placement);
   for (size_t i = 0; i < transformer.stages.size(); ++i) {
     const TransformerStage& stage = transformer.stages[i];
@@ -80,10 +87,14 @@ MemoryPlan plan_memory(const Transformer& transformer, const Placement& placemen
     bytes.layers = transformer.rope_bytes(i);
     for (size_t layer = 0; layer < stage.layers.size(); ++layer) {
       const uint64_t taken = transformer.layer_taken_bytes(i, layer);
+      const size_t of_model = static_cast<size_t>(stage.first_layer) + layer;
+      const uint64_t pages = kv_bytes_of(transformer, *stage.device, of_model, options.kv);
       bytes.layers += taken;
-      plan.layer_bytes.push_back(taken + kv_bytes_of(transformer, *stage.device,
-                                                     static_cast<size_t>(stage.first_layer) + layer,
-                                                     options.kv));
+      plan.layer_bytes.push_back(taken + pages);
+      const int32_t table = page_table_of(options.kv, transformer.shape.caches[of_model]);
+      CacheGroupPlan& group = plan.cache_groups[static_cast<size_t>(table)];
+      group.num_layers += pages > 0 ? 1 : 0;
+      group.bytes += pages;
     }
     plan.devices[static_cast<size_t>(runs[i].device)] += bytes;
   }

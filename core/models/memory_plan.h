@@ -32,10 +32,19 @@ MemoryBytes plan_stage(const Device& device, const StageSizes& sizes);
 MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
                        const TransformerExecutorOptions& options);
 
+// The pages of a cache group: of the layers that see back as far as `window`.
+struct CacheGroupPlan {
+  int32_t window = 0;  // tokens; 0: all
+  int32_t num_pages = 0;
+  int32_t num_layers = 0;  // with pages of their own
+  uint64_t bytes = 0;      // of all pages of these layers, on all devices and shards
+};
+
 struct MemoryPlan {
   Placement placement;
-  std::vector<uint64_t> layer_bytes;  // weights and pages of each layer
-  std::vector<MemoryBytes> devices;   // as the model's
+  std::vector<uint64_t> layer_bytes;         // weights and pages of each layer
+  std::vector<MemoryBytes> devices;          // as the model's
+  std::vector<CacheGroupPlan> cache_groups;  // that without a window first, then by rising window
 
   MemoryBytes total() const;
 };

@@ -54,6 +54,7 @@ Json plan_of(quire_runtime* runtime, const Choice& choice) {
                {"workspace_bytes", quire_plan_workspace_bytes(of, nullptr)},
                {"staging_bytes", quire_plan_staging_bytes(of, nullptr)},
                {"devices", Json::array()},
+               {"cache_groups", Json::array()},
                {"layers", Json::array()}};
   for (int32_t i = 0; i < quire_plan_num_devices(of, nullptr); ++i) {
     std::string name(64, '\0');
@@ -68,6 +69,12 @@ Json plan_of(quire_runtime* runtime, const Choice& choice) {
                                {"workspace_bytes", quire_plan_device_workspace_bytes(of, i, nullptr)},
                                {"staging_bytes", quire_plan_device_staging_bytes(of, i, nullptr)},
                                {"usable_bytes", quire_plan_device_usable_bytes(of, i, nullptr)}});
+  }
+  for (int32_t i = 0; i < quire_plan_num_cache_groups(of, nullptr); ++i) {
+    json["cache_groups"].push_back({{"window", quire_plan_cache_group_window(of, i, nullptr)},
+                                    {"num_pages", quire_plan_cache_group_num_pages(of, i, nullptr)},
+                                    {"num_layers", quire_plan_cache_group_num_layers(of, i, nullptr)},
+                                    {"bytes", quire_plan_cache_group_bytes(of, i, nullptr)}});
   }
   for (int32_t i = 0; i < quire_plan_num_layers(of, nullptr); ++i) {
     json["layers"].push_back({{"device", quire_plan_layer_device(of, i, nullptr)},
@@ -189,6 +196,9 @@ TEST(Plan, IsWhatModelAndCacheReport) {
     EXPECT_EQ(bytes("kv_bytes") + bytes("workspace_bytes"), quire_stats_device_bytes(stats.get(), nullptr));
     EXPECT_EQ(bytes("total_bytes"), bytes("embedding_bytes") + bytes("layer_bytes") + bytes("head_bytes") +
                                         bytes("kv_bytes") + bytes("workspace_bytes"));
+    const Json group = {
+        {"window", 0}, {"num_pages", 2}, {"num_layers", 8}, {"bytes", plan.at("kv_bytes").get<int64_t>()}};
+    EXPECT_EQ(plan.at("cache_groups"), Json::array({group}));
     EXPECT_EQ(plan.at("layers").size(), 8U);
     EXPECT_EQ(plan.at("layers")[2].at("device"), split.empty() ? 0 : 1);
   }

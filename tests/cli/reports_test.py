@@ -59,7 +59,20 @@ class Plan(command.CommandTest):
                        "--split", "1M,1M")
         self.fail_with(2, ["split"], "plan", "--device", "cpu,cpu", "--split", "1G,4")
 
+    def test_shards_together_have_the_pages_of_one(self):
+        one, two = self.json_of("plan"), self.json_of("plan", "--shards", 2)
+        self.assertEqual((one["num_shards"], two["num_shards"]), (1, 2))
+        self.assertEqual(two["kv_bytes"], one["kv_bytes"])
+        self.assertGreaterEqual(two["layer_bytes"], one["layer_bytes"])
+        self.assertIn("of 2 shards", self.succeed("plan", "--shards", 2).stdout)
+        self.fail_with(2, ["shards"], "plan", "--shards", 65)
+
     def test_pages_grow_with_context_and_batch(self):
+        plan = self.json_of("plan", "--context", 256)
+        self.assertEqual([group["window"] for group in plan["cache_groups"]], [0])
+        self.assertEqual(sum(group["bytes"] for group in plan["cache_groups"]), plan["kv_bytes"])
+        self.assertIn("whole context", self.succeed("plan", "--context", 256).stdout)
+
         def kv_bytes(*args):
             return self.json_of("plan", *args)["kv_bytes"]
 
@@ -118,6 +131,11 @@ class Bench(command.CommandTest):
             self.assertGreater(row["prefill_tokens_per_second"], 0)
             self.assertGreater(row["decode_tokens_per_second"], 0)
             self.assertGreater(row["cache_bytes"], 0)
+
+    def test_shards_are_named(self):
+        result = self.json_of("bench", "--shards", 2, "--batch", "1", "--prompt-tokens", "8", "--new-tokens", "4")
+        self.assertEqual(result["num_shards"], 2)
+        self.assertGreater(result["results"][0]["decode_tokens_per_second"], 0)
 
     def test_shares_follow_from_the_figures_beside_them(self):
         result = self.json_of(*self.ARGS)

@@ -67,11 +67,15 @@ void plan_model(CWorld& w, const Calls& call) {
   for (auto* get :
        {quire_plan_device_total_bytes, quire_plan_device_embedding_bytes, quire_plan_device_layer_bytes,
         quire_plan_device_head_bytes, quire_plan_device_kv_bytes, quire_plan_device_workspace_bytes,
-        quire_plan_device_staging_bytes, quire_plan_device_usable_bytes, quire_plan_bytes_of_layer}) {
+        quire_plan_device_staging_bytes, quire_plan_device_usable_bytes, quire_plan_bytes_of_layer,
+        quire_plan_cache_group_bytes}) {
     call(get, plan, 0);
   }
-  for (auto* get : {quire_plan_num_devices, quire_plan_num_layers}) call(get, plan);
-  for (auto* get : {quire_plan_device_num_layers, quire_plan_layer_device}) call(get, plan, 0);
+  for (auto* get : {quire_plan_num_devices, quire_plan_num_layers, quire_plan_num_cache_groups})
+    call(get, plan);
+  for (auto* get : {quire_plan_device_num_layers, quire_plan_layer_device, quire_plan_cache_group_window,
+                    quire_plan_cache_group_num_pages, quire_plan_cache_group_num_layers})
+    call(get, plan, 0);
   call(quire_plan_device_name, plan, 0, nullptr, 0);
   call(quire_plan_free, plan);
 }

@@ -95,6 +95,25 @@ QUIRE_API int32_t quire_plan_layer_device(quire_plan* plan, int32_t layer_idx, q
 /** Weights and pages of the layer. */
 QUIRE_API int64_t quire_plan_bytes_of_layer(quire_plan* plan, int32_t layer_idx, quire_error** error);
 
+/**
+ * How many cache groups there are: layers that see back equally far share pages of one kind. The first group
+ * is that of layers without a window, and may have no layer; the others follow by rising window. group_idx
+ * counts from 0.
+ */
+QUIRE_API int32_t quire_plan_num_cache_groups(quire_plan* plan, quire_error** error);
+
+/** Tokens that a token of the group's layers sees, itself included; 0: all. */
+QUIRE_API int32_t quire_plan_cache_group_window(quire_plan* plan, int32_t group_idx, quire_error** error);
+
+/** Pages that each layer of the group has, of as many tokens as the cache's pages have. */
+QUIRE_API int32_t quire_plan_cache_group_num_pages(quire_plan* plan, int32_t group_idx, quire_error** error);
+
+/** Layers of the group that have pages of their own. */
+QUIRE_API int32_t quire_plan_cache_group_num_layers(quire_plan* plan, int32_t group_idx, quire_error** error);
+
+/** Pages of all layers of the group, on all devices; the groups together are quire_plan_kv_bytes. */
+QUIRE_API int64_t quire_plan_cache_group_bytes(quire_plan* plan, int32_t group_idx, quire_error** error);
+
 #ifdef __cplusplus
 }
 #endif

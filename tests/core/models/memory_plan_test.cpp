@@ -8,6 +8,8 @@
 
 #include "core/base/error.h"
 #include "core/engine/model/model_plan.h"
+#include "core/models/transformer_builder.h"
+#include "tests/core/models/golden_families.h"
 #include "tests/core/models/transformer_runner.h"
 
 namespace quire::testing {
@@ -49,6 +51,12 @@ std::vector<std::string> small_models() {
   return paths;
 }
 
+uint64_t bytes_of_groups(const MemoryPlan& plan) {
+  uint64_t bytes = 0;
+  for (const CacheGroupPlan& group : plan.cache_groups) bytes += group.bytes;
+  return bytes;
+}
+
 // Held on each device once the model is loaded and a cache is made on it.
 void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
   const auto model = load(options, plan.memory.placement);
@@ -57,6 +65,7 @@ void expect_as_planned(const ModelPlanOptions& options, const ModelPlan& plan) {
     EXPECT_EQ(options.devices[i].device->memory_use().pinned_bytes, 0U) << i;
   }
   EXPECT_EQ(model->weight_bytes(), plan.memory.total().weights());
+  EXPECT_EQ(bytes_of_groups(plan.memory), plan.memory.total().kv);
   const TransformerExecutorOptions sizes = executor_options(model->config(), *options.cache);
   const TransformerExecutor executor(model->transformer(), sizes);
   for (size_t i = 0; i < options.devices.size(); ++i) {
@@ -83,6 +92,45 @@ TEST(MemoryPlan, IsWhatIsTakenByShards) {
       expect_as_planned(options, plan_model(options));
     }
   }
+}
+
+// By hand: keys and values of f16 for each page of each layer.
+void expect_group(const CacheGroupPlan& group, const ModelPlanOptions& options, int32_t window) {
+  const TransformerShape shape = transformer_shape(options.source->config());
+  const Device& device = *options.devices.front().device;
+  uint64_t bytes = 0;
+  int32_t num_layers = 0;
+  for (const LayerCacheSize& layer : shape.caches) {
+    if (layer.window != window) continue;
+    ++num_layers;
+    const auto numbers = [&](int32_t dim) {
+      return uint64_t{2} * static_cast<uint64_t>(group.num_pages * options.cache->page_tokens) *
+             static_cast<uint64_t>(layer.num_kv_heads * dim);
+    };
+    bytes += device.taken_bytes(numbers(layer.head_dim)) + device.taken_bytes(numbers(layer.value_dim));
+  }
+  EXPECT_GT(num_layers, 0);
+  EXPECT_EQ(group.window, window);
+  EXPECT_EQ(group.num_layers, num_layers);
+  EXPECT_EQ(group.bytes, bytes);
+}
+
+TEST(MemoryPlan, TellsTheBytesOfEachCacheGroup) {
+  const std::string path = family_directory({"gemma3"});
+  if (path.empty()) GTEST_SKIP() << "gemma3 is absent";
+  ModelPlanOptions options = plan_options(path, {device_with_limit(0)});
+  options.cache->max_tokens = 4096;
+  options.cache->page_tokens = 4;
+  options.cache->max_batch_size = 2;
+  options.cache->max_chunk_tokens = 16;
+  const ModelPlan plan = plan_model(options);
+  expect_as_planned(options, plan);
+  const std::vector<CacheGroupPlan>& groups = plan.memory.cache_groups;
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0].num_pages, 1024);
+  EXPECT_LT(groups[1].num_pages, 100);
+  expect_group(groups[0], options, 0);
+  expect_group(groups[1], options, transformer_shape(options.source->config()).caches.front().window);
 }
 
 TEST(MemoryPlan, IsWhatIsTakenOfEveryCacheFormat) {
