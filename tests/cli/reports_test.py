@@ -60,11 +60,11 @@ class Plan(command.CommandTest):
         self.fail_with(2, ["split"], "plan", "--device", "cpu,cpu", "--split", "1G,4")
 
     def test_shards_together_have_the_pages_of_one(self):
-        one, two = self.json_of("plan"), self.json_of("plan", "--shards", 2)
+        one, two = (self.json_of("plan", "--context", 256, "--shards", count) for count in (1, 2))
         self.assertEqual((one["num_shards"], two["num_shards"]), (1, 2))
         self.assertEqual(two["kv_bytes"], one["kv_bytes"])
         self.assertGreaterEqual(two["layer_bytes"], one["layer_bytes"])
-        self.assertIn("of 2 shards", self.succeed("plan", "--shards", 2).stdout)
+        self.assertIn("of 2 shards", self.succeed("plan", "--context", 256, "--shards", 2).stdout)
         self.fail_with(2, ["shards"], "plan", "--shards", 65)
 
     def test_pages_grow_with_context_and_batch(self):
