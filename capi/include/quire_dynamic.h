@@ -299,6 +299,10 @@
   X(int32_t, model_wake, (quire_model* model, int64_t timeout_ns, quire_cancel* cancel, quire_error** error)) \
   X(int64_t, model_weight_bytes, (quire_model* model, quire_error** error)) \
   X(int64_t, plan_bytes_of_layer, (quire_plan* plan, int32_t layer_idx, quire_error** error)) \
+  X(int64_t, plan_cache_group_bytes, (quire_plan* plan, int32_t group_idx, quire_error** error)) \
+  X(int32_t, plan_cache_group_num_layers, (quire_plan* plan, int32_t group_idx, quire_error** error)) \
+  X(int32_t, plan_cache_group_num_pages, (quire_plan* plan, int32_t group_idx, quire_error** error)) \
+  X(int32_t, plan_cache_group_window, (quire_plan* plan, int32_t group_idx, quire_error** error)) \
   X(quire_plan*, plan_create, (quire_runtime* runtime, quire_model_options* model, quire_cache_options* cache, quire_error** error)) \
   X(int64_t, plan_device_embedding_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
   X(int64_t, plan_device_head_bytes, (quire_plan* plan, int32_t device_idx, quire_error** error)) \
@@ -316,6 +320,7 @@
   X(int64_t, plan_kv_bytes, (quire_plan* plan, quire_error** error)) \
   X(int64_t, plan_layer_bytes, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_layer_device, (quire_plan* plan, int32_t layer_idx, quire_error** error)) \
+  X(int32_t, plan_num_cache_groups, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_num_devices, (quire_plan* plan, quire_error** error)) \
   X(int32_t, plan_num_layers, (quire_plan* plan, quire_error** error)) \
   X(int64_t, plan_staging_bytes, (quire_plan* plan, quire_error** error)) \

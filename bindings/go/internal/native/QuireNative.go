@@ -239,57 +239,58 @@ typedef long long swig_type_209;
 typedef long long swig_type_210;
 typedef long long swig_type_211;
 typedef long long swig_type_212;
-typedef _gostring_ swig_type_213;
-typedef long long swig_type_214;
-typedef _goslice_ swig_type_215;
-typedef long long swig_type_216;
-typedef _goslice_ swig_type_217;
-typedef long long swig_type_218;
-typedef _gostring_ swig_type_219;
+typedef long long swig_type_213;
+typedef _gostring_ swig_type_214;
+typedef long long swig_type_215;
+typedef _goslice_ swig_type_216;
+typedef long long swig_type_217;
+typedef _goslice_ swig_type_218;
+typedef long long swig_type_219;
 typedef _gostring_ swig_type_220;
 typedef _gostring_ swig_type_221;
 typedef _gostring_ swig_type_222;
 typedef _gostring_ swig_type_223;
-typedef long long swig_type_224;
-typedef _gostring_ swig_type_225;
-typedef _goslice_ swig_type_226;
-typedef long long swig_type_227;
-typedef _gostring_ swig_type_228;
-typedef _goslice_ swig_type_229;
-typedef long long swig_type_230;
-typedef _gostring_ swig_type_231;
-typedef _goslice_ swig_type_232;
-typedef long long swig_type_233;
-typedef _goslice_ swig_type_234;
-typedef long long swig_type_235;
-typedef _goslice_ swig_type_236;
-typedef long long swig_type_237;
-typedef _goslice_ swig_type_238;
-typedef _gostring_ swig_type_239;
-typedef long long swig_type_240;
-typedef _goslice_ swig_type_241;
-typedef long long swig_type_242;
+typedef _gostring_ swig_type_224;
+typedef long long swig_type_225;
+typedef _gostring_ swig_type_226;
+typedef _goslice_ swig_type_227;
+typedef long long swig_type_228;
+typedef _gostring_ swig_type_229;
+typedef _goslice_ swig_type_230;
+typedef long long swig_type_231;
+typedef _gostring_ swig_type_232;
+typedef _goslice_ swig_type_233;
+typedef long long swig_type_234;
+typedef _goslice_ swig_type_235;
+typedef long long swig_type_236;
+typedef _goslice_ swig_type_237;
+typedef long long swig_type_238;
+typedef _goslice_ swig_type_239;
+typedef _gostring_ swig_type_240;
+typedef long long swig_type_241;
+typedef _goslice_ swig_type_242;
 typedef long long swig_type_243;
 typedef long long swig_type_244;
-typedef _goslice_ swig_type_245;
-typedef long long swig_type_246;
-typedef _goslice_ swig_type_247;
-typedef _gostring_ swig_type_248;
+typedef long long swig_type_245;
+typedef _goslice_ swig_type_246;
+typedef long long swig_type_247;
+typedef _goslice_ swig_type_248;
 typedef _gostring_ swig_type_249;
 typedef _gostring_ swig_type_250;
 typedef _gostring_ swig_type_251;
-typedef long long swig_type_252;
+typedef _gostring_ swig_type_252;
 typedef long long swig_type_253;
-typedef _goslice_ swig_type_254;
-typedef long long swig_type_255;
-typedef _goslice_ swig_type_256;
-typedef long long swig_type_257;
-typedef _goslice_ swig_type_258;
-typedef long long swig_type_259;
-typedef _goslice_ swig_type_260;
-typedef _gostring_ swig_type_261;
-typedef long long swig_type_262;
-typedef _goslice_ swig_type_263;
+typedef long long swig_type_254;
+typedef _goslice_ swig_type_255;
+typedef long long swig_type_256;
+typedef _goslice_ swig_type_257;
+typedef long long swig_type_258;
+typedef _goslice_ swig_type_259;
+typedef long long swig_type_260;
+typedef _goslice_ swig_type_261;
+typedef _gostring_ swig_type_262;
+typedef long long swig_type_263;
+typedef _goslice_ swig_type_264;
 extern void _wrap_Swig_free_native_2f6ff26d28dacd19(uintptr_t arg1);
 extern uintptr_t _wrap_Swig_malloc_native_2f6ff26d28dacd19(swig_intgo arg1);
 extern int _wrap_QUIRE_WAIT_FOREVER_native_2f6ff26d28dacd19(void);
@@ -618,54 +619,59 @@ extern swig_type_211 _wrap_quire_plan_device_staging_bytes_native_2f6ff26d28dacd
 extern int _wrap_quire_plan_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_plan_layer_device_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern swig_type_212 _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_213 arg3, swig_voidp arg4);
+extern int _wrap_quire_plan_num_cache_groups_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern int _wrap_quire_plan_cache_group_window_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_cache_group_num_pages_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_plan_cache_group_num_layers_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern swig_type_213 _wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_214 arg3, swig_voidp arg4);
 extern int _wrap_quire_constraint_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_matcher_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_matcher_accept_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern swig_type_214 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_215 arg2, swig_voidp arg3);
+extern swig_type_215 _wrap_quire_matcher_mask_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_216 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_may_end_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_216 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_217 arg2, swig_voidp arg3);
-extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_218 arg2, swig_voidp arg3);
+extern swig_type_217 _wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_218 arg2, swig_voidp arg3);
+extern int _wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_219 arg2, swig_voidp arg3);
 extern int _wrap_quire_matcher_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_219 arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_220 arg1, swig_voidp arg2);
-extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_221 arg2, swig_voidp arg3);
-extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_222 arg3, swig_voidp arg4);
-extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_223 arg2, swig_voidp arg3);
-extern swig_type_224 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_225 arg2, swig_type_226 arg3, swig_voidp arg4);
-extern swig_type_227 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_228 arg2, swig_type_229 arg3, swig_voidp arg4);
-extern swig_type_230 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_231 arg3, swig_type_232 arg4, swig_voidp arg5);
-extern swig_type_233 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_234 arg2, swig_voidp arg3);
-extern swig_type_235 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_236 arg3, swig_voidp arg4);
-extern swig_type_237 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_238 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_chat_template_create_native_2f6ff26d28dacd19(swig_type_220 arg1, swig_voidp arg2);
+extern uintptr_t _wrap_quire_chat_template_open_native_2f6ff26d28dacd19(swig_type_221 arg1, swig_voidp arg2);
+extern int _wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_222 arg2, swig_voidp arg3);
+extern int _wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_type_223 arg3, swig_voidp arg4);
+extern int _wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_224 arg2, swig_voidp arg3);
+extern swig_type_225 _wrap_quire_chat_template_render_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_226 arg2, swig_type_227 arg3, swig_voidp arg4);
+extern swig_type_228 _wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_229 arg2, swig_type_230 arg3, swig_voidp arg4);
+extern swig_type_231 _wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_232 arg3, swig_type_233 arg4, swig_voidp arg5);
+extern swig_type_234 _wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_235 arg2, swig_voidp arg3);
+extern swig_type_236 _wrap_quire_model_render_chat_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_237 arg3, swig_voidp arg4);
+extern swig_type_238 _wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_239 arg3, swig_voidp arg4);
 extern int _wrap_quire_chat_template_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_239 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_alias_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_240 arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_alias_set_cache_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_add_fallback_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
 extern int _wrap_quire_alias_clear_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern uintptr_t _wrap_quire_alias_submit_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_voidp arg3);
-extern swig_type_240 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_241 arg2, swig_voidp arg3);
-extern swig_type_242 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_243 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_244 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_245 arg1, swig_voidp arg2);
-extern swig_type_246 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_247 arg3, swig_voidp arg4);
-extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_248 arg1, swig_voidp arg2);
-extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_249 arg2, swig_voidp arg3);
+extern swig_type_241 _wrap_quire_alias_reason_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_242 arg2, swig_voidp arg3);
+extern swig_type_243 _wrap_quire_alias_num_swaps_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_244 _wrap_quire_alias_num_fallbacks_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_245 _wrap_quire_response_dialects_native_2f6ff26d28dacd19(swig_type_246 arg1, swig_voidp arg2);
+extern swig_type_247 _wrap_quire_response_detect_native_2f6ff26d28dacd19(uintptr_t arg1, uintptr_t arg2, swig_type_248 arg3, swig_voidp arg4);
+extern uintptr_t _wrap_quire_response_parser_create_native_2f6ff26d28dacd19(swig_type_249 arg1, swig_voidp arg2);
+extern int _wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_250 arg2, swig_voidp arg3);
-extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_251 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_251 arg2, swig_voidp arg3);
+extern int _wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_252 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_finish_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_next_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
 extern int _wrap_quire_response_parser_kind_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_252 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_253 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_254 arg2, swig_voidp arg3);
-extern swig_type_255 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_256 arg2, swig_voidp arg3);
-extern swig_type_257 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_258 arg2, swig_voidp arg3);
-extern swig_type_259 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_260 arg2, swig_voidp arg3);
-extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_261 arg2, swig_voidp arg3);
+extern swig_type_253 _wrap_quire_response_parser_call_index_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
+extern swig_type_254 _wrap_quire_response_parser_text_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_255 arg2, swig_voidp arg3);
+extern swig_type_256 _wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_257 arg2, swig_voidp arg3);
+extern swig_type_258 _wrap_quire_response_parser_name_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_259 arg2, swig_voidp arg3);
+extern swig_type_260 _wrap_quire_response_parser_id_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_261 arg2, swig_voidp arg3);
+extern uintptr_t _wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_262 arg2, swig_voidp arg3);
 extern int _wrap_quire_response_parser_free_native_2f6ff26d28dacd19(uintptr_t arg1, swig_voidp arg2);
-extern swig_type_262 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_263 arg2, swig_voidp arg3);
+extern swig_type_263 _wrap_quire_diagnose_native_2f6ff26d28dacd19(int arg1, swig_type_264 arg2, swig_voidp arg3);
 #undef intgo
 */
 import "C"
@@ -4346,6 +4352,55 @@ _swig_i_0 = uintptr(arg1)
 	return swig_r
 }
 
+func Quire_plan_num_cache_groups(arg1 PlanHandle, arg2 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	swig_r = (int32)(C._wrap_quire_plan_num_cache_groups_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_voidp(_swig_i_1)))
+	return swig_r
+}
+
+func Quire_plan_cache_group_window(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_plan_cache_group_window_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_cache_group_num_pages(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_plan_cache_group_num_pages_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_cache_group_num_layers(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_plan_cache_group_num_layers_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_plan_cache_group_bytes(arg1 PlanHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int64) {
+	var swig_r int64
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int64)(C._wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
 const QUIRE_CONSTRAINT_JSON_SCHEMA int32 = 1
 const QUIRE_CONSTRAINT_JSON_OBJECT int32 = 2
 const QUIRE_CONSTRAINT_REGEX int32 = 3
@@ -4360,7 +4415,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_213)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (uintptr)(C._wrap_quire_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_214)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4405,7 +4460,7 @@ func Quire_matcher_mask(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandle) (_sw
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_215)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_mask_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_216)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4427,7 +4482,7 @@ func Quire_matcher_forced_text(arg1 MatcherHandle, arg2 []byte, arg3 *ErrorHandl
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_217)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_matcher_forced_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_218)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4440,7 +4495,7 @@ func Quire_matcher_rollback(arg1 MatcherHandle, arg2 int64, arg3 *ErrorHandle) (
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_218(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_matcher_rollback_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.swig_type_219(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 
@@ -4458,7 +4513,7 @@ func Quire_chat_template_create(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatT
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_219)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_create_native_2f6ff26d28dacd19(*(*C.swig_type_220)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4472,7 +4527,7 @@ func Quire_chat_template_open(arg1 string, arg2 *ErrorHandle) (_swig_ret ChatTem
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_220)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_chat_template_open_native_2f6ff26d28dacd19(*(*C.swig_type_221)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4488,7 +4543,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_221)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_choose_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4503,7 +4558,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_2 string
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
-	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_222)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_token_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), *(*C.swig_type_223)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4517,7 +4572,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_223)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_chat_template_set_now_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_224)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4532,7 +4587,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_225)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_226)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_render_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_226)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_227)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4550,7 +4605,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_228)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_chat_template_segments_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_229)(unsafe.Pointer(&_swig_i_1)), *(*C.swig_type_230)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4570,7 +4625,7 @@ _swig_i_1 = uintptr(arg2)
 _swig_i_2 = arg3
 	_swig_i_3 := arg4
 	_swig_i_4 := arg5
-	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_231)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_232)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
+	swig_r = (int64)(C._wrap_quire_chat_template_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_232)(unsafe.Pointer(&_swig_i_2)), *(*C.swig_type_233)(unsafe.Pointer(&_swig_i_3)), C.swig_voidp(_swig_i_4)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_2
 	}
@@ -4586,7 +4641,7 @@ func Quire_chat_template_hash(arg1 ChatTemplateHandle, arg2 []byte, arg3 *ErrorH
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_234)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_chat_template_hash_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_235)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4601,7 +4656,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_236)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_237)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4616,7 +4671,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_238)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_model_render_chat_tokens_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_239)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4639,7 +4694,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_239)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_alias_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_240)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4707,7 +4762,7 @@ func Quire_alias_reason(arg1 AliasHandle, arg2 []byte, arg3 *ErrorHandle) (_swig
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_241)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_alias_reason_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_242)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4746,7 +4801,7 @@ func Quire_response_dialects(arg1 []byte, arg2 *ErrorHandle) (_swig_ret int64) {
 	var swig_r int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
-	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_245)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (int64)(C._wrap_quire_response_dialects_native_2f6ff26d28dacd19(*(*C.swig_type_246)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg1
 	}
@@ -4761,7 +4816,7 @@ _swig_i_0 = uintptr(arg1)
 _swig_i_1 = uintptr(arg2)
 	_swig_i_2 := arg3
 	_swig_i_3 := arg4
-	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_247)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
+	swig_r = (int64)(C._wrap_quire_response_detect_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.uintptr_t(_swig_i_1), *(*C.swig_type_248)(unsafe.Pointer(&_swig_i_2)), C.swig_voidp(_swig_i_3)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg3
 	}
@@ -4773,7 +4828,7 @@ func Quire_response_parser_create(arg1 string, arg2 *ErrorHandle) (_swig_ret Res
 	var _swig_i_0 string
 _swig_i_0 = arg1
 	_swig_i_1 := arg2
-	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_248)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
+	swig_r = (uintptr)(C._wrap_quire_response_parser_create_native_2f6ff26d28dacd19(*(*C.swig_type_249)(unsafe.Pointer(&_swig_i_0)), C.swig_voidp(_swig_i_1)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_0
 	}
@@ -4789,7 +4844,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_249)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_tools_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4813,7 +4868,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_250)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_set_prompt_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4827,7 +4882,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_251)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int32)(C._wrap_quire_response_parser_feed_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_252)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4876,7 +4931,7 @@ func Quire_response_parser_text(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_254)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_text_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_255)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4889,7 +4944,7 @@ func Quire_response_parser_raw(arg1 ResponseParserHandle, arg2 []byte, arg3 *Err
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_256)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_raw_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_257)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4902,7 +4957,7 @@ func Quire_response_parser_name(arg1 ResponseParserHandle, arg2 []byte, arg3 *Er
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_258)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_name_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_259)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4915,7 +4970,7 @@ func Quire_response_parser_id(arg1 ResponseParserHandle, arg2 []byte, arg3 *Erro
 _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_260)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_response_parser_id_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}
@@ -4929,7 +4984,7 @@ _swig_i_0 = uintptr(arg1)
 	var _swig_i_1 string
 _swig_i_1 = arg2
 	_swig_i_2 := arg3
-	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_261)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (uintptr)(C._wrap_quire_response_constraint_create_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), *(*C.swig_type_262)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = _swig_i_1
 	}
@@ -4954,7 +5009,7 @@ func Quire_diagnose(arg1 int32, arg2 []byte, arg3 *ErrorHandle) (_swig_ret int64
 	_swig_i_0 := arg1
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
-	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_263)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
+	swig_r = (int64)(C._wrap_quire_diagnose_native_2f6ff26d28dacd19(C.int(_swig_i_0), *(*C.swig_type_264)(unsafe.Pointer(&_swig_i_1)), C.swig_voidp(_swig_i_2)))
 	if Swig_escape_always_false {
 		Swig_escape_val = arg2
 	}

@@ -5737,6 +5737,89 @@ long long _wrap_quire_plan_bytes_of_layer_native_2f6ff26d28dacd19(quire_plan *_s
 }
 
 
+int _wrap_quire_plan_num_cache_groups_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, quire_error **_swig_go_1) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int32_t)quire_plan_num_cache_groups(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_cache_group_window_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_plan_cache_group_window(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_cache_group_num_pages_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_plan_cache_group_num_pages(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_plan_cache_group_num_layers_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_plan_cache_group_num_layers(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_plan_cache_group_bytes_native_2f6ff26d28dacd19(quire_plan *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_plan *arg1 = (quire_plan *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_plan *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int64_t)quire_plan_cache_group_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 quire_constraint *_wrap_quire_constraint_create_native_2f6ff26d28dacd19(quire_model *_swig_go_0, int _swig_go_1, _gostring_ _swig_go_2, quire_error **_swig_go_3) {
   quire_model *arg1 = (quire_model *) 0 ;
   int32_t arg2 ;
