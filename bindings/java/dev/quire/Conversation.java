@@ -1,0 +1,69 @@
+package dev.quire;
+
+import java.util.Objects;
+
+/**
+ * What a model is to answer: texts in JSON as OpenAI has them, each null where there is none but the messages.
+ *
+ * @param messages a list of messages
+ * @param tools a list of tools
+ * @param toolChoice "auto", "none" or "required" in quotes, or an object that names a function; null is "auto"
+ * @param responseFormat what the text has to be, an object with its type
+ * @param calls what calls keep to
+ */
+public record Conversation(String messages, String tools, String toolChoice, String responseFormat, Calls calls) {
+  /** What calls keep to though none is required. */
+  public enum Calls {
+    /** What the model has learned. */
+    FREE,
+    /** The schemas of their tools. */
+    STRICT,
+    /** The schema of its tool, and there is at most one; with a choice that requires a call, exactly one. */
+    SINGLE
+  }
+
+  private static final String NONE = "\"none\"";
+  private static final String AUTO = "\"auto\"";
+
+  public Conversation {
+    Objects.requireNonNull(messages, "messages");
+  }
+
+  /** Messages alone. */
+  public static Conversation of(String messages) {
+    return new Conversation(messages, null, null, null, Calls.FREE);
+  }
+
+  /** Whether the model learns of tools: with "none" it does not. */
+  boolean hasTools() {
+    return tools != null && !NONE.equals(toolChoice);
+  }
+
+  private boolean requiresCall() {
+    return toolChoice != null && !toolChoice.equals(NONE) && !toolChoice.equals(AUTO);
+  }
+
+  /** Tools alone ask for no constraint: a model calls them as it has learned to. */
+  boolean isConstrained() {
+    return responseFormat != null || requiresCall() || (calls != Calls.FREE && hasTools());
+  }
+
+  /** The rules of a response constraint. */
+  String rules(String dialect, String reasoning) {
+    StringBuilder rules = new StringBuilder("{\"dialect\": \"").append(dialect);
+    rules.append("\", \"reasoning\": \"").append(reasoning).append('"');
+    if (hasTools()) {
+      rules.append(", \"tools\": ").append(tools);
+    }
+    if (hasTools() || requiresCall()) {
+      rules.append(", \"tool_choice\": ").append(toolChoice == null ? AUTO : toolChoice);
+    }
+    if (calls == Calls.SINGLE) {
+      rules.append(", \"parallel_tool_calls\": false");
+    }
+    if (responseFormat != null) {
+      rules.append(", \"response_format\": ").append(responseFormat);
+    }
+    return rules.append('}').toString();
+  }
+}

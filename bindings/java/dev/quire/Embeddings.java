@@ -1,0 +1,33 @@
+package dev.quire;
+
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Vectors of texts.
+ *
+ * @param vectors one a text, in order
+ * @param promptTokens of all texts together
+ */
+public record Embeddings(List<float[]> vectors, long promptTokens) {
+  /** Computes the vectors of all texts together, each of length 1. Throws what the first that failed failed with. */
+  public static Embeddings of(Cache cache, List<String> texts, Pooling pooling) {
+    List<Job> jobs = new ArrayList<>();
+    try {
+      for (String text : texts) {
+        jobs.add(cache.submit(new Request(text).kind(JobKind.EMBED).pooling(pooling)));
+      }
+      List<float[]> vectors = new ArrayList<>();
+      long promptTokens = 0;
+      for (Job job : jobs) {
+        for (Event event : job) {
+          promptTokens += event.isLast() ? event.usage().promptTokens() : 0;
+        }
+        vectors.add(job.embedding());
+      }
+      return new Embeddings(vectors, promptTokens);
+    } finally {
+      jobs.forEach(Job::close); // what is not over ends
+    }
+  }
+}

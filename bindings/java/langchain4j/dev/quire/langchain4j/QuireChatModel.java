@@ -1,0 +1,118 @@
+package dev.quire.langchain4j;
+
+import dev.langchain4j.model.chat.Capability;
+import dev.langchain4j.model.chat.ChatModel;
+import dev.langchain4j.model.chat.listener.ChatModelListener;
+import dev.langchain4j.model.chat.request.ChatRequest;
+import dev.langchain4j.model.chat.request.ChatRequestParameters;
+import dev.langchain4j.model.chat.response.ChatModelStreamingEvent;
+import dev.langchain4j.model.chat.response.ChatResponse;
+import dev.langchain4j.model.chat.response.CompleteResponse;
+import dev.quire.Answer;
+import dev.quire.ChatEngine;
+import dev.quire.Job;
+import dev.quire.QuireException;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Flow;
+
+/**
+ * langchain4j's chat model over a model in this process. A wait parks the thread that calls, which may be a virtual one;
+ * {@code chatAsync} holds none, and cancelling its future ends the job within a step.
+ */
+public final class QuireChatModel implements ChatModel {
+  private final ChatModelSettings settings;
+
+  private QuireChatModel(ChatModelSettings.Builder<?> builder) {
+    settings = builder.settings();
+  }
+
+  /** A model with every default. */
+  public static QuireChatModel of(ChatEngine engine) {
+    return builder().engine(engine).build();
+  }
+
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  public static final class Builder extends ChatModelSettings.Builder<Builder> {
+    private Builder() {}
+
+    public QuireChatModel build() {
+      return new QuireChatModel(this);
+    }
+  }
+
+  @Override
+  public ChatResponse doChat(ChatRequest request) {
+    Answer answer = new Answer();
+    try (Job job = Requests.submit(settings, request)) {
+      job.forEach(answer::take);
+      return Responses.response(job, answer, request);
+    } catch (QuireException failure) {
+      throw Failures.of(failure);
+    }
+  }
+
+  @Override
+  public CompletableFuture<ChatResponse> doChatAsync(ChatRequest request) {
+    Whole whole = new Whole();
+    new AnswerPublisher(settings, request).subscribe(whole);
+    return whole;
+  }
+
+  /** The last event of a stream as a future. */
+  private static final class Whole extends CompletableFuture<ChatResponse>
+      implements Flow.Subscriber<ChatModelStreamingEvent> {
+    private volatile Flow.Subscription subscription;
+
+    @Override
+    public void onSubscribe(Flow.Subscription begun) {
+      subscription = begun;
+      begun.request(Long.MAX_VALUE);
+    }
+
+    @Override
+    public void onNext(ChatModelStreamingEvent event) {
+      if (event instanceof CompleteResponse last) {
+        complete(last.chatResponse());
+      }
+    }
+
+    @Override
+    public void onError(Throwable failure) {
+      completeExceptionally(failure);
+    }
+
+    @Override
+    public void onComplete() {
+      // the last event came before
+    }
+
+    @Override
+    public boolean cancel(boolean mayInterrupt) {
+      boolean cancelled = super.cancel(mayInterrupt);
+      if (cancelled) {
+        subscription.cancel();
+      }
+      return cancelled;
+    }
+  }
+
+  @Override
+  public ChatRequestParameters defaultRequestParameters() {
+    return settings.parameters();
+  }
+
+  @Override
+  public List<ChatModelListener> listeners() {
+    return settings.listeners();
+  }
+
+  @Override
+  public Set<Capability> supportedCapabilities() {
+    return Set.of(Capability.RESPONSE_FORMAT_JSON_SCHEMA);
+  }
+}

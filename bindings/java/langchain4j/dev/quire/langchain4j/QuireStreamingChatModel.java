@@ -1,0 +1,68 @@
+package dev.quire.langchain4j;
+
+import dev.langchain4j.model.chat.Capability;
+import dev.langchain4j.model.chat.StreamingChatModel;
+import dev.langchain4j.model.chat.listener.ChatModelListener;
+import dev.langchain4j.model.chat.request.ChatRequest;
+import dev.langchain4j.model.chat.request.ChatRequestParameters;
+import dev.langchain4j.model.chat.response.ChatModelStreamingEvent;
+import dev.langchain4j.model.chat.response.StreamingChatResponseHandler;
+import dev.quire.ChatEngine;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.Flow;
+
+/**
+ * langchain4j's streaming chat model over a model in this process. Handlers and subscribers are called on the common pool,
+ * and no thread waits meanwhile. Cancelling, by the handle that a handler is given or by the subscription, ends the job
+ * within a step; nothing is told afterwards.
+ */
+public final class QuireStreamingChatModel implements StreamingChatModel {
+  private final ChatModelSettings settings;
+
+  private QuireStreamingChatModel(ChatModelSettings.Builder<?> builder) {
+    settings = builder.settings();
+  }
+
+  /** A model with every default. */
+  public static QuireStreamingChatModel of(ChatEngine engine) {
+    return builder().engine(engine).build();
+  }
+
+  public static Builder builder() {
+    return new Builder();
+  }
+
+  public static final class Builder extends ChatModelSettings.Builder<Builder> {
+    private Builder() {}
+
+    public QuireStreamingChatModel build() {
+      return new QuireStreamingChatModel(this);
+    }
+  }
+
+  @Override
+  public void doChat(ChatRequest request, StreamingChatResponseHandler handler) {
+    new AnswerPublisher(settings, request).subscribe(new HandlerSubscriber(handler));
+  }
+
+  @Override
+  public Flow.Publisher<ChatModelStreamingEvent> doChat(ChatRequest request) {
+    return new AnswerPublisher(settings, request);
+  }
+
+  @Override
+  public ChatRequestParameters defaultRequestParameters() {
+    return settings.parameters();
+  }
+
+  @Override
+  public List<ChatModelListener> listeners() {
+    return settings.listeners();
+  }
+
+  @Override
+  public Set<Capability> supportedCapabilities() {
+    return Set.of(Capability.RESPONSE_FORMAT_JSON_SCHEMA);
+  }
+}

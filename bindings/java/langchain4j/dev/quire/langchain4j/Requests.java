@@ -1,0 +1,162 @@
+package dev.quire.langchain4j;
+
+import dev.langchain4j.agent.tool.ToolExecutionRequest;
+import dev.langchain4j.agent.tool.ToolSpecification;
+import dev.langchain4j.data.message.AiMessage;
+import dev.langchain4j.data.message.ChatMessage;
+import dev.langchain4j.data.message.Content;
+import dev.langchain4j.data.message.CustomMessage;
+import dev.langchain4j.data.message.SystemMessage;
+import dev.langchain4j.data.message.TextContent;
+import dev.langchain4j.data.message.ToolExecutionResultMessage;
+import dev.langchain4j.data.message.UserMessage;
+import dev.langchain4j.exception.UnsupportedFeatureException;
+import dev.langchain4j.internal.Json;
+import dev.langchain4j.internal.JsonSchemaElementJsonUtils;
+import dev.langchain4j.model.chat.request.ChatRequest;
+import dev.langchain4j.model.chat.request.ChatRequestParameters;
+import dev.langchain4j.model.chat.request.ResponseFormat;
+import dev.langchain4j.model.chat.request.ResponseFormatType;
+import dev.langchain4j.model.chat.request.ToolChoice;
+import dev.langchain4j.model.chat.request.json.JsonSchema;
+import dev.quire.ChatEngine;
+import dev.quire.Conversation;
+import dev.quire.Job;
+import dev.quire.Request;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.function.Function;
+
+/** langchain4j's requests as jobs. */
+final class Requests {
+  private Requests() {}
+
+  static Job submit(ChatModelSettings settings, ChatRequest request) {
+    ChatRequestParameters parameters = request.parameters();
+    ChatEngine engine = settings.engine();
+    return engine.submit(conversation(request, settings.parallelCalls()), sampling(engine, parameters),
+        parameters.maxOutputTokens());
+  }
+
+  private static Request sampling(ChatEngine engine, ChatRequestParameters parameters) {
+    Request made = engine.request();
+    set(parameters.temperature(), made::temperature);
+    set(parameters.topP(), made::topP);
+    set(parameters.topK(), made::topK);
+    set(parameters.frequencyPenalty(), made::frequencyPenalty);
+    set(parameters.presencePenalty(), made::presencePenalty);
+    parameters.stopSequences().forEach(made::stopText);
+    return made;
+  }
+
+  private static <T> void set(T value, Function<T, Request> setter) {
+    if (value != null) {
+      setter.apply(value);
+    }
+  }
+
+  private static Conversation conversation(ChatRequest request, boolean parallelCalls) {
+    List<ToolSpecification> tools = request.toolSpecifications();
+    return new Conversation(Json.toJson(request.messages().stream().map(Requests::message).toList()),
+        tools.isEmpty() ? null : Json.toJson(tools.stream().map(Requests::tool).toList()),
+        choice(request.toolChoice()), format(request.responseFormat()), keptTo(tools, parallelCalls));
+  }
+
+  private static Conversation.Calls keptTo(List<ToolSpecification> tools, boolean parallelCalls) {
+    if (!parallelCalls) {
+      return Conversation.Calls.SINGLE;
+    }
+    boolean isStrict = tools.stream().anyMatch(tool -> Boolean.TRUE.equals(tool.strict()));
+    return isStrict ? Conversation.Calls.STRICT : Conversation.Calls.FREE;
+  }
+
+  /** An object with its members in order, so that the same request has the same prompt; null values are left out. */
+  private static Map<String, Object> object(Object... namesAndValues) {
+    Map<String, Object> made = new LinkedHashMap<>();
+    for (int i = 0; i < namesAndValues.length; i += 2) {
+      if (namesAndValues[i + 1] != null) {
+        made.put((String) namesAndValues[i], namesAndValues[i + 1]);
+      }
+    }
+    return made;
+  }
+
+  private static String choice(ToolChoice choice) {
+    return choice == null ? null : '"' + choice.name().toLowerCase(Locale.ROOT) + '"';
+  }
+
+  private static Map<String, Object> tool(ToolSpecification tool) {
+    Object parameters = tool.parameters() == null ? object("type", "object", "properties", object())
+        : JsonSchemaElementJsonUtils.toMap(tool.parameters());
+    return object("type", "function", "function",
+        object("name", tool.name(), "description", tool.description(), "parameters", parameters));
+  }
+
+  private static String format(ResponseFormat format) {
+    if (format == null || format.type() == ResponseFormatType.TEXT) {
+      return null;
+    }
+    JsonSchema schema = format.jsonSchema();
+    return schema == null ? "{\"type\": \"json_object\"}"
+        : Json.toJson(object("type", "json_schema", "json_schema",
+            object("schema", closed(JsonSchemaElementJsonUtils.toMap(schema.rootElement())))));
+  }
+
+  /** A schema made of a class names all members that there may be, and does not say so. */
+  private static Object closed(Object schema) {
+    if (schema instanceof List<?> list) {
+      return list.stream().map(Requests::closed).toList();
+    }
+    if (!(schema instanceof Map<?, ?> map)) {
+      return schema;
+    }
+    Map<Object, Object> made = new LinkedHashMap<>();
+    map.forEach((name, value) -> made.put(name, closed(value)));
+    if ("object".equals(made.get("type")) && made.get("properties") instanceof Map<?, ?> named && !named.isEmpty()) {
+      made.putIfAbsent("additionalProperties", false);
+    }
+    return made;
+  }
+
+  private static Map<String, Object> message(ChatMessage message) {
+    if (message instanceof SystemMessage system) {
+      return object("role", "system", "content", system.text());
+    } else if (message instanceof UserMessage user) {
+      return object("role", "user", "name", user.name(), "content", content(user.contents()));
+    } else if (message instanceof AiMessage answer) {
+      return answerMessage(answer);
+    } else if (message instanceof ToolExecutionResultMessage result) {
+      return object("role", "tool", "tool_call_id", result.id(), "name", result.toolName(),
+          "content", content(result.contents()));
+    } else if (message instanceof CustomMessage custom) {
+      return custom.attributes();
+    }
+    throw new UnsupportedFeatureException("messages: a message of the type " + message.type() + " is not known");
+  }
+
+  /** A single text as such, several as parts. */
+  private static Object content(List<Content> contents) {
+    List<String> texts = contents.stream().map(Requests::text).toList();
+    return texts.size() == 1 ? texts.get(0) : texts.stream().map(text -> object("type", "text", "text", text)).toList();
+  }
+
+  private static String text(Content content) {
+    if (content instanceof TextContent text) {
+      return text.text();
+    }
+    throw new UnsupportedFeatureException("messages: content of the type " + content.type() + "; models here read text");
+  }
+
+  private static Map<String, Object> answerMessage(AiMessage answer) {
+    List<Map<String, Object>> calls = answer.toolExecutionRequests().stream().map(Requests::call).toList();
+    return object("role", "assistant", "content", answer.text() == null ? "" : answer.text(),
+        "reasoning_content", answer.thinking(), "tool_calls", calls.isEmpty() ? null : calls);
+  }
+
+  private static Map<String, Object> call(ToolExecutionRequest call) {
+    String arguments = call.arguments() == null ? "{}" : call.arguments();
+    return object("id", call.id(), "type", "function", "function", object("name", call.name(), "arguments", arguments));
+  }
+}
