@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """An adapter of Java compiled against the real artifacts of its framework, with its tests and the examples of docs/adapters.md.
 
-usage: adapters.py langchain4j LIB_DIR TEST_CLASSES FOLDER MODEL PROMPT EXPECTED. Exit status 77 with a word where the artifacts are
-not there: the folder LANGCHAIN4J_JARS (mvn dependency:copy-dependencies of langchain4j-core, 1.20 or later). Nothing is fetched."""
+usage: adapters.py (langchain4j | spring-ai) LIB_DIR TEST_CLASSES FOLDER MODEL PROMPT EXPECTED. Exit status 77 with a word where the artifacts are
+not there: the folders LANGCHAIN4J_JARS and SPRING_JARS (mvn dependency:copy-dependencies of what the adapter's pom.xml names).
+Nothing is fetched."""
 import os
 import pathlib
 import re
@@ -28,6 +29,10 @@ ADAPTERS = {
         "dev.langchain4j.model.chat.*", "dev.langchain4j.model.chat.request.*", "dev.langchain4j.model.chat.request.json.*",
         "dev.langchain4j.model.chat.response.*", "dev.langchain4j.model.embedding.*", "dev.langchain4j.model.scoring.*",
         "dev.quire.*", "dev.quire.langchain4j.*", "java.util.*", "java.util.concurrent.*"]),
+    "spring-ai": Adapter("spring-ai", "spring-ai-model 2 and spring-boot-autoconfigure", r"spring-ai-model-2\..*\.jar",
+                         "story.SpringAiTest", [
+        "dev.quire.*", "dev.quire.springai.*", "java.util.*", "org.springframework.ai.chat.model.*",
+        "org.springframework.ai.chat.prompt.*", "org.springframework.ai.embedding.*", "reactor.core.publisher.*"]),
 }
 
 

@@ -1,0 +1,53 @@
+package dev.quire.springai;
+
+import dev.quire.CacheOptions;
+import dev.quire.ChatEngine;
+import dev.quire.ModelOptions;
+import org.springframework.ai.model.SpringAIModelProperties;
+import org.springframework.boot.autoconfigure.AutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.context.annotation.Bean;
+
+/** The models of an application that names a directory in spring.ai.quire.path; each bean may be the application's own. */
+@AutoConfiguration
+@EnableConfigurationProperties(QuireProperties.class)
+@ConditionalOnProperty("spring.ai.quire.path")
+public class QuireAutoConfiguration {
+  private static final String NAME = "quire";
+
+  /** Loaded once; it goes with the application. */
+  @Bean(destroyMethod = "close")
+  @ConditionalOnMissingBean
+  public ChatEngine quireChatEngine(QuireProperties properties) {
+    ModelOptions modelOptions = new ModelOptions();
+    CacheOptions cacheOptions = new CacheOptions();
+    if (properties.device() != null) {
+      modelOptions.device(properties.device());
+    }
+    if (properties.cacheTokens() != null) {
+      cacheOptions.maxTokens(properties.cacheTokens());
+    }
+    ChatEngine engine = ChatEngine.load(properties.path(), modelOptions, cacheOptions);
+    if (properties.dialect() != null) {
+      engine.dialect(properties.dialect());
+    }
+    return engine.thinks(properties.thinks() == null || properties.thinks());
+  }
+
+  @Bean
+  @ConditionalOnMissingBean
+  @ConditionalOnProperty(name = SpringAIModelProperties.CHAT_MODEL, havingValue = NAME, matchIfMissing = true)
+  public QuireChatModel quireChatModel(ChatEngine engine, QuireProperties properties) {
+    return new QuireChatModel(engine, QuireChatOptions.builder().model(properties.path())
+        .temperature(properties.temperature()).maxTokens(properties.maxTokens()).build());
+  }
+
+  @Bean
+  @ConditionalOnMissingBean
+  @ConditionalOnProperty(name = SpringAIModelProperties.EMBEDDING_MODEL, havingValue = NAME, matchIfMissing = true)
+  public QuireEmbeddingModel quireEmbeddingModel(ChatEngine engine) {
+    return new QuireEmbeddingModel(engine);
+  }
+}
