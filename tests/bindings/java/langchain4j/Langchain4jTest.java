@@ -17,6 +17,8 @@ import dev.langchain4j.data.segment.TextSegment;
 import dev.langchain4j.exception.InvalidRequestException;
 import dev.langchain4j.exception.LangChain4jException;
 import dev.langchain4j.exception.UnsupportedFeatureException;
+import dev.langchain4j.model.chat.listener.ChatModelListener;
+import dev.langchain4j.model.chat.listener.ChatModelResponseContext;
 import dev.langchain4j.model.chat.request.ChatRequest;
 import dev.langchain4j.model.chat.request.ResponseFormat;
 import dev.langchain4j.model.chat.request.ResponseFormatType;
@@ -48,7 +50,6 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Flow;
 import java.util.concurrent.TimeUnit;
@@ -172,9 +173,17 @@ public final class Langchain4jTest {
     String word = expected.strip().split("\\s+")[3];
     ChatResponse stopped = QuireChatModel.of(engine).chat(request.toBuilder().stopSequences(List.of(word)).build());
     check(stopped.finishReason() == FinishReason.STOP && !stopped.aiMessage().text().contains(word), stopped);
-    QuireChatModel short4 = QuireChatModel.builder().engine(engine)
-        .defaultRequestParameters(ChatRequest.builder().messages(QUESTION).maxOutputTokens(4).build().parameters()).build();
-    check(short4.chat(QUESTION).tokenUsage().outputTokenCount() <= 4, "the defaults do not count");
+    List<ChatResponse> heard = new ArrayList<>();
+    QuireChatModel listened = QuireChatModel.builder().engine(engine)
+        .defaultRequestParameters(ChatRequest.builder().messages(QUESTION).maxOutputTokens(4).build().parameters())
+        .listeners(List.of(new ChatModelListener() {
+          @Override
+          public void onResponse(ChatModelResponseContext context) {
+            heard.add(context.chatResponse());
+          }
+        })).build();
+    ChatResponse told4 = listened.chat(QUESTION);
+    check(told4.tokenUsage().outputTokenCount() <= 4 && heard.equals(List.of(told4)), heard);
   }
 
   private static void loads(Fixture with) {
@@ -335,16 +344,18 @@ public final class Langchain4jTest {
     }
   }
 
-  private static void awaitIdle(Fixture with) throws InterruptedException {
+  /** A job that was cancelled draws the token of the step that was under way, and no more. */
+  private static void checkEndsWithinStep(Fixture with, long newTokens) {
     while (with.cache.stats().jobsRunning() > 0) {
-      Thread.sleep(1);
+      Thread.onSpinWait();
     }
+    check(with.cache.stats().newTokens() <= newTokens + 1, newTokens + " tokens, then " + with.cache.stats());
   }
 
   private static void cancels(Fixture with) throws Exception {
     ChatEngine engine = ChatEngine.of(with.model, with.cache);
     ChatRequest request = greedyRequest(1500).build();
-    CountDownLatch first = new CountDownLatch(1);
+    CompletableFuture<Long> newTokens = new CompletableFuture<>();
     List<String> after = new ArrayList<>();
     QuireStreamingChatModel.of(engine).chat(request, new StreamingChatResponseHandler() {
       @Override
@@ -353,7 +364,7 @@ public final class Langchain4jTest {
           after.add(piece.text());
         }
         context.streamingHandle().cancel();
-        first.countDown();
+        newTokens.complete(with.cache.stats().newTokens());
       }
 
       @Override
@@ -366,13 +377,16 @@ public final class Langchain4jTest {
         after.add(failure.toString());
       }
     });
-    first.await();
-    awaitIdle(with);
+    checkEndsWithinStep(with, newTokens.get());
     check(after.isEmpty(), after);
     CompletableFuture<ChatResponse> future = QuireChatModel.of(engine).chatAsync(request);
     check(future.cancel(true), "it is over");
-    awaitIdle(with);
-    check(with.cache.stats().newTokens() < 600, with.cache.stats());
+    checkEndsWithinStep(with, with.cache.stats().newTokens());
+    OneByOne one = new OneByOne();
+    QuireStreamingChatModel.of(engine).chat(request).subscribe(one);
+    one.subscription.cancel();
+    checkEndsWithinStep(with, with.cache.stats().newTokens());
+    check(!one.over.isDone(), "a cancelled stream has an end");
   }
 
   private static <T extends Throwable> void refused(Class<T> kind, String says, Runnable call) {
