@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -33,8 +34,9 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		reader.CloseWithError(request.Context().Err())
 		return nil, request.Context().Err()
 	}
-	return &http.Response{Status: http.StatusText(recorder.status), StatusCode: recorder.status, Proto: "HTTP/1.1",
-		ProtoMajor: 1, ProtoMinor: 1, Header: recorder.sent, Body: reader, ContentLength: -1, Request: request}, nil
+	status := fmt.Sprintf("%d %s", recorder.status, http.StatusText(recorder.status))
+	return &http.Response{Status: status, StatusCode: recorder.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: recorder.sent, Body: reader, ContentLength: -1, Request: request}, nil
 }
 
 // recorder is the ResponseWriter of one request: its body is a pipe. A reader that has gone makes writes fail.

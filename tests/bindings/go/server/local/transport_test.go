@@ -16,19 +16,14 @@ import (
 )
 
 // A program of an HTTP client runs in the process of its model, without a socket.
-func ExampleTransport() {
-	path := os.Getenv("QUIRE_TEST_MODEL")
-	config := &server.Config{Models: map[string]server.ModelConfig{"story": {Path: path}}}
-	if err := config.Check(); err != nil {
-		panic(err)
-	}
-	log := server.NewLogger(&strings.Builder{})
-	engine, err := local.New(config, log)
+func ExampleOpen() {
+	models, err := local.Open(&server.Config{Models: map[string]server.ModelConfig{
+		"story": {Path: os.Getenv("QUIRE_TEST_MODEL")}}}, nil)
 	if err != nil {
 		panic(err)
 	}
-	defer engine.Close()
-	client := &http.Client{Transport: server.Transport(server.New(engine, config, log))}
+	defer models.Close()
+	client := models.Client()
 	response, err := client.Post("http://in.process/v1/completions", "application/json",
 		strings.NewReader(`{"model":"story","prompt":"Once upon a time there was a","max_tokens":8,"temperature":0}`))
 	if err != nil {
@@ -41,6 +36,30 @@ func ExampleTransport() {
 	}
 	fmt.Printf("%q\n", answer.Choices[0].Text)
 	// Output: " great deal of trouble in the country,"
+}
+
+func TestAnAnswerWithoutASocketHasTheStatusOfOne(t *testing.T) {
+	f := start(t, nil)
+	client := &http.Client{Transport: server.Transport(f.Config.Handler)}
+	for path, status := range map[string]string{"/v1/models": "200 OK", "/v1/models/nobody": "404 Not Found"} {
+		response, err := client.Get("http://in.process" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.Status != status {
+			t.Errorf("%s: %q", path, response.Status)
+		}
+	}
+}
+
+func TestAnOpenedConfigurationWithoutModelsIsRefused(t *testing.T) {
+	if models, err := local.Open(&server.Config{}, nil); err == nil {
+		models.Close()
+		t.Error("it was opened")
+	} else if !strings.Contains(err.Error(), "models") {
+		t.Error(err)
+	}
 }
 
 func TestAStreamWithoutASocketEndsWithItsReader(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"os"
@@ -113,16 +112,10 @@ func failures(ctx context.Context, client openai.Client) {
 }
 
 func main() {
-	quiet := server.NewLogger(io.Discard)
-	config := &server.Config{Models: map[string]server.ModelConfig{"m": {Path: os.Args[1]},
-		"calls": {Path: os.Args[1], CacheTokens: 4096, ChatTemplate: os.Args[2]}}}
-	if err := config.Check(); err != nil {
-		log.Fatal(err)
-	}
-	engine := must(local.New(config, quiet))
-	defer engine.Close()
-	client := openai.NewClient(option.WithAPIKey("k"), option.WithBaseURL("http://quire/v1"), option.WithMaxRetries(0),
-		option.WithHTTPClient(&http.Client{Transport: server.Transport(server.New(engine, config, quiet))}))
+	models := must(local.Open(&server.Config{Models: map[string]server.ModelConfig{"m": {Path: os.Args[1]},
+		"calls": {Path: os.Args[1], CacheTokens: 4096, ChatTemplate: os.Args[2]}}}, nil))
+	defer models.Close()
+	client := openai.NewClient(option.WithHTTPClient(models.Client()), option.WithAPIKey("k"), option.WithMaxRetries(0))
 	for name, part := range map[string]func(context.Context, openai.Client){"texts": texts, "calls": calls, "failures": failures} {
 		part(context.Background(), client)
 		fmt.Println(name, "passed")
