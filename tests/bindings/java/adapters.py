@@ -75,7 +75,8 @@ def run_examples(adapter, folder, classpath, options, model):
 
 def check_version(adapter):
     """The adapter's pom has the version of the whole."""
-    version = re.search(r"^project\(quire VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE).group(1)
+    header = (ROOT / "capi" / "include" / "quire" / "version.h").read_text()
+    version = re.search(r'QUIRE_VERSION_STRING "([^"]+)"', header).group(1)
     pom = (ROOT / "bindings" / "java" / adapter.name / "pom.xml").read_text()
     assert f"<version>{version}</version>" in pom, f"pom.xml of {adapter.name} has not the version {version}"
 

@@ -17,6 +17,9 @@ public final class Answer {
   private long reasoningTokens;
   private Event last;
 
+  /** Of a job whose events are all to come. */
+  public Answer() {}
+
   /** Takes the next event of the job. */
   public void take(Event event) {
     switch (event.responseKind()) {
