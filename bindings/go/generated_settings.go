@@ -419,6 +419,12 @@ type Request struct {
 	// the prompt has opened it: the words of the template for messages, or else the text of the prompt.
 	Reasoning ReasoningStart
 
+	// With a dialect: tokens of reasoning at most, from 0 on; -1, the default: no limit. After so many, and a
+	// character that is whole, the tokens come with which reasoning ends and text begins; where a constraint does not
+	// let them through at that place, it has its way. Later reasoning counts too. A negative number is 0, and 0 the
+	// default.
+	ReasoningBudget int
+
 	// true: the text of special tokens is part of the text. false, the default: it is left out.
 	EmitSpecial bool
 
@@ -580,6 +586,7 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 	set(s, native.Quire_job_request_set_sampler_order, o.SamplerOrder)
 	set(s, native.Quire_job_request_set_response_dialect, o.ResponseDialect)
 	set(s, native.Quire_job_request_set_reasoning, int32(o.Reasoning))
+	setOrNone(s, native.Quire_job_request_set_reasoning_budget, narrow(o.ReasoningBudget))
 	set(s, native.Quire_job_request_set_emit_special, asInt(o.EmitSpecial))
 	set(s, native.Quire_job_request_set_log_probs, asInt(o.LogProbs))
 	set(s, native.Quire_job_request_set_top_log_probs, narrow(o.TopLogProbs))

@@ -205,6 +205,7 @@
   X(int32_t, job_request_set_random_seed, (quire_job_request* request, int32_t random_seed, quire_error** error)) \
   X(int32_t, job_request_set_raw_logits, (quire_job_request* request, int32_t raw_logits, quire_error** error)) \
   X(int32_t, job_request_set_reasoning, (quire_job_request* request, int32_t reasoning, quire_error** error)) \
+  X(int32_t, job_request_set_reasoning_budget, (quire_job_request* request, int32_t reasoning_budget, quire_error** error)) \
   X(int32_t, job_request_set_repetition_penalty, (quire_job_request* request, double penalty, quire_error** error)) \
   X(int32_t, job_request_set_reserve_whole, (quire_job_request* request, int32_t reserve_whole, quire_error** error)) \
   X(int32_t, job_request_set_response_dialect, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \

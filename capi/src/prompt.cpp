@@ -9,6 +9,7 @@
 #include "core/chat/segments.h"
 #include "core/engine/model/compiled_constraint.h"
 #include "core/engine/model/healing_constraint.h"
+#include "core/engine/model/reasoning_budget.h"
 #include "core/response/dialect_table.h"
 
 namespace quire::capi {
@@ -131,7 +132,8 @@ std::shared_ptr<const TokenConstraint> constraint_for(const ModelShare& model, c
 void heal_prompt(const ModelShare& model, JobRequest& job) {
   if (job.constraint != nullptr) {
     throw Error(ErrorCode::invalid_argument,
-                "heal_prompt: not together with a constraint, whose text begins after the prompt");
+                "heal_prompt: not together with a constraint or a reasoning_budget, which begin after the "
+                "prompt");
   }
   if (job.prompt.size() < 2) return;
   const std::shared_ptr<const TokenVocabulary> vocabulary = model.constraints->vocabulary(*model.model);
@@ -170,9 +172,24 @@ std::shared_ptr<const ResponseParser> reader_for(const RequestSettings& settings
   return reader;
 }
 
-void refuse_unread(const RequestSettings& settings) {
-  if (settings.response.reasoning == ReasoningStart::closed) return;
-  throw Error(ErrorCode::invalid_argument, "reasoning: does not count without a response_dialect");
+void refuse_unread(const ResponseSettings& response) {
+  const char* const made = response.reasoning != ReasoningStart::closed ? "reasoning"
+                           : response.reasoning_budget >= 0             ? "reasoning_budget"
+                                                                        : nullptr;
+  if (made == nullptr) return;
+  throw Error(ErrorCode::invalid_argument, "{}: does not count without a response_dialect", made);
+}
+
+void limit_reasoning(const ModelShare& model, int32_t max_tokens, JobRequest& job) {
+  const std::string end = end_of_reasoning(job.response->dialect());
+  if (max_tokens < 0 || end.empty()) return;
+  ReasoningBudget::Parts parts;
+  parts.tokenizer = model.model->shared_tokenizer();
+  parts.reader = job.response;
+  parts.other = std::move(job.constraint);
+  parts.end = parts.tokenizer->encode(end, {.parse_special = true, .add_special_tokens = false});
+  parts.max_tokens = max_tokens;
+  job.constraint = std::make_shared<ReasoningBudget>(std::move(parts));
 }
 
 }  // namespace
@@ -232,7 +249,7 @@ JobRequest read_request(quire_job_request* request, const CacheShare& cache, uin
   }
   JobRequest job = std::move(settings.job);
   const bool is_read = !settings.response.dialect.empty();
-  if (!is_read) refuse_unread(settings);
+  if (!is_read) refuse_unread(settings.response);
   std::string words;
   job.prompt = encode_prompt(settings, *cache.model, is_read ? &words : nullptr);
   if (is_read) job.response = reader_for(settings, *cache.model, words);
@@ -241,6 +258,7 @@ JobRequest read_request(quire_job_request* request, const CacheShare& cache, uin
   }
   job.queue = std::move(settings.queue.events);
   job.constraint = constraint_for(*cache.model, settings.constraint);
+  if (is_read) limit_reasoning(*cache.model, settings.response.reasoning_budget, job);
   if (settings.heal_prompt) heal_prompt(*cache.model, job);
   return job;
 }

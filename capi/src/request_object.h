@@ -56,6 +56,7 @@ struct ConversationSettings {
 struct ResponseSettings {
   std::string dialect;  // a name or kAutoDialect; empty: it is not read
   ReasoningStart reasoning = ReasoningStart::closed;
+  int32_t reasoning_budget = -1;  // tokens; -1: no limit
 };
 
 struct RequestSettings {

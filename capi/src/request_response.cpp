@@ -1,4 +1,5 @@
 // Setters of a request for how its answer is read.
+#include <limits>
 #include <string>
 
 #include <quire/request.h>
@@ -22,5 +23,13 @@ int32_t quire_job_request_set_reasoning(quire_job_request* request, int32_t reas
   return set(request, {"reasoning", Counts::generate}, error, [&](RequestSettings& settings) {
     range_argument(reasoning, QUIRE_REASONING_CLOSED, QUIRE_REASONING_OFF, "reasoning");
     settings.response.reasoning = static_cast<quire::ReasoningStart>(reasoning);
+  });
+}
+
+int32_t quire_job_request_set_reasoning_budget(quire_job_request* request, int32_t reasoning_budget,
+                                               quire_error** error) {
+  return set(request, {"reasoning_budget", Counts::generate}, error, [&](RequestSettings& settings) {
+    settings.response.reasoning_budget =
+        range_argument(reasoning_budget, -1, std::numeric_limits<int32_t>::max(), "reasoning_budget");
   });
 }

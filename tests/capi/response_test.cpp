@@ -236,6 +236,44 @@ TEST_F(TypedEventsTest, ReasoningThatThePromptHasBegunIsReasoning) {
   EXPECT_EQ(run(request.get()).events.substr(0, 2), "1 ");
 }
 
+TEST_F(TypedEventsTest, ReasoningEndsWithItsBudget) {
+  for (const int32_t budget : {0, 1, 7}) {
+    const OwnedRequest request = make_request("Once <think>", 40);
+    ASSERT_EQ(quire_job_request_set_ignore_eos(request.get(), 1, nullptr), 1);
+    ASSERT_EQ(quire_job_request_set_response_dialect(request.get(), "hermes", 6, nullptr), 1);
+    ASSERT_EQ(quire_job_request_set_reasoning_budget(request.get(), budget, nullptr), 1);
+    const TypedAnswer read = run(request.get());
+    EXPECT_EQ(read.tokens.size(), 40U);
+    std::vector<char> thought(1 << 10);
+    const int64_t size =
+        quire_model_decode(world_.model.get(), read.tokens.data(), static_cast<size_t>(budget), 1,
+                           thought.data(), thought.size(), nullptr);
+    const size_t end = read.raw.find("</think>");
+    ASSERT_NE(end, std::string::npos) << read.raw;
+    EXPECT_LE(end, static_cast<size_t>(size) + 1) << read.raw;
+    EXPECT_GE(end + 1, static_cast<size_t>(size)) << read.raw;
+    EXPECT_NE(read.events.find("1 "), std::string::npos) << read.events;
+  }
+}
+
+TEST_F(TypedEventsTest, AfterItsBudgetTheAnswerIsWhatTheConstraintSays) {
+  const std::string rules =
+      R"({"dialect": "hermes", "reasoning": "open", "response_format": {"type": "regex", "pattern": "[a-z]{3}"}})";
+  const OwnedConstraint constraint(
+      quire_response_constraint_create(world_.model.get(), rules.data(), rules.size(), report.out()));
+  ASSERT_TRUE(constraint) << report.message();
+  const OwnedRequest request = make_request("Once <think>", 80);
+  ASSERT_EQ(quire_job_request_set_constraint(request.get(), constraint.get(), nullptr), 1);
+  ASSERT_EQ(quire_job_request_set_response_dialect(request.get(), "hermes", 6, nullptr), 1);
+  ASSERT_EQ(quire_job_request_set_reasoning_budget(request.get(), 4, nullptr), 1);
+  const TypedAnswer read = run(request.get());
+  EXPECT_LT(read.tokens.size(), 40U) << read.raw;
+  std::string text = read.raw.substr(read.raw.find("</think>") + 8);
+  text.erase(0, text.find_first_not_of(" \n"));
+  EXPECT_EQ(text.size(), 3U) << read.raw;
+  EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), std::string::npos) << read.raw;
+}
+
 TEST_F(TypedEventsTest, OfARequestWithoutADialectHaveNoKind) {
   const OwnedRequest request = request_for("<think>hm");
   EXPECT_EQ(run(request.get()).events, "");
@@ -251,6 +289,11 @@ TEST_F(TypedEventsTest, ADialectThatIsNotThereIsRefusedAndReasoningNeedsOne) {
   ASSERT_EQ(quire_job_request_set_reasoning(request.get(), QUIRE_REASONING_OPEN, nullptr), 1);
   EXPECT_EQ(quire_job_submit(world_.cache.get(), request.get(), report.out()), nullptr);
   EXPECT_NE(report.message().find("response_dialect"), std::string::npos) << report.message();
+  ASSERT_EQ(quire_job_request_set_reasoning(request.get(), QUIRE_REASONING_CLOSED, nullptr), 1);
+  EXPECT_EQ(quire_job_request_set_reasoning_budget(request.get(), -2, report.out()), 0);
+  ASSERT_EQ(quire_job_request_set_reasoning_budget(request.get(), 3, nullptr), 1);
+  EXPECT_EQ(quire_job_submit(world_.cache.get(), request.get(), report.out()), nullptr);
+  EXPECT_EQ(report.message().find("reasoning_budget"), 0U) << report.message();
 }
 
 TEST_F(CapiResponseTest, RulesThatCannotBeKeptToAreRefusedByName) {

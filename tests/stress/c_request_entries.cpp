@@ -18,6 +18,7 @@ void set_request(CWorld& w, const Calls& call) {
   call(quire_job_request_set_emit_special, w.request, 1);
   call(quire_job_request_set_response_dialect, w.request, "hermes", 6);
   call(quire_job_request_set_reasoning, w.request, QUIRE_REASONING_OFF);
+  call(quire_job_request_set_reasoning_budget, w.request, 5);
   call(quire_job_request_set_log_probs, w.request, 1);
   call(quire_job_request_set_top_log_probs, w.request, 2);
   call(quire_job_request_set_user_data, w.request, 9);

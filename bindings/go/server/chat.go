@@ -46,14 +46,13 @@ func (r *chatRequest) generation(c *call) (*Generation, error) {
 	if r.TopLogProbs > 0 && !r.LogProbs {
 		return nil, invalid("top_logprobs", "top_logprobs needs logprobs to be true")
 	}
-	if r.ReasoningBudget != nil {
-		return nil, invalid("reasoning_budget", "a budget of reasoning is not supported; reasoning_effort tells the template how "+
-			"much the model is to think")
+	if r.ReasoningBudget != nil && *r.ReasoningBudget < 0 {
+		return nil, invalid("reasoning_budget", "reasoning_budget is a number of tokens, not %d", *r.ReasoningBudget)
 	}
 	g := &Generation{Sampling: sampling, Scheduling: c.scheduling(r.Priority), StopTexts: r.Stop, IgnoreEOS: r.IgnoreEOS,
 		LogProbs: r.LogProbs, TopLogProbs: r.TopLogProbs, ToolChoice: choice,
 		ParallelCalls: r.ParallelToolCalls == nil || *r.ParallelToolCalls, Grammar: r.Grammar}
-	g.ReasoningEffort = r.ReasoningEffort
+	g.ReasoningEffort, g.ReasoningBudget = r.ReasoningEffort, r.ReasoningBudget
 	g.Messages = r.Messages
 	g.Tools = present(r.Tools)
 	g.TemplateArgs = present(r.TemplateArgs)

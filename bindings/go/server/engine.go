@@ -70,15 +70,16 @@ type Generation struct {
 	Sampling
 	Scheduling
 
-	MaxNewTokens   int // 0: what the context leaves
-	StopTexts      []string
-	IgnoreEOS      bool // the model's own end does not end it
-	LogProbs       bool
-	TopLogProbs    int
-	ToolChoice     string          // "auto", "none", "required", or the name of a function; "": auto
-	ParallelCalls  bool            // several calls in one answer
-	ResponseFormat json.RawMessage // OpenAI's response_format; nil: text
-	Grammar        string          // GBNF or Lark, where the client sent one
+	MaxNewTokens    int  // 0: what the context leaves
+	ReasoningBudget *int // tokens of reasoning at most; nil: no limit
+	StopTexts       []string
+	IgnoreEOS       bool // the model's own end does not end it
+	LogProbs        bool
+	TopLogProbs     int
+	ToolChoice      string          // "auto", "none", "required", or the name of a function; "": auto
+	ParallelCalls   bool            // several calls in one answer
+	ResponseFormat  json.RawMessage // OpenAI's response_format; nil: text
+	Grammar         string          // GBNF or Lark, where the client sent one
 }
 
 // Sampling are the settings of the draw; nil and zero are the model's own.

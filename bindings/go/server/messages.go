@@ -23,7 +23,8 @@ type messagesRequest struct {
 		DisableParallel bool   `json:"disable_parallel_tool_use"`
 	} `json:"tool_choice"`
 	Thinking *struct {
-		Type string `json:"type"`
+		Type         string `json:"type"`
+		BudgetTokens *int   `json:"budget_tokens"`
 	} `json:"thinking"`
 }
 
@@ -176,6 +177,10 @@ func (r *messagesRequest) generation(c *call) (*Generation, error) {
 	g.ContinueFinal = r.Messages[len(r.Messages)-1].Role == "assistant"
 	if r.Thinking != nil {
 		g.ReasoningEffort = map[string]string{"enabled": "medium", "disabled": "none"}[r.Thinking.Type]
+		g.ReasoningBudget = r.Thinking.BudgetTokens
+		if g.ReasoningBudget != nil && *g.ReasoningBudget < 0 {
+			return nil, invalid("thinking", "thinking.budget_tokens is a number of tokens, not %d", *g.ReasoningBudget)
+		}
 	}
 	if r.ToolChoice != nil {
 		g.ParallelCalls = !r.ToolChoice.DisableParallel

@@ -407,6 +407,14 @@ QUIRE_API int32_t quire_job_request_set_response_dialect(quire_job_request* requ
 QUIRE_API int32_t quire_job_request_set_reasoning(quire_job_request* request, int32_t reasoning,
                                                   quire_error** error);
 
+/**
+ * With a dialect: tokens of reasoning at most, from 0 on; -1, the default: no limit. After so many, and a
+ * character that is whole, the tokens come with which reasoning ends and text begins; where a constraint does
+ * not let them through at that place, it has its way. Later reasoning counts too.
+ */
+QUIRE_API int32_t quire_job_request_set_reasoning_budget(quire_job_request* request, int32_t reasoning_budget,
+                                                         quire_error** error);
+
 /** 1: the text of special tokens is part of the text. 0, the default: it is left out. */
 QUIRE_API int32_t quire_job_request_set_emit_special(quire_job_request* request, int32_t emit_special,
                                                      quire_error** error);

@@ -107,9 +107,18 @@ public static class ResponsesTest
             Check(Regex.IsMatch(arguments, "^{\\s*\"word\"\\s*:\\s*\"(once|upon)\"\\s*}$"), answer);
             Check(events.Count(piece => piece.Kind == ResponseKind.CallEnd) == 1, answer);
         }
-        Request strange = Greedy("Once", 1);
-        strange.ResponseDialect = "nobody's";
-        Refused(ErrorCode.NotFound, "hermes", () => with.Cache.Submit(strange));
+        Request brief = Greedy("Once", 30);
+        brief.IgnoreEos = true;
+        brief.ResponseDialect = "hermes";
+        brief.Reasoning = ReasoningStart.Open;
+        brief.ReasoningBudget = 0;
+        using (Job job = with.Cache.Submit(brief))
+        {
+            string text = Drain(job, FinishReason.Length).Trim();
+            Check(text.StartsWith("</think>"), text);
+        }
+        brief.ResponseDialect = "nobody's";
+        Refused(ErrorCode.NotFound, "hermes", () => with.Cache.Submit(brief));
         Refused(ErrorCode.Unsupported, "plain",
             () => with.Model.CreateResponseConstraint("{\"dialect\": \"plain\", \"tools\": " + Tools + "}"));
     }

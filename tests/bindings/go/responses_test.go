@@ -175,9 +175,25 @@ func expectRead(t *testing.T, cache *quire.Cache, request quire.Request, answer 
 	if raw.String() != answer || !json.Valid([]byte(arguments.String())) || begins != 1 || ends != 1 {
 		t.Errorf("%q is not %q: %q, %d, %d", raw.String(), answer, arguments.String(), begins, ends)
 	}
+	expectShortThought(t, cache)
 	request.ResponseDialect = "nobody's"
 	_, err := cache.Submit(request)
 	expectRefused(t, err, quire.NotFound, "hermes")
+}
+
+// expectShortThought runs jobs that think as long as they may, which is not at all or three tokens.
+func expectShortThought(t *testing.T, cache *quire.Cache) {
+	t.Helper()
+	for _, budget := range []int{-1, 3} {
+		request := greedy("Once", 30)
+		request.ResponseDialect, request.Reasoning, request.ReasoningBudget = "hermes", quire.ReasoningOpen, budget
+		job := must(cache.Submit(request))
+		text, _ := drain(t, job)
+		job.Close()
+		if end := strings.Index(text, "</think>"); end < 0 || (budget < 0) != (strings.TrimSpace(text[:end]) == "") {
+			t.Errorf("%d: %q", budget, text)
+		}
+	}
 }
 
 func TestAModelIsExchangedWhileJobsRun(t *testing.T) {

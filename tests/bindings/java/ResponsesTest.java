@@ -120,6 +120,11 @@ public final class ResponsesTest {
       check(texts(events, ResponseKind.ARGUMENTS).matches("\\{\\s*\"word\"\\s*:\\s*\"(once|upon)\"\\s*}"), answer);
       check(events.stream().filter(event -> event.kind() == ResponseKind.CALL_END).count() == 1, answer);
     }
+    try (Job job = with.cache.submit(greedy("Once", 30).ignoreEos(true).responseDialect("hermes")
+        .reasoning(ReasoningStart.OPEN).reasoningBudget(0))) {
+      String text = drain(job, FinishReason.LENGTH).strip();
+      check(text.startsWith("</think>"), text);
+    }
     checkRefused("not_found", "hermes", () -> with.cache.submit(greedy("Once", 1).responseDialect("nobody's")));
     checkRefused("unsupported", "plain",
         () -> with.model.createResponseConstraint("{\"dialect\": \"plain\", \"tools\": " + TOOLS + "}"));

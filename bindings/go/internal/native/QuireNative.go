@@ -498,6 +498,7 @@ extern int _wrap_quire_job_request_set_skew_native_2f6ff26d28dacd19(uintptr_t ar
 extern int _wrap_quire_job_request_set_sampler_order_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_123 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_response_dialect_native_2f6ff26d28dacd19(uintptr_t arg1, swig_type_124 arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
+extern int _wrap_quire_job_request_set_reasoning_budget_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
 extern int _wrap_quire_job_request_set_top_log_probs_native_2f6ff26d28dacd19(uintptr_t arg1, int arg2, swig_voidp arg3);
@@ -3095,6 +3096,16 @@ _swig_i_0 = uintptr(arg1)
 	_swig_i_1 := arg2
 	_swig_i_2 := arg3
 	swig_r = (int32)(C._wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
+	return swig_r
+}
+
+func Quire_job_request_set_reasoning_budget(arg1 JobRequestHandle, arg2 int32, arg3 *ErrorHandle) (_swig_ret int32) {
+	var swig_r int32
+	var _swig_i_0 uintptr
+_swig_i_0 = uintptr(arg1)
+	_swig_i_1 := arg2
+	_swig_i_2 := arg3
+	swig_r = (int32)(C._wrap_quire_job_request_set_reasoning_budget_native_2f6ff26d28dacd19(C.uintptr_t(_swig_i_0), C.int(_swig_i_1), C.swig_voidp(_swig_i_2)))
 	return swig_r
 }
 

@@ -3728,6 +3728,23 @@ int _wrap_quire_job_request_set_reasoning_native_2f6ff26d28dacd19(quire_job_requ
 }
 
 
+int _wrap_quire_job_request_set_reasoning_budget_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
+  quire_job_request *arg1 = (quire_job_request *) 0 ;
+  int32_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_job_request *)(uintptr_t)_swig_go_0; 
+  arg2 = (int32_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_job_request_set_reasoning_budget(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_job_request_set_emit_special_native_2f6ff26d28dacd19(quire_job_request *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_job_request *arg1 = (quire_job_request *) 0 ;
   int32_t arg2 ;

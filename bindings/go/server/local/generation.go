@@ -23,6 +23,7 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 			return nil, err
 		}
 		request.EmitSpecial = m.dialect != plainDialect // its marks may be special tokens
+		m.limitReasoning(&request, g.ReasoningBudget)
 	}
 	if s.job, err = m.constrainedJob(g, request, promptEnd); err != nil {
 		if s.answer != nil {
@@ -100,6 +101,17 @@ func (m *model) request(g *server.Generation) (quire.Request, error) {
 	m.fillSampling(&request, &g.Sampling)
 	schedule(&request, g.Scheduling)
 	return request, nil
+}
+
+// limitReasoning has the engine, which reads the answer in the same dialect, end the model's reasoning.
+func (m *model) limitReasoning(request *quire.Request, budget *int) {
+	if budget == nil || !m.reasons {
+		return
+	}
+	request.ResponseDialect, request.ReasoningBudget = m.dialect, -1
+	if *budget > 0 {
+		request.ReasoningBudget = *budget
+	}
 }
 
 func schedule(request *quire.Request, s server.Scheduling) {

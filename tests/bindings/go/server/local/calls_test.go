@@ -312,6 +312,30 @@ func TestReasoningThatThePromptBeginsIsReasoning(t *testing.T) {
 	}
 }
 
+func TestReasoningEndsAfterItsBudget(t *testing.T) {
+	f := startCalling(t, thinkingTemplate)
+	body := `{"model":"story","messages":[{"role":"user","content":"Why?"}],"temperature":0,"max_tokens":60,`
+	for _, budget := range []int{0, 3} {
+		var got callingAnswer
+		f.post("/v1/chat/completions", fmt.Sprintf(`%s"ignore_eos":true,"reasoning_effort":"low","reasoning_budget":%d}`, body,
+			budget), &got)
+		message := got.Choices[0].Message
+		thought := strings.TrimSpace(message.ReasoningContent)
+		if (thought == "") != (budget == 0) || len(thought) > 40 || *message.Content == "" ||
+			strings.Contains(*message.Content, "think>") {
+			t.Errorf("%d: %q, %q", budget, thought, *message.Content)
+		}
+	}
+	var said struct {
+		Content []struct{ Type, Thinking, Text string }
+	}
+	f.post("/v1/messages", body+`"thinking":{"type":"enabled","budget_tokens":2}}`, &said)
+	if len(said.Content) != 2 || len(said.Content[0].Thinking) > 40 || said.Content[1].Type != "text" {
+		t.Errorf("%+v", said)
+	}
+	f.refused("/v1/messages", body+`"thinking":{"type":"enabled","budget_tokens":-1}}`, http.StatusBadRequest)
+}
+
 func TestAFormatHoldsBesideTools(t *testing.T) {
 	f := startCalling(t, thinkingTemplate)
 	for seed := 0; seed < 6; seed++ {
@@ -344,7 +368,7 @@ func TestChoicesThatCannotBeObeyedAreRefusedByName(t *testing.T) {
 		callingTools + `,"tool_choice":"required","grammar":"root ::= \"a\""}`:          "grammar",
 		`{"name":"a"}}`: "tools",
 		`[{"type":"function","function":{"name":"a","parameters":{"$ref":"http://a"}}}],"tool_choice":"required"}`: "tools",
-		`null,"reasoning_budget":5}`: "reasoning_budget",
+		`null,"reasoning_budget":-5}`: "reasoning_budget",
 	} {
 		if got, _ := f.refused("/v1/chat/completions", asksForCall+body, http.StatusBadRequest); got != param {
 			t.Errorf("%s: %q, not %q", body, got, param)

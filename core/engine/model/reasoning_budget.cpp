@@ -1,0 +1,142 @@
+#include "core/engine/model/reasoning_budget.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/tokenizer/detokenizer.h"
+
+namespace quire {
+namespace {
+
+// A rollback reads the tokens since the last kept state again: few after a draft, all after a far one.
+constexpr size_t kTokensBetweenKept = 32;
+constexpr size_t kMaxKept = 3;
+// A character of four bytes may be as many tokens.
+constexpr int32_t kMaxCharacterTokens = 3;
+
+}  // namespace
+
+std::string end_of_reasoning(const Dialect& dialect) {
+  const MessageSyntax& messages = dialect.messages;
+  if (!messages.write_reasoning.empty())
+    return std::string(messages.write_next) + std::string(messages.write_text);
+  return dialect.reasoning.closes.empty() ? "" : std::string(dialect.reasoning.closes[0]);
+}
+
+class ReasoningBudget::Place final : public TokenMatcher {
+ public:
+  explicit Place(std::shared_ptr<const Parts> parts)
+      : parts_(std::move(parts)), now_{Detokenizer(*parts_->tokenizer, false), *parts_->reader} {
+    if (parts_->other != nullptr) other_ = parts_->other->start();
+    kept_.push_back({0, now_});
+    decide();
+  }
+
+  void mask(gsl::span<uint32_t> words) override {
+    if (!forced_ && other_ != nullptr) return other_->mask(words);
+    std::fill(words.begin(), words.end(), forced_ ? 0U : ~0U);
+    if (!forced_) return;
+    const auto bit = static_cast<uint32_t>(*forced_);
+    if (bit / 32 < words.size()) words[bit / 32] |= 1U << (bit % 32);
+  }
+  bool accept(TokenId token) override {
+    if (forced_ && token != *forced_) return false;
+    if (other_ != nullptr && !other_->accept(token)) return false;
+    see(token);
+    tokens_.push_back(token);
+    if (tokens_.size() % kTokensBetweenKept == 0) keep();
+    decide();
+    return true;
+  }
+  void rollback(int32_t num_tokens) override {
+    if (other_ != nullptr) other_->rollback(num_tokens);
+    tokens_.resize(tokens_.size() - static_cast<size_t>(num_tokens));
+    while (kept_.back().num_tokens > tokens_.size()) kept_.pop_back();
+    now_ = kept_.back().state;
+    for (size_t i = kept_.back().num_tokens; i < tokens_.size(); ++i) see(tokens_[i]);
+    decide();
+  }
+  bool allows_all() const override { return !forced_ && (other_ == nullptr || other_->allows_all()); }
+  bool may_end() const override { return !forced_ && (other_ == nullptr || other_->may_end()); }
+  std::unique_ptr<TokenMatcher> clone() const override { return std::unique_ptr<Place>(new Place(*this)); }
+
+ private:
+  struct State {
+    Detokenizer text;
+    ResponseParser reader;
+    int32_t num_reasoning_tokens = 0;
+    size_t num_ended = 0;  // tokens of the end that have come
+    bool is_over = false;  // this piece of reasoning: its end has come, or was not let through
+  };
+  struct Kept {
+    size_t num_tokens = 0;
+    State state;
+  };
+
+  Place(const Place& other)
+      : parts_(other.parts_),
+        other_(other.other_ == nullptr ? nullptr : other.other_->clone()),
+        now_(other.now_),
+        kept_(other.kept_),
+        tokens_(other.tokens_),
+        forced_(other.forced_) {}
+
+  std::optional<TokenId> due() const {
+    if (now_.num_ended > 0) return parts_->end[now_.num_ended];
+    if (now_.is_over || !now_.reader.in_reasoning()) return std::nullopt;
+    const int32_t num_late = now_.num_reasoning_tokens - parts_->max_tokens;
+    const bool in_character = now_.text.num_held_bytes() > 0 && num_late < kMaxCharacterTokens;
+    if (num_late < 0 || in_character) return std::nullopt;
+    return parts_->end.front();
+  }
+
+  void see(TokenId token) {
+    const std::optional<TokenId> end = due();
+    const bool reasoned = now_.reader.in_reasoning();
+    std::string text;
+    now_.text.push(token, text);
+    now_.reader.feed(text);
+    now_.reader.take();
+    if (end) {
+      now_.num_ended = token == *end ? now_.num_ended + 1 : 0;
+      now_.is_over = token != *end || now_.num_ended == parts_->end.size();
+      if (now_.is_over) now_.num_ended = 0;
+    }
+    if (!now_.reader.in_reasoning()) {
+      now_.is_over = false;
+    } else if (reasoned) {
+      ++now_.num_reasoning_tokens;
+    }
+  }
+
+  void keep() {
+    if (kept_.size() > kMaxKept) kept_.erase(kept_.begin() + 1);
+    kept_.push_back({tokens_.size(), now_});
+  }
+
+  void decide() {
+    forced_ = due();
+    if (!forced_ || other_ == nullptr) return;
+    if (other_->accept(*forced_)) {
+      other_->rollback(1);
+    } else {
+      forced_.reset();
+    }
+  }
+
+  std::shared_ptr<const Parts> parts_;
+  std::unique_ptr<TokenMatcher> other_;
+  State now_;
+  std::vector<Kept> kept_;  // the first is before all tokens
+  TokenIds tokens_;
+  std::optional<TokenId> forced_;  // what has to come next
+};
+
+std::unique_ptr<TokenMatcher> ReasoningBudget::start() const {
+  return std::make_unique<Place>(parts_);
+}
+
+}  // namespace quire
