@@ -9,6 +9,7 @@
 namespace quire {
 namespace {
 
+constexpr size_t kMaxForcedBytes = 256;     // looked at for one call
 constexpr size_t kMaxMaskBytes = 8U << 20;  // of masks kept by position
 constexpr size_t kMaxWalkBytes = 16U << 20;
 
@@ -270,24 +271,27 @@ std::string Matcher::forced(size_t max_bytes) const {
   if (has_ended()) return bytes;
   MutexLock lock(constraint_->mutex_);
   PushDown& machine = constraint_->machine_;
+  int byte = machine.only_byte(steps_.back().position);
+  if (byte < 0) return bytes;
   Position position = steps_.back().position;
   std::string text = text_;
-  while (bytes.size() < max_bytes && !position.ends && !position.ways.empty()) {
-    int only = -1;
-    for (const Way& way : position.ways) {
-      if ((way.state & kTokenState) != 0) return bytes;
-      const ByteRow& row = machine.automaton().row(way.state);
-      for (int byte = 0; byte < 256; ++byte) {
-        if (row[static_cast<size_t>(byte)] == ByteAutomaton::kDead || byte == only) continue;
-        if (only >= 0) return bytes;
-        only = byte;
-      }
-    }
-    text.push_back(static_cast<char>(only));
-    bytes.push_back(static_cast<char>(only));
-    position = machine.after(position, static_cast<uint8_t>(only), text);
+  for (; byte >= 0 && bytes.size() < max_bytes; byte = machine.only_byte(position)) {
+    text.push_back(static_cast<char>(byte));
+    bytes.push_back(static_cast<char>(byte));
+    position = machine.after(position, static_cast<uint8_t>(byte), text);
   }
   return bytes;
+}
+
+void Matcher::force(size_t max_tokens, TokenIds& out) const {
+  const std::string bytes = forced(kMaxForcedBytes);
+  std::string_view rest = bytes;
+  for (size_t n = 0; n < max_tokens && !rest.empty(); ++n) {
+    const TokenVocabulary::Longest longest = constraint_->vocabulary().longest(rest);
+    if (longest.token < 0 || longest.is_open) return;
+    out.push_back(longest.token);
+    rest.remove_prefix(longest.num_bytes);
+  }
 }
 
 }  // namespace quire

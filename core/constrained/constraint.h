@@ -104,6 +104,9 @@ class Matcher {
   bool can_go_on() const { return !steps_.back().position.ways.empty(); }
   // The bytes that must come next, as far as there is no choice; at most max_bytes.
   std::string forced(size_t max_bytes) const;
+  // Appends at most max_tokens tokens of that text: the longest, as a tokenizer would take them, and none
+  // that what comes after it might make longer.
+  void force(size_t max_tokens, TokenIds& out) const;
   size_t num_steps() const { return steps_.size() - 1; }
   const std::string& text() const { return text_; }
 

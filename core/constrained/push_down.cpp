@@ -71,6 +71,21 @@ bool PushDown::takes(const TokenSet& set, TokenId token) const {
   return (std::find(set.ids.begin(), set.ids.end(), token) != set.ids.end()) != set.negated;
 }
 
+int PushDown::only_byte(const Position& from) {
+  int only = -1;
+  if (from.ends) return only;
+  for (const Way& way : from.ways) {
+    if ((way.state & kTokenState) != 0) return -1;
+    const ByteRow& row = automaton_.row(way.state);
+    for (int byte = 0; byte < 256; ++byte) {
+      if (row[static_cast<size_t>(byte)] == ByteAutomaton::kDead || byte == only) continue;
+      if (only >= 0) return -1;
+      only = byte;
+    }
+  }
+  return only;
+}
+
 Position PushDown::after_token(const Position& from, TokenId token) {
   Position position;
   for (const Way& way : from.ways) {

@@ -48,6 +48,8 @@ class PushDown {
   // Where `byte` leads after `text`, the text read so far and the byte.
   Position after(const Position& from, uint8_t byte, std::string_view text);
   Position after_token(const Position& from, TokenId token);
+  // The byte that must come next; -1 where there is a choice, or none.
+  int only_byte(const Position& from);
   const Closure& closure(StackId stack);
   // Settled for the text read so far; JsonMachine::kNoStack where there is no way on.
   StackId settle(StackId stack, std::string_view text) {

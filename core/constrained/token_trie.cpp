@@ -133,4 +133,33 @@ void TokenVocabulary::mark(const TrieNode& node, gsl::span<uint32_t> mask) const
   for (const TokenId twin : twins_.at(node.token)) set_bit(mask, twin);
 }
 
+namespace {
+
+// Descends along `text` as far as there are tokens.
+void descend(const TokenTrie& trie, std::string_view text, TokenVocabulary::Longest& longest) {
+  uint32_t node = 0;
+  auto end = static_cast<uint32_t>(trie.nodes.size());
+  for (size_t depth = 0; depth < text.size(); ++depth) {
+    while (node < end && trie.nodes[node].byte != static_cast<uint8_t>(text[depth]))
+      node = trie.nodes[node].end;
+    if (node >= end) return;
+    if (trie.nodes[node].token >= 0 && depth + 1 > longest.num_bytes) {
+      longest.token = trie.nodes[node].token;
+      longest.num_bytes = depth + 1;
+    }
+    end = trie.nodes[node].end;
+    ++node;
+  }
+  if (node < end) longest.is_open = true;
+}
+
+}  // namespace
+
+TokenVocabulary::Longest TokenVocabulary::longest(std::string_view text) const {
+  Longest longest;
+  descend(plain_, text, longest);
+  descend(other_, text, longest);
+  return longest;
+}
+
 }  // namespace quire

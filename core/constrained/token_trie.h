@@ -60,6 +60,14 @@ class TokenVocabulary {
   const TokenTrie& other() const { return other_; }
   const TokenBits& plain_up_to(uint32_t num_chars) const;
   void mark(const TrieNode& node, gsl::span<uint32_t> mask) const;
+  // The longest token that `text` begins with, -1 where there is none; is_open: text that begins with `text`
+  // may begin with a longer one.
+  struct Longest {
+    TokenId token = -1;
+    size_t num_bytes = 0;
+    bool is_open = false;
+  };
+  Longest longest(std::string_view text) const;
 
  private:
   void build();

@@ -16,6 +16,7 @@ struct Lane {
   TokenIds tokens;  // prompt, generated, and during a step candidates
   int32_t num_prompt_tokens = 0;
   int32_t num_candidates = 0;          // drafts at the end of tokens, to be verified
+  int32_t num_forced = 0;              // tokens at the end that followed the last draw without one
   std::optional<SequenceId> sequence;  // while it holds pages
   int32_t place = -1;                  // in the plan of the last step that it took part in
   uint64_t adapter_generation = 0;     // of PrefixDomain

@@ -22,6 +22,9 @@ class TokenMatcher {
   virtual bool accept(TokenId token) = 0;
   // Takes the last num_tokens accepted ones back.
   virtual void rollback(int32_t num_tokens) = 0;
+  // Appends at most max_tokens tokens that come next without a choice; none where there is one. Nothing has
+  // changed; accept takes each of them.
+  virtual void force(int32_t /*max_tokens*/, TokenIds& /*out*/) const {}
   // Whether there is nothing to say any more: every token may come from here on.
   virtual bool allows_all() const { return false; }
   // Whether the text may be over here.

@@ -230,6 +230,7 @@ void Simulation::rewind() {
   const size_t num_emitted = num_new - record->text.num_pending_tokens();
   const size_t target = below(static_cast<uint32_t>(num_new));
   model->job->rewind(static_cast<int32_t>(target));
+  model->was_rewound = true;
   if (target < num_emitted) {
     model->emitted_before += num_emitted - model->base;
     model->base = target;

@@ -78,7 +78,9 @@ void Simulation::judge(SimulatedJob& model, const JobResult& result) {
 // A failure is the job's own (by its tokens, deadline or reader), or one that struck in this very event.
 void Simulation::judge_failure(SimulatedJob& model, const JobResult& result) {
   const ErrorCode code = result.error;
-  if (engine_ended_ == code || model.expected.may_fail_with(code)) return;
+  if (engine_ended_ == code) return;
+  const bool is_its_own = model.expected.reason == FinishReason::failed || model.was_rewound;
+  if (is_its_own && model.expected.may_fail_with(code)) return;
   const FaultInjector::Record& faults = faults_->record();
   if (faults.culprit == model.request.tag && faults.code == code) return;
   if (faults.spoiled == model.request.tag && code == ErrorCode::numeric) return;

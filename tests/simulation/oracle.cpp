@@ -104,10 +104,37 @@ void Oracle::generate(const JobRequest& request, int32_t num_said, Expectation& 
     state.append(sampled.token);
     if (take(request, stops, sampled, expected)) return;
     if (matcher != nullptr) matcher->accept(sampled.token);
-    // The next step computes it.
-    if (sampled.token == special_.poison) return fail(expected, {ErrorCode::numeric});
-    if (sampled.token == special_.curse) return fail(expected, {special_.curse_code});
+    // The next step computes it, with what is forced after it.
+    if (sampled.token == special_.poison || sampled.token == special_.curse) {
+      const ErrorCode code = sampled.token == special_.poison ? ErrorCode::numeric : special_.curse_code;
+      if (ends_by_force(request, stops, matcher.get(), expected))
+        expected.errors.push_back(code);
+      else
+        fail(expected, {code});
+      return;
+    }
   }
+}
+
+// Takes the tokens after a draw that leave no choice; whether they bring the job to its end.
+bool Oracle::ends_by_force(const JobRequest& request, const TokenIds& stops, TokenMatcher* matcher,
+                           Expectation& expected) const {
+  if (matcher == nullptr || request.want_log_probs || !request.sampling.banned_tokens.empty()) return false;
+  std::vector<uint32_t> mask((static_cast<size_t>(vocab_size_) + 31) / 32);
+  for (int32_t n = 0; n < kMaxForcedTokens; ++n) {
+    if (matcher->may_end()) return false;
+    matcher->mask(mask);
+    SampledToken only;
+    for (TokenId token = 0; token < vocab_size_; ++token) {
+      if ((mask[static_cast<size_t>(token) / 32] >> (static_cast<uint32_t>(token) % 32) & 1U) == 0) continue;
+      if (only.token >= 0) return false;
+      only.token = token;
+    }
+    if (only.token < 0 || holds(stops, only.token)) return false;
+    if (take(request, stops, only, expected)) return true;
+    matcher->accept(only.token);
+  }
+  return false;
 }
 
 // True where the job is over with this token.

@@ -23,7 +23,9 @@ struct Expectation {
   std::vector<float> log_probs;
   std::string text;  // of the tokens, less the stop cut
   FinishReason reason = FinishReason::unfinished;
-  std::vector<ErrorCode> errors;  // with FinishReason::failed: any of these
+  // With FinishReason::failed: any of these. Else what a rewind brings to light: a token that can not be
+  // computed, where the tokens forced after it brought the job to its end.
+  std::vector<ErrorCode> errors;
 
   bool may_fail_with(ErrorCode code) const;
 };
@@ -44,6 +46,8 @@ class Oracle {
 
  private:
   void generate(const JobRequest& request, int32_t num_said, Expectation& expected);
+  bool ends_by_force(const JobRequest& request, const TokenIds& stops, TokenMatcher* matcher,
+                     Expectation& expected) const;
   bool take(const JobRequest& request, const TokenIds& stops, const SampledToken& sampled,
             Expectation& expected) const;
   void fail(Expectation& expected, std::vector<ErrorCode> codes) const;

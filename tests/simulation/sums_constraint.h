@@ -35,6 +35,14 @@ class SumsConstraint final : public TokenConstraint {
       return true;
     }
     void rollback(int32_t num_tokens) override { num_tokens_ -= num_tokens; }
+    void force(int32_t max_tokens, TokenIds& out) const override {
+      Place after = *this;
+      while (max_tokens-- > 0 && after.sum() % 5 == 4 && after.num_tokens_ < max_tokens_ &&
+             after.sum() % 3 != 0) {
+        out.push_back(after.sum() % kFirstSpecial);
+        after.accept(out.back());
+      }
+    }
     bool may_end() const override { return num_tokens_ == max_tokens_ || sum() % 3 == 0; }
     std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<Place>(*this); }
 

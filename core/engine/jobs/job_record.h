@@ -27,7 +27,8 @@ struct Pool {
 
 // What verify found out about a job in this step, to be applied by commit.
 struct JobStep {
-  std::vector<SampledToken> drawn;
+  std::vector<SampledToken> drawn;                 // and forced after the last draw
+  int32_t num_forced = 0;                          // of these
   FinishReason finish = FinishReason::unfinished;  // but for what commit finds in the text
   std::vector<float> scores;                       // of a scoring job: of the tokens of this step
   gsl::span<const float> raw_rows;                 // likewise the rows, borrowed from the executor
@@ -38,6 +39,7 @@ struct JobStep {
 
   void begin() noexcept {
     drawn.clear();
+    num_forced = 0;
     scores.clear();
     raw_rows = {};
     finish = FinishReason::unfinished;

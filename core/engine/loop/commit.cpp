@@ -81,6 +81,7 @@ void Commit::commit_lane(const PlannedLane& planned, int32_t company) noexcept {
   count_tokens(planned, company);
   job.lane.tokens.resize(job.lane.tokens.size() - static_cast<size_t>(job.lane.num_candidates));
   job.lane.num_candidates = 0;
+  if (!step.drawn.empty()) job.lane.num_forced = step.num_forced;
   jobs_.name_spaces().add_served(job.name_space, planned.num_tokens);
   take_prompt(planned);
   const auto fail = [&](ErrorCode code, std::string_view what) { jobs_.fail(job, code, what); };
@@ -119,7 +120,7 @@ void Commit::take_prompt(const PlannedLane& planned) noexcept {
 void Commit::count_tokens(const PlannedLane& planned, int32_t company) noexcept {
   JobRecord& job = *planned.lane->job;
   const int32_t num_candidates = job.lane.num_candidates;
-  const bool prefills = !job.first_token || planned.num_tokens > 1 + num_candidates;
+  const bool prefills = !job.first_token || planned.num_tokens > 1 + num_candidates + job.lane.num_forced;
   JobProgress& progress = job.channel->progress;
   progress.company = company;
   if (prefills) progress.computed_tokens = planned.end();

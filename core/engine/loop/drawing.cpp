@@ -148,6 +148,19 @@ SampledToken Drawing::sample_row(const SampleRequest& request) {
   return sampled;
 }
 
+// Where something else than the constraint decides too, or the row is wanted, each token is drawn.
+void Drawing::force(const JobRecord& job, TokenIds& out) const {
+  const SamplingSettings& settings = job.sampler.settings();
+  const bool is_free = !job.wants_log_probs() && job.request.banned_strings.empty() &&
+                       settings.logit_bias.empty() && settings.banned_tokens.empty();
+  if (job.matcher == nullptr || !is_free) return;
+  const size_t num_before = out.size();
+  job.matcher->force(kMaxForcedTokens, out);
+  const auto is_drawn = [&](TokenId token) { return token >= num_tokens_ || names(job.stop_tokens, token); };
+  const auto first = out.begin() + static_cast<ptrdiff_t>(num_before);
+  out.erase(std::find_if(first, out.end(), is_drawn), out.end());
+}
+
 bool Drawing::is_finite(const PlannedLane& planned, const Drawn& drawn) const {
   if (const kernels::SampleOutcome* outcome = outcome_of(planned, drawn))
     return outcome->status != kernels::SampleStatus::not_finite;

@@ -10,6 +10,8 @@
 
 namespace quire {
 
+constexpr int32_t kMaxForcedTokens = 32;  // after one draw
+
 // One thread at a time.
 class Drawing {
  public:
@@ -23,6 +25,8 @@ class Drawing {
   // where the row is not finite; that nothing is allowed is told by its fault.
   SampledToken sample(const PlannedLane& planned, const Drawn& drawn, int32_t num_after = 0);
   bool is_finite(const PlannedLane& planned, const Drawn& drawn) const;
+  // Appends the tokens after what the step has drawn that would come whatever was drawn.
+  void force(const JobRecord& job, TokenIds& out) const;
   gsl::span<const float> row(const Drawn& drawn, int32_t row) const;
 
  private:

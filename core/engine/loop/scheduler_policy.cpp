@@ -510,7 +510,7 @@ void PolicyOutput::clear() {
 }
 
 bool generates(const RunningView& job) {
-  return remaining(job) <= 1 + job.num_candidates;
+  return remaining(job) <= 1 + job.num_candidates + job.num_forced;
 }
 
 void plan_step(const PolicyInput& input, PolicyOutput& output) {

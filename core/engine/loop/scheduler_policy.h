@@ -34,6 +34,7 @@ struct RunningView {
   bool suspect = false;         // took part in a step that failed as a whole: to be run alone
   bool wants_all_rows = false;  // logits of every token it computes
   int32_t num_candidates = 0;
+  int32_t num_forced = 0;           // as of Lane: they are computed with the token before them
   int32_t reserve_tokens = 0;       // length to hold pages for at once; 0: as needed
   gsl::span<const TokenId> tokens;  // all it is to compute, candidates included
   int32_t num_pending = 0;          // tokens after those that a step under way draws
@@ -41,7 +42,8 @@ struct RunningView {
   int32_t name_space = 0;
 };
 
-// Whether it has come to its next token, drafts counted, and has no more of a prompt to compute.
+// Whether it has come to its next token, drafts and forced ones counted, and has no more of a prompt to
+// compute.
 bool generates(const RunningView& job);
 
 // One job that waits, for the first time or again.

@@ -95,6 +95,7 @@ RunningView StepPlanning::view_of(const JobRecord& job) const {
   view.suspect = job.suspect;
   view.wants_all_rows = job.request.kind == JobKind::score;
   view.num_candidates = job.lane.num_candidates;
+  view.num_forced = job.lane.num_forced;
   view.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
   view.tokens = job.lane.tokens;
   view.name_space = job.name_space;

@@ -45,7 +45,9 @@ FinishReason finish_after(const JobRecord& job, TokenId token) {
   return FinishReason::unfinished;
 }
 
-// Goes on by tokens whose candidates were right, and takes them back.
+}  // namespace
+
+// Goes on by tokens that stand, and takes them back.
 class Trial {
  public:
   explicit Trial(JobRecord& job) : job_(job) {}
@@ -66,8 +68,6 @@ class Trial {
   JobRecord& job_;
   int32_t num_tokens_ = 0;
 };
-
-}  // namespace
 
 void Verify::verify(StepPlan& plan, const Drawn& drawn) noexcept {
   for (PlannedLane& planned : plan.lanes) {
@@ -133,6 +133,24 @@ void Verify::verify_tokens(PlannedLane& planned, const Drawn& drawn) {
   // The last of the new tokens has not been computed, whether it replaced a candidate or came after them.
   const auto num_drawn = static_cast<int32_t>(job.step.drawn.size());
   planned.num_accepted = planned.num_tokens - num_candidates + std::max(0, num_drawn - 1);
+  if (num_drawn > 0 && job.step.finish == FinishReason::unfinished) take_forced(job, trial);
+}
+
+// The next step computes them with the token that was drawn.
+void Verify::take_forced(JobRecord& job, Trial& trial) {
+  if (job.matcher == nullptr) return;
+  trial.accept(job.step.drawn.back());
+  forced_.clear();
+  drawing_.force(job, forced_);
+  for (const TokenId token : forced_) {
+    SampledToken sampled;
+    sampled.token = token;
+    sampled.probability = 1.0F;
+    job.step.drawn.push_back(std::move(sampled));
+    ++job.step.num_forced;
+    job.step.finish = finish_after(job, token);
+    if (job.step.finish != FinishReason::unfinished) return;
+  }
 }
 
 // False where there is no token any more: a constraint that allows none and may end has ended.

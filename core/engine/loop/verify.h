@@ -9,6 +9,8 @@
 
 namespace quire {
 
+class Trial;
+
 // Writes to the plan and to JobStep alone: what a job is stays as it was, so that a step can still come to
 // nothing. One thread at a time.
 class Verify {
@@ -23,12 +25,14 @@ class Verify {
   void verify_score(const PlannedLane& planned, const Drawn& drawn);
   void verify_tokens(PlannedLane& planned, const Drawn& drawn);
   bool take(const PlannedLane& planned, SampledToken sampled);
+  void take_forced(JobRecord& job, Trial& trial);
   void pool_states(const PlannedLane& planned);
   void add_states(Pool& pool, int32_t first_row, int32_t num_rows);
 
   Executor& executor_;
   Drawing& drawing_;
   std::vector<float> states_;
+  TokenIds forced_;
 };
 
 }  // namespace quire

@@ -19,6 +19,9 @@ class CompiledMatcher final : public TokenMatcher {
     std::fill(words.begin() + static_cast<ptrdiff_t>(num_shared), words.end(), 0U);
   }
   bool accept(TokenId token) override { return matcher_.accept(token); }
+  void force(int32_t max_tokens, TokenIds& out) const override {
+    matcher_.force(static_cast<size_t>(max_tokens), out);
+  }
   void rollback(int32_t num_tokens) override { matcher_.rollback(static_cast<size_t>(num_tokens)); }
   bool may_end() const override { return matcher_.may_end(); }
   std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<CompiledMatcher>(*this); }

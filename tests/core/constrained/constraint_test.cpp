@@ -145,6 +145,78 @@ TEST(Constraint, WhatIsForcedIsToldUpToAChoice) {
   EXPECT_EQ(Matcher(compile(ConstraintKind::regex, "abc")).forced(2), "ab");
 }
 
+TEST(Constraint, TheLongestTokenIsThatOfAPlainSearch) {
+  const auto vocabulary = small_vocabulary();
+  std::mt19937 random(7);
+  const std::string letters = "\"{}:, 012abcefnotrue\n[]\xe6\x97\xa5";
+  for (int round = 0; round < 20000; ++round) {
+    std::string text;
+    for (size_t n = 1 + random() % 6; n > 0; --n) text += letters[random() % letters.size()];
+    TokenVocabulary::Longest expected;
+    for (size_t i = 0; i < vocabulary->size(); ++i) {
+      const std::string_view bytes = vocabulary->bytes(static_cast<TokenId>(i));
+      if (!bytes.empty() && bytes.size() > expected.num_bytes &&
+          std::string_view(text).substr(0, bytes.size()) == bytes)
+        expected = {static_cast<TokenId>(i), bytes.size(), expected.is_open};
+      if (bytes.size() > text.size() && bytes.substr(0, text.size()) == text) expected.is_open = true;
+    }
+    const TokenVocabulary::Longest found = vocabulary->longest(text);
+    EXPECT_EQ(found.num_bytes, expected.num_bytes) << text;
+    EXPECT_EQ(vocabulary->bytes(found.token), vocabulary->bytes(expected.token)) << text;
+    EXPECT_EQ(found.is_open, expected.is_open) << text;
+  }
+  EXPECT_EQ(vocabulary->longest("").token, -1);
+}
+
+TEST(Constraint, ForcedTokensAreTheLongestAndEndBeforeOneThatMayGrow) {
+  const auto tokens_of = [](const char* pattern) {
+    TokenIds tokens;
+    Matcher(compile(ConstraintKind::regex, pattern)).force(100, tokens);
+    std::vector<std::string> texts;
+    for (const TokenId token : tokens)
+      texts.emplace_back(compile(ConstraintKind::regex, "a")->vocabulary().bytes(token));
+    return texts;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(tokens_of("\\{\"name\": (a|b)"), Texts({"{\"", "name", "\": "}));
+  EXPECT_EQ(tokens_of("xab(c|d)"), Texts({"x"})) << "abc may come";
+  EXPECT_EQ(tokens_of("x12(3|4)"), Texts({"x"})) << "12 may become 123";
+  EXPECT_EQ(tokens_of("[xy]abc"), Texts());
+  EXPECT_EQ(tokens_of("xyz"), Texts({"x", "y", "z"}));
+  TokenIds few;
+  Matcher(compile(ConstraintKind::regex, "xyz")).force(2, few);
+  EXPECT_EQ(few.size(), 2U);
+}
+
+TEST(Constraint, ForcedTokensMayAllCome) {
+  const auto constraint = compile(ConstraintKind::json_schema, R"({
+    "type": "object", "required": ["foobar", "named12"], "additionalProperties": false,
+    "properties": {"foobar": {"type": "boolean"}, "named12": {"enum": ["bartrue", "falsehood"]}}})");
+  size_t num_forced = 0;
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    Matcher matcher(constraint);
+    for (int step = 0; step < 60 && !matcher.has_ended(); ++step) {
+      TokenIds forced;
+      matcher.force(32, forced);
+      const std::string bytes = matcher.forced(256);
+      num_forced += forced.size();
+      std::string text;
+      for (const TokenId token : forced) {
+        const std::vector<TokenId> allowed = allowed_tokens(matcher);
+        EXPECT_TRUE(std::binary_search(allowed.begin(), allowed.end(), token));
+        ASSERT_TRUE(matcher.accept(token));
+        text += constraint->vocabulary().bytes(token);
+      }
+      EXPECT_EQ(bytes.substr(0, text.size()), text);
+      const std::vector<TokenId> allowed = allowed_tokens(matcher);
+      if (allowed.empty()) break;
+      ASSERT_TRUE(matcher.accept(allowed[random() % allowed.size()]));
+    }
+  }
+  EXPECT_GT(num_forced, 300U);
+}
+
 TEST(Constraint, SpecialTokensAreNoTextAndHaveNames) {
   const auto constraint = compile(ConstraintKind::gbnf, "root ::= <think> \"a\"");
   const TokenId think = constraint->vocabulary().find_special("<think>");
