@@ -88,6 +88,28 @@ TEST_F(ConstrainedJob, WithoutEndTokensItEndsWhereNothingMayFollow) {
   EXPECT_EQ(said.finish_reason, QUIRE_FINISH_COMPLETED);
 }
 
+// Of one sentence the vocabulary of the model makes many tokens.
+TEST_F(ConstrainedJob, WhatIsForcedTakesNoStepsOfItsOwn) {
+  const std::string sentence = "The little girl was very happy and played with her friends all day long";
+  const OwnedConstraint fixed = constrain(model.get(), QUIRE_CONSTRAINT_REGEX, sentence + "( Yes| No)!");
+  const auto steps_for = [&](int32_t wants_log_probs) {
+    const OwnedRequest request = make_prompt("Once upon a time");
+    quire_job_request_set_max_new_tokens(request.get(), 120, nullptr);
+    quire_job_request_set_log_probs(request.get(), wants_log_probs, nullptr);
+    quire_job_request_set_constraint(request.get(), fixed.get(), nullptr);
+    const OwnedCache alone = make_cache(model.get());
+    const OwnedJob job(quire_job_submit(alone.get(), request.get(), report.out()));
+    const Collected said = collect(job.get());
+    EXPECT_EQ(said.text.substr(0, sentence.size()), sentence);
+    const OwnedStats stats(quire_cache_stats(alone.get(), nullptr));
+    return quire_stats_steps(stats.get(), nullptr);
+  };
+  const int64_t drawn = steps_for(1);
+  const int64_t forced = steps_for(0);
+  std::cout << "steps: " << drawn << " where each token is drawn, " << forced << " where it may be forced\n";
+  EXPECT_LT(2 * forced, drawn);
+}
+
 TEST_F(ConstrainedJob, AForkAndARewindGoOnWithinTheConstraint) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     const OwnedRequest request = persons(seed);
