@@ -13,6 +13,14 @@ constexpr size_t kMaxTokenIds = 1024;
 constexpr std::array<std::string_view, 4> kNested = {"text_config", "llm_config", "attn_config",
                                                      "ffn_config"};
 
+// "; other names of it are n_layers, n_layer"
+std::string other_names(const FieldNames& names) {
+  std::string others;
+  for (size_t i = 1; i < names.size() && !names[i].empty(); ++i)
+    others += fmt::format("{}{}", others.empty() ? "; other names of it are " : ", ", names[i]);
+  return others;
+}
+
 }  // namespace
 
 ConfigFields::ConfigFields(JsonView root) : root_(std::move(root)) {
@@ -50,7 +58,8 @@ bool ConfigFields::is_null(std::string_view name) const {
 
 int32_t ConfigFields::require_int(const IntField& field) const {
   if (const auto value = find(field.names)) return static_cast<int32_t>(value->as_int(field.min, field.max));
-  throw Error(ErrorCode::format, "{}.{} is missing", where(), field.names.front());
+  throw Error(ErrorCode::format, "{}.{} is missing{}", where(), field.names.front(),
+              other_names(field.names));
 }
 
 int32_t ConfigFields::int_or(const IntField& field, int64_t fallback) const {

@@ -20,15 +20,19 @@ const ArchitectureSpec& read_architecture(const ConfigFields& fields) {
   const auto listed = fields.find("architectures");
   const auto model_type = fields.find("model_type");
   std::string name;
+  std::string where;
   const ArchitectureSpec* spec = nullptr;
   if (listed) {
     if (!listed->is_array() || listed->elements().size() != 1) {
       throw Error(ErrorCode::format, "{} must be a list of exactly one entry", listed->where());
     }
-    name = listed->items().front().as_string();
+    const JsonView only = listed->items().front();
+    name = only.as_string();
+    where = only.where();
     spec = find_architecture(name);
   } else if (model_type) {
     name = model_type->as_string();
+    where = model_type->where();
     spec = find_architecture_by_model_type(name);
   } else {
     throw Error(ErrorCode::format, "{}.architectures is missing", fields.where());
@@ -36,8 +40,7 @@ const ArchitectureSpec& read_architecture(const ConfigFields& fields) {
   if (!spec) spec = find_text_part(fields);
   if (spec) return *spec;
   throw Error(ErrorCode::unsupported, "{}: the architecture \"{}\" is not supported: {}; supported are {}",
-              fields.where(), printable(name), unknown_architecture_hint(name),
-              supported_architecture_names());
+              where, printable(name), unknown_architecture_hint(name), supported_architecture_names());
 }
 
 ModelSpec read_model(const ConfigFields& fields, const ArchitectureSpec& row, ModelConfig& config) {

@@ -152,8 +152,7 @@ void ModelReader::read_sizes() {
   epsilon_ = static_cast<float>(
       fields_.number_or({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon"},
                         row_.default_norm_epsilon, 1e-12, 0.1));
-  activation_ = activation_named(
-      fields_.string_or({"hidden_activation", "hidden_act", "activation_function"}, row_.default_activation));
+  activation_ = read_activation();
 }
 
 void ModelReader::read_layer_types() {
@@ -274,23 +273,36 @@ std::vector<int64_t> ModelReader::layer_numbers(std::string_view name) const {
   return out;
 }
 
-std::vector<std::string> ModelReader::layer_words(std::string_view name) const {
+std::optional<bool> ModelReader::layer_is(std::string_view name, int32_t layer, std::string_view yes,
+                                          std::string_view no) const {
   const auto list = fields_.find(name);
-  if (!list) return {};
-  std::vector<std::string> out;
-  const JsonView checked = layer_list(*list, layer_types_.size());
-  for (const JsonView& entry : checked.items()) out.push_back(entry.as_string());
-  return out;
+  if (!list) return std::nullopt;
+  const JsonView entry = layer_list(*list, layer_types_.size()).items()[static_cast<size_t>(layer)];
+  const std::string word = entry.as_string();
+  if (word == yes || word == no) return word == yes;
+  throw Error(ErrorCode::unsupported, "{}: \"{}\" is not supported; supported are {} and {}", entry.where(),
+              printable(word, 32), yes, no);
 }
 
-kernels::Activation ModelReader::activation_named(const std::string& name) const {
+void ModelReader::require_causal() const {
+  const auto value = fields_.find("use_bidirectional_attention");
+  if (!value) return;
+  if (value->is_bool() ? !value->as_bool() : value->as_string() == "vision") return;
+  throw Error(ErrorCode::unsupported, "{}: attention to later tokens is not supported", value->where());
+}
+
+// A word, or an object with it as its name.
+kernels::Activation ModelReader::read_activation() const {
+  auto value = fields_.find({"hidden_activation", "hidden_act", "activation_function", "ffn_act_fn"});
+  if (value && value->is_object()) value = value->at("name");
+  const std::string name = value ? value->as_string() : std::string(row_.default_activation);
   std::string names;
   for (const ActivationName& row : kActivations) {
     if (row.name == name) return row.activation;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
-  throw Error(ErrorCode::unsupported, "{}.hidden_act: \"{}\" is not supported; supported are {}",
-              fields_.where(), printable(name, 32), names);
+  throw Error(ErrorCode::unsupported, "{}: \"{}\" is not supported; supported are {}",
+              value ? value->where() : fields_.where(), printable(name, 32), names);
 }
 
 std::string ModelReader::key(int32_t layer, std::string_view part) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,9 +51,11 @@ class ModelReader {
   bool flag(std::string_view name, bool fallback = false) const { return fields_.bool_or(name, fallback); }
   // One number for each layer out of a list; empty where the field is absent.
   std::vector<int64_t> layer_numbers(std::string_view name) const;
-  // One word for each layer out of a list; empty where the field is absent.
-  std::vector<std::string> layer_words(std::string_view name) const;
-  kernels::Activation activation_named(const std::string& name) const;
+  // Which of two words a list has for a layer; nothing where the field is absent.
+  std::optional<bool> layer_is(std::string_view name, int32_t layer, std::string_view yes,
+                               std::string_view no) const;
+  // Refuses a model whose tokens see later ones; only those of images may ("vision").
+  void require_causal() const;
 
   // Parts, by the row's conventions.
   std::string key(int32_t layer, std::string_view part) const;
@@ -80,6 +83,7 @@ class ModelReader {
 
  private:
   void read_sizes();
+  kernels::Activation read_activation() const;
   void read_layer_types();
   void read_ropes();
   void read_ends();

@@ -71,7 +71,12 @@ void add_experts(ModelReader& reader) {
   });
 }
 
-// The second version weighs by softmax, and a group counts as its best expert.
+void add_bias(MlpPart& part) {
+  for (MatrixPart& matrix : part.gate_up) matrix.bias = BiasRule::required;
+  part.down.bias = BiasRule::required;
+}
+
+// The second version weighs by softmax, and a group counts as its best expert. Chosen experts have no biases.
 void deepseek_v2(ModelReader& reader) {
   make_latent(reader);
   const std::string method = reader.fields().string_or({"topk_method"}, "greedy");
@@ -80,9 +85,12 @@ void deepseek_v2(ModelReader& reader) {
                 "{}.topk_method: \"{}\" is not supported; supported are greedy and group_limited_greedy",
                 reader.fields().where(), printable(method, 32));
   }
+  const bool has_bias = reader.flag("mlp_bias");
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
+    if (has_bias) add_bias(*layer.feed_forward.dense);
     if (!is_sparse_layer(reader, i)) return;
     ExpertsPart experts = deepseek_experts(reader, i);
+    if (has_bias && experts.shared) add_bias(*experts.shared);
     experts.score = kernels::RouterScore::softmax;
     experts.choice_bias = {};
     experts.group_by_two = false;
@@ -124,6 +132,7 @@ void make_latent(ModelReader& reader) {
   const LatentSizes sizes = read_sizes(reader);
   const int32_t heads = reader.heads().num_heads;
   const ColumnOrder order = rotary_first(heads, sizes.rest, sizes.rotary);
+  const bool in_pairs = reader.flag("rope_interleave", true);
   reader.model().ropes.clear();
   RopeSpec rope;
   rope.config = read_rope_config(reader.fields(), {10000.0, 1.0, reader.max_positions(), 0});
@@ -136,6 +145,7 @@ void make_latent(ModelReader& reader) {
     part.latent = latent_part(reader, sizes, i, order);
     if (reader.flag("attention_bias")) part.output.bias = BiasRule::required;
     reader.set_rope(layer, rope);
+    if (!in_pairs) part.rope = kernels::RopeStyle::neox_halves;
   });
 }
 

@@ -50,8 +50,7 @@ void route_by_sigmoid(ModelReader& reader, ExpertsPart& experts, const std::stri
 }
 
 bool is_sparse_layer(const ModelReader& reader, int32_t layer) {
-  const std::vector<std::string> types = reader.layer_words("mlp_layer_types");
-  if (!types.empty()) return types[static_cast<size_t>(layer)] == "sparse";
+  if (const auto sparse = reader.layer_is("mlp_layer_types", layer, "sparse", "dense")) return *sparse;
   const int32_t frequency = reader.int_or("moe_layer_freq", 1, 1, 1024);
   return layer >= reader.int_or("first_k_dense_replace", 0, 0, 1024) && layer % frequency == 0;
 }

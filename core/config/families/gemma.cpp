@@ -8,6 +8,7 @@ namespace quire::families {
 namespace {
 
 void scale_embedding(ModelReader& reader) {
+  reader.require_causal();
   reader.model().embedding.scale = std::sqrt(static_cast<float>(reader.hidden()));
 }
 

@@ -9,6 +9,7 @@ namespace quire::families {
 namespace {
 
 void common(ModelReader& reader) {
+  reader.require_causal();
   reader.model().embedding.scale = std::sqrt(static_cast<float>(reader.hidden()));
   reader.model().head.softcap = reader.number_or("final_logit_softcapping", 0.0, 0.0, 1e6);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {

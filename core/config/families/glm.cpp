@@ -41,10 +41,9 @@ void glm4_moe_lite(ModelReader& reader) {
 // Layers of type "shared" take the keys that the last "full" one chose.
 void glm_moe_dsa(ModelReader& reader) {
   make_latent(reader);
-  const std::vector<std::string> types = reader.layer_words("indexer_types");
   int32_t last = -1;
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
-    const bool is_shared = !types.empty() && types[static_cast<size_t>(i)] == "shared";
+    const bool is_shared = reader.layer_is("indexer_types", i, "shared", "full").value_or(false);
     if (is_shared && last < 0) {
       throw Error(ErrorCode::format, "{}.indexer_types[0] must be \"full\"", reader.fields().where());
     }

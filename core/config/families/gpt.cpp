@@ -31,13 +31,19 @@ void learned_positions(ModelReader& reader) {
   });
 }
 
+// Whether scores are divided by the root of a head's width.
+void scale_attention(ModelReader& reader) {
+  if (reader.flag("scale_attn_weights", true)) return;
+  reader.each_layer([](LayerSpec& layer, int32_t) { layer.attention().scale = 1.0f; });
+}
+
 // Its matrices are stored the other way round.
 void gpt2(ModelReader& reader) {
   learned_positions(reader);
+  scale_attention(reader);
   const bool by_layer = reader.flag("scale_attn_by_inverse_layer_idx");
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     if (by_layer) layer.attention().scale /= static_cast<float>(i + 1);
-    if (!reader.flag("scale_attn_weights", true)) layer.attention().scale = 1.0f;
     layer.attention().qkv.front().transposed = true;
     layer.attention().output.transposed = true;
     layer.feed_forward.dense->gate_up.front().transposed = true;
@@ -56,6 +62,7 @@ void gpt_bigcode(ModelReader& reader) {
     const int32_t dim = heads.head_dim;
     if (!is_shared) layer.attention().qkv.front().order = order_of_blocks(heads.num_heads, {dim, dim, dim});
   });
+  scale_attention(reader);
 }
 
 constexpr TensorKeys neox_keys() {

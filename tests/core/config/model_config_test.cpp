@@ -202,6 +202,76 @@ TEST(ModelConfig, ReadsTheTextPartOfACheckpointOfSeveralKinds) {
   EXPECT_EQ(config.spec.ropes.size(), 2U);
 }
 
+Json small_latent_config(const std::string& architecture) {
+  Json json = small_config(architecture);
+  json.update({{"kv_lora_rank", 16},
+               {"qk_nope_head_dim", 16},
+               {"qk_rope_head_dim", 8},
+               {"v_head_dim", 16},
+               {"n_routed_experts", 4},
+               {"num_experts_per_tok", 2},
+               {"moe_intermediate_size", 32},
+               {"n_shared_experts", 1},
+               {"first_k_dense_replace", 1}});
+  return json;
+}
+
+TEST(ModelConfig, LatentAttentionTurnsInPairsUnlessItSaysHalves) {
+  Json json = small_latent_config("DeepseekV3ForCausalLM");
+  EXPECT_EQ(attention_of(parse(json)).rope, kernels::RopeStyle::gptj_pairs);
+  json["rope_interleave"] = false;
+  EXPECT_EQ(attention_of(parse(json)).rope, kernels::RopeStyle::neox_halves);
+}
+
+TEST(ModelConfig, DeepseekV2HasMlpBiasesInDenseAndSharedPartsAlone) {
+  Json json = small_latent_config("DeepseekV2ForCausalLM");
+  json["mlp_bias"] = true;
+  const ModelConfig config = parse(json);
+  EXPECT_EQ(mlp_of(config, 0).down.bias, BiasRule::required);
+  EXPECT_EQ(mlp_of(config, 0).gate_up.back().bias, BiasRule::required);
+  const ExpertsPart& experts = config.spec.layers.at(1).feed_forward.experts.value();
+  EXPECT_EQ(experts.shared.value().down.bias, BiasRule::required);
+  EXPECT_EQ(experts.expert.down.bias, BiasRule::none);
+}
+
+TEST(ModelConfig, ScoresOfGptAreDividedUnlessSwitchedOff) {
+  for (const char* name : {"GPT2LMHeadModel", "GPTBigCodeForCausalLM"}) {
+    Json json = small_config(name);
+    EXPECT_EQ(attention_of(parse(json)).scale, 0.25f) << name;
+    json["scale_attn_weights"] = false;
+    EXPECT_EQ(attention_of(parse(json)).scale, 1.0f) << name;
+  }
+}
+
+TEST(ModelConfig, TextThatSeesLaterTokensIsRefused) {
+  for (const char* name : {"GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM"}) {
+    Json json = small_config(name);
+    for (const Json& harmless : {Json(nullptr), Json(false), Json("vision")}) {
+      json["use_bidirectional_attention"] = harmless;
+      EXPECT_NO_THROW(parse(json)) << name << harmless;
+    }
+    for (const Json& later : {Json(true), Json("all")}) {
+      json["use_bidirectional_attention"] = later;
+      expect_error(ErrorCode::unsupported, {"config.json.use_bidirectional_attention"}, [&] { parse(json); });
+    }
+  }
+}
+
+TEST(ModelConfig, AnActivationMayBeAnObjectWithAName) {
+  Json json = small_config("LlamaForCausalLM");
+  json["ffn_config"] = {{"ffn_act_fn", {{"name", "relu"}}}};
+  EXPECT_EQ(mlp_of(parse(json)).activation, kernels::Activation::relu);
+  json["ffn_config"]["ffn_act_fn"]["name"] = "snake";
+  expect_error(ErrorCode::unsupported, {"config.json.ffn_config.ffn_act_fn.name", "snake"},
+               [&] { parse(json); });
+}
+
+TEST(ModelConfig, AKindOfLayerThatNobodyKnowsIsRefused) {
+  Json json = small_latent_config("DeepseekV3ForCausalLM");
+  json["mlp_layer_types"] = {"dense", "mixed"};
+  expect_error(ErrorCode::unsupported, {"config.json.mlp_layer_types[1]", "mixed"}, [&] { parse(json); });
+}
+
 TEST(ModelConfig, LayersOfOneKindShareTheirKindOfPages) {
   Json json = small_config("Gemma2ForCausalLM");
   json["num_hidden_layers"] = 4;

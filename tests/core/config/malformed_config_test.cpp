@@ -1,0 +1,202 @@
+// Every field of every family's config.json, bent: none is passed over, and each is refused by its name.
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "core/base/error.h"
+#include "core/config/model_config.h"
+#include "tests/support/json_text.h"
+
+namespace quire {
+namespace {
+
+using testing::Json;
+
+struct Family {
+  std::string name;  // of its directory
+  Json config;
+};
+
+// A field somewhere in a family's config.json.
+struct Place {
+  Json::json_pointer at;
+  std::string field;  // its last name that is no index of a list
+};
+
+// What the result of a model does not depend on: training, how it is computed, what the engine finds out by
+// itself.
+const std::set<std::string> kIrrelevant = {"add_cross_attention",
+                                           "altup_coef_clip",
+                                           "attention_dropout",
+                                           "attention_softmax_in_fp32",
+                                           "attn_pdrop",
+                                           "aux_loss_coef",
+                                           "classifier_dropout",
+                                           "dtype",
+                                           "emb_pdrop",
+                                           "embd_pdrop",
+                                           "embedding_dropout",
+                                           "eod_token_id",
+                                           "hidden_dropout",
+                                           "initializer_range",
+                                           "input_jitter_noise",
+                                           "is_decoder",
+                                           "lambda_std_dev",
+                                           "model_type",
+                                           "moe_jitter_eps",
+                                           "moe_loss_weight",
+                                           "num_nextn_predict_layers",
+                                           "output_router_logits",
+                                           "pretraining_tp",
+                                           "qk_head_dim",
+                                           "reorder_and_upcast_attn",
+                                           "resid_pdrop",
+                                           "residual_dropout",
+                                           "router_aux_loss_coef",
+                                           "router_jitter_noise",
+                                           "scale_attention_softmax_in_fp32",
+                                           "sep_token_id",
+                                           "summary_activation",
+                                           "summary_first_dropout",
+                                           "summary_proj_to_labels",
+                                           "summary_type",
+                                           "summary_use_proj",
+                                           "transformers_version",
+                                           "use_cache"};
+
+// FAMILY/FIELD where another field has said it already, or has switched it off.
+const std::set<std::string> kSettledByAnother = {"cwm/mlp_bias",
+                                                 "dbrx/hidden_size",
+                                                 "dbrx/kv_n_heads",
+                                                 "deepseek_v32/first_k_dense_replace",
+                                                 "deepseek_v32/mlp_bias",
+                                                 "dots1/max_window_layers",
+                                                 "exaone4/sliding_window_pattern",
+                                                 "exaone_moe/first_k_dense_replace",
+                                                 "exaone_moe/sliding_window_pattern",
+                                                 "gemma/hidden_act",
+                                                 "gemma3/_sliding_window_pattern",
+                                                 "gemma3_sliding_last/_sliding_window_pattern",
+                                                 "gemma4_e/moe_intermediate_size",
+                                                 "gemma4_e/num_experts",
+                                                 "gemma4_e/top_k_experts",
+                                                 "gemma4_moe/vocab_size_per_layer_input",
+                                                 "glm_moe_dsa/first_k_dense_replace",
+                                                 "glm_moe_dsa/mlp_bias",
+                                                 "hunyuan_v1_moe/beta_fast",
+                                                 "hunyuan_v1_moe/beta_slow",
+                                                 "hunyuan_v1_moe/factor",
+                                                 "hunyuan_v1_moe/mscale",
+                                                 "hunyuan_v1_moe/mscale_all_dim",
+                                                 "llama4/interleave_moe_layer_step",
+                                                 "ministral3/max_position_embeddings",
+                                                 "qwen2/max_window_layers",
+                                                 "qwen2/sliding_window",
+                                                 "qwen2_moe/max_window_layers",
+                                                 "qwen2_moe/sliding_window",
+                                                 "qwen2_yarn/max_window_layers",
+                                                 "qwen2_yarn/sliding_window",
+                                                 "qwen3/max_window_layers",
+                                                 "qwen3/sliding_window",
+                                                 "qwen3_moe/sliding_window",
+                                                 "smollm3/sliding_window"};
+
+// Those that lie beside the tests, and where the shared folder is there, all; without those that are refused.
+std::vector<Family> families() {
+  std::vector<Family> found;
+  const FileSystem& files = posix_file_system();
+  for (const std::string& root : {std::string(QUIRE_TEST_DATA), std::string(QUIRE_SHARED_DIR) + "/golden"}) {
+    const std::string folder = root + "/architectures/";
+    if (!files.is_directory(folder)) continue;
+    for (const std::string& name : files.list(folder)) {
+      if (!files.is_file(folder + name + "/config.json")) continue;
+      const std::string text = files.read_text(folder + name + "/config.json", 1 << 20);
+      try {
+        parse_model_config(text);
+        found.push_back({name, Json::parse(text)});
+      } catch (const Error&) {
+      }
+    }
+  }
+  return found;
+}
+
+bool is_index(const std::string& name) {
+  return name.find_first_not_of("0123456789") == std::string::npos;
+}
+
+// The values within `value` that are no objects and no lists.
+void add_places(const Json& value, const Place& place, std::vector<Place>& places) {
+  if (!value.is_structured()) return places.push_back(place);
+  for (const auto& [key, item] : value.items()) {
+    const bool in_list = value.is_array();
+    add_places(item,
+               {in_list ? place.at / std::stoul(key) : place.at / key, is_index(key) ? place.field : key},
+               places);
+  }
+}
+
+std::vector<Place> places_of(const Family& family) {
+  std::vector<Place> places;
+  add_places(family.config, Place(), places);
+  return places;
+}
+
+Json bent(const Family& family, const Place& place, const Json& value) {
+  Json config = family.config;
+  config[place.at] = value;
+  return config;
+}
+
+// The words of the refusal; none where it is taken.
+std::string refusal(const Json& config) {
+  try {
+    parse_model_config(config.dump());
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.code() == ErrorCode::format || error.code() == ErrorCode::unsupported) << error.what();
+    return error.what();
+  }
+  return {};
+}
+
+// A part that is switched on asks for fields that are not there.
+bool names_absent_field(const std::string& words) {
+  return words.find(" is missing") != std::string::npos;
+}
+
+TEST(MalformedConfig, WhatIsRefusedIsRefusedByItsName) {
+  const Json kNonsense[] = {-1,
+                            0,
+                            1000000000000LL,
+                            UINT64_MAX,
+                            1e300,
+                            "nonsense",
+                            true,
+                            "nonsense",
+                            Json::array({"nonsense"}),
+                            Json::object({{"nonsense", 1}})};
+  for (const Family& family : families()) {
+    for (const Place& place : places_of(family)) {
+      for (const Json& value : kNonsense) {
+        const std::string words = refusal(bent(family, place, value));
+        if (words.empty()) continue;
+        const bool is_named = words.find(place.field) != std::string::npos || names_absent_field(words);
+        EXPECT_TRUE(is_named) << family.name << place.at.to_string() << " = " << value << ": " << words;
+      }
+    }
+  }
+}
+
+TEST(MalformedConfig, NoFieldIsPassedOver) {
+  for (const Family& family : families()) {
+    for (const Place& place : places_of(family)) {
+      if (kIrrelevant.count(place.field) > 0) continue;
+      if (kSettledByAnother.count(family.name + "/" + place.field) > 0) continue;
+      EXPECT_NE(refusal(bent(family, place, Json::object({{"nonsense", 1}}))), "")
+          << family.name << place.at.to_string();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace quire
