@@ -6,12 +6,6 @@ namespace {
 constexpr std::string_view kDim = "\x1b[2m";
 constexpr std::string_view kPlain = "\x1b[0m";
 
-std::string text_of_event(const char* (*get)(quire_event*, size_t*, quire_error**), quire_event* event) {
-  size_t length = 0;
-  const char* const text = call(get, event, &length);
-  return {text, length};
-}
-
 }  // namespace
 
 void Answer::see(quire_event* event) {

@@ -79,9 +79,7 @@ void JobBatch::note_tokens(JobOutcome& outcome, const std::vector<int32_t>& toke
 void JobBatch::take(quire_event* event, const Watcher& watcher) {
   const size_t job_idx = call(quire_event_user_data, event);
   JobOutcome& outcome = outcomes_.at(job_idx);
-  size_t length = 0;
-  const char* bytes = call(quire_event_text, event, &length);
-  const std::string text(bytes, length);
+  const std::string text = text_of_event(quire_event_text, event);
   outcome.text += text;
   note_tokens(outcome, elements_of<int32_t>(quire_event_tokens, event));
   const std::vector<float> log_probs = elements_of<float>(quire_event_log_probs, event);
@@ -97,7 +95,7 @@ void JobBatch::take(quire_event* event, const Watcher& watcher) {
     outcome.error_code = call(quire_event_error_code, event);
     if (type == QUIRE_EVENT_ERROR) {
       outcome.finish_reason = QUIRE_FINISH_ERROR;
-      outcome.error = call(quire_event_error_message, event, &length);
+      outcome.error = text_of_event(quire_event_error_message, event);
     }
     read_result(outcome, event);
     ++num_over_;
@@ -107,9 +105,7 @@ void JobBatch::take(quire_event* event, const Watcher& watcher) {
 
 void JobBatch::read_result(JobOutcome& outcome, quire_event* event) {
   outcome.stop_token = call(quire_event_stop_token, event);
-  size_t length = 0;
-  const char* stop = call(quire_event_stop_text, event, &length);
-  outcome.stop_text.assign(stop, length);
+  outcome.stop_text = text_of_event(quire_event_stop_text, event);
   outcome.prompt_tokens = call(quire_event_prompt_tokens, event);
   outcome.cached_tokens = call(quire_event_cached_tokens, event);
   outcome.new_tokens = call(quire_event_new_tokens, event);

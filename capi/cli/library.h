@@ -53,6 +53,14 @@ std::string text_of(Function* function, Args... args) {
   return {bytes.begin(), bytes.end()};
 }
 
+// A text that an event has, as long as the event lives.
+using EventText = const char*(quire_event*, size_t*, quire_error**);
+inline std::string text_of_event(EventText* get, quire_event* event) {
+  size_t length = 0;
+  const char* const text = call(get, event, &length);
+  return {text, length};
+}
+
 template <auto Free>
 struct Freer {
   template <typename T>

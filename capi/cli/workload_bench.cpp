@@ -113,9 +113,7 @@ class WorkloadRun {
     }
     const int32_t type = call(quire_event_type, event);
     if (type == QUIRE_EVENT_ERROR) {
-      size_t length = 0;
-      const char* message = call(quire_event_error_message, event, &length);
-      throw Failure(kExitFailed, "bench: " + std::string(message, length));
+      throw Failure(kExitFailed, "bench: " + text_of_event(quire_event_error_message, event));
     }
     if (type == QUIRE_EVENT_FINISHED) ++num_over_;
   }
