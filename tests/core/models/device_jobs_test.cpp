@@ -9,12 +9,12 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/job_tokens.h"
 #include "tests/support/taken_rest.h"
 
 namespace quire::testing {
 namespace {
 
-constexpr Duration kPatience = std::chrono::minutes(5);
 constexpr int32_t kJobs = 6;
 
 std::shared_ptr<const Model> load_on(std::shared_ptr<Device> device, const std::string& path) {
@@ -45,12 +45,8 @@ JobRequest request_of(const Model& model, int32_t index) {
   return request;
 }
 
-TokenIds tokens_of(Job& job) {
-  TokenIds tokens;
-  while (const auto event = job.poll(kPatience)) {
-    tokens.insert(tokens.end(), event->token_ids.begin(), event->token_ids.end());
-    if (event->terminal()) break;
-  }
+TokenIds all_tokens_of(Job& job) {
+  TokenIds tokens = tokens_of(job);
   EXPECT_EQ(job.result().reason, FinishReason::max_new_tokens) << job.result().message;
   return tokens;
 }
@@ -59,7 +55,7 @@ std::vector<TokenIds> run(const Model& model, Cache& cache) {
   std::vector<std::shared_ptr<Job>> jobs;
   for (int32_t i = 0; i < kJobs; ++i) jobs.push_back(cache.submit(request_of(model, i)));
   std::vector<TokenIds> said;
-  for (const auto& job : jobs) said.push_back(tokens_of(*job));
+  for (const auto& job : jobs) said.push_back(all_tokens_of(*job));
   return said;
 }
 

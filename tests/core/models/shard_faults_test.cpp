@@ -7,12 +7,11 @@
 #include "core/engine/model/model_home.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/job_tokens.h"
 #include "tests/support/posing_backend.h"
 
 namespace quire::testing {
 namespace {
-
-constexpr Duration kPatience = std::chrono::minutes(5);
 
 ModelPlanOptions shards_on(const std::shared_ptr<Device>& device, int32_t num_shards) {
   ModelPlanOptions options;
@@ -46,15 +45,6 @@ JobRequest request_of(int32_t num_tokens) {
   request.max_new_tokens = num_tokens;
   request.ignore_end_tokens = true;
   return request;
-}
-
-TokenIds tokens_of(Job& job) {
-  TokenIds tokens;
-  while (const auto event = job.poll(kPatience)) {
-    tokens.insert(tokens.end(), event->token_ids.begin(), event->token_ids.end());
-    if (event->terminal()) break;
-  }
-  return tokens;
 }
 
 // Of all that is taken of the device, weights, pages and contexts, each in its turn is refused.

@@ -4,11 +4,11 @@
 
 #include "core/engine/model/model_cache.h"
 #include "tests/core/models/transformer_runner.h"
+#include "tests/support/job_tokens.h"
 
 namespace quire::testing {
 namespace {
 
-constexpr Duration kPatience = std::chrono::minutes(5);
 constexpr int32_t kNumJobs = 8;
 
 std::shared_ptr<Cache> make_cache(const std::shared_ptr<const Model>& model) {
@@ -34,15 +34,6 @@ JobRequest request_of(const Model& model, int32_t index) {
   request.sampling.temperature = index % 2 == 0 ? 0.0f : 0.9f;
   request.sampling.seed = static_cast<uint64_t>(index);
   return request;
-}
-
-TokenIds tokens_of(Job& job) {
-  TokenIds tokens;
-  while (const auto event = job.poll(kPatience)) {
-    tokens.insert(tokens.end(), event->token_ids.begin(), event->token_ids.end());
-    if (event->terminal()) break;
-  }
-  return tokens;
 }
 
 class ShardedJobs : public ::testing::Test {
