@@ -65,6 +65,29 @@ void gpt_bigcode(ModelReader& reader) {
   scale_attention(reader);
 }
 
+constexpr ArchitectureSpec kGpt2Row = {.name = "GPT2LMHeadModel",
+                                       .model_type = "gpt2",
+                                       .keys = gpt2_keys(),
+                                       .norm = kernels::NormKind::layer,
+                                       .gated_mlp = false,
+                                       .default_intermediate_ratio = 4,
+                                       .qkv_bias = kAlways,
+                                       .attention_output_bias = kAlways,
+                                       .mlp_bias = kAlways,
+                                       .tied_by_default = true,
+                                       .default_activation = "gelu_new",
+                                       .default_norm_epsilon = 1e-5,
+                                       .default_max_positions = 1024,
+                                       .default_special_token = 50256,
+                                       .refine = gpt2};
+
+constexpr ArchitectureSpec gpt_bigcode_row() {
+  ArchitectureSpec row = renamed(kGpt2Row, "GPTBigCodeForCausalLM", "gpt_bigcode");
+  row.default_activation = "gelu_pytorch_tanh";
+  row.refine = gpt_bigcode;
+  return row;
+}
+
 constexpr TensorKeys neox_keys() {
   TensorKeys keys;
   keys.embedding = "gpt_neox.embed_in";
@@ -123,37 +146,8 @@ void gpt_oss(ModelReader& reader) {
 
 }  // namespace
 
-const ArchitectureSpec kGpt2 = {.name = "GPT2LMHeadModel",
-                                .model_type = "gpt2",
-                                .keys = gpt2_keys(),
-                                .norm = kernels::NormKind::layer,
-                                .gated_mlp = false,
-                                .default_intermediate_ratio = 4,
-                                .qkv_bias = kAlways,
-                                .attention_output_bias = kAlways,
-                                .mlp_bias = kAlways,
-                                .tied_by_default = true,
-                                .default_activation = "gelu_new",
-                                .default_norm_epsilon = 1e-5,
-                                .default_max_positions = 1024,
-                                .default_special_token = 50256,
-                                .refine = gpt2};
-
-const ArchitectureSpec kGptBigCode = {.name = "GPTBigCodeForCausalLM",
-                                      .model_type = "gpt_bigcode",
-                                      .keys = gpt2_keys(),
-                                      .norm = kernels::NormKind::layer,
-                                      .gated_mlp = false,
-                                      .default_intermediate_ratio = 4,
-                                      .qkv_bias = kAlways,
-                                      .attention_output_bias = kAlways,
-                                      .mlp_bias = kAlways,
-                                      .tied_by_default = true,
-                                      .default_activation = "gelu_pytorch_tanh",
-                                      .default_norm_epsilon = 1e-5,
-                                      .default_max_positions = 1024,
-                                      .default_special_token = 50256,
-                                      .refine = gpt_bigcode};
+const ArchitectureSpec kGpt2 = kGpt2Row;
+const ArchitectureSpec kGptBigCode = gpt_bigcode_row();
 
 const ArchitectureSpec kGptNeoX = {.name = "GPTNeoXForCausalLM",
                                    .model_type = "gpt_neox",
