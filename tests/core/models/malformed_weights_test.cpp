@@ -1,40 +1,13 @@
 // The weights of every family, bent one tensor at a time: each tensor of the files counts, and a refusal
 // names it.
-#include <cstring>
-
 #include <gtest/gtest.h>
 
 #include "core/base/error.h"
 #include "tests/core/models/golden_families.h"
-#include "tests/core/models/transformer_runner.h"
-#include "tests/support/json_text.h"
-#include "tests/support/memory_file_system.h"
-#include "tests/support/safetensors_builder.h"
+#include "tests/core/models/stored_model.h"
 
 namespace quire::testing {
 namespace {
-
-struct StoredTensor {
-  std::string name;
-  std::string dtype;
-  std::vector<int64_t> shape;
-  std::string bytes;
-};
-
-std::vector<StoredTensor> read_tensors(const std::string& path) {
-  const std::string file = posix_file_system().read_text(path, 64 << 20);
-  uint64_t header_bytes = 0;
-  std::memcpy(&header_bytes, file.data(), sizeof(header_bytes));
-  const Json header = Json::parse(file.substr(8, header_bytes));
-  std::vector<StoredTensor> tensors;
-  for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") continue;
-    const auto offsets = entry["data_offsets"].get<std::vector<size_t>>();
-    tensors.push_back({name, entry["dtype"], entry["shape"],
-                       file.substr(8 + header_bytes + offsets[0], offsets[1] - offsets[0])});
-  }
-  return tensors;
-}
 
 // By the module's name where its weights may come in several formats.
 void expect_named(const StoredTensor& tensor, const std::string& words) {
@@ -49,66 +22,55 @@ void lengthen(StoredTensor& tensor) {
   ++tensor.shape.front();
 }
 
-class MalformedWeights : public ::testing::TestWithParam<Family> {
- protected:
-  void SetUp() override {
-    const std::string directory = family_directory(GetParam());
-    if (directory.empty()) GTEST_SKIP() << GetParam().name << " is absent";
-    config_ = posix_file_system().read_text(directory + "/config.json", 1 << 20);
-    tensors_ = read_tensors(directory + "/model.safetensors");
-  }
-
-  // The words of the refusal; none where the model loads.
-  std::string refusal(const std::vector<StoredTensor>& tensors) const {
-    SafetensorsBuilder builder;
-    for (const StoredTensor& tensor : tensors)
-      builder.add_bytes(tensor.name, tensor.dtype, tensor.shape, tensor.bytes);
-    MemoryFileSystem files;
-    files.write("model/config.json", config_);
-    files.write("model/model.safetensors", builder.build());
-    ModelOptions options;
-    options.source = open_model_source(files, "model");
-    options.devices = {open_test_device()};
-    try {
-      (void)Model::load(options);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return {};
-  }
-
-  std::string config_;
-  std::vector<StoredTensor> tensors_;
-};
-
 // Constants of an activation, which transformers stores beside what was trained.
 bool has_default(const StoredTensor& tensor) {
   return tensor.name.find(".act_fn.beta") != std::string::npos ||
          tensor.name.find(".act_fn.eps") != std::string::npos;
 }
 
+class MalformedWeights : public ::testing::TestWithParam<Family> {
+ protected:
+  void SetUp() override {
+    const std::string directory = family_directory(GetParam());
+    if (directory.empty()) GTEST_SKIP() << GetParam().name << " is absent";
+    model_ = read_stored_model(directory);
+  }
+
+  // The words of the refusal; none where the model loads.
+  static std::string refusal(const StoredModel& model) {
+    try {
+      (void)load_stored_model(model);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  StoredModel model_;
+};
+
 TEST_P(MalformedWeights, AMissingTensorIsNamed) {
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    if (has_default(tensors_[i])) continue;
-    std::vector<StoredTensor> tensors = tensors_;
-    tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(i));
-    expect_named(tensors_[i], refusal(tensors));
+  for (size_t i = 0; i < model_.tensors.size(); ++i) {
+    if (has_default(model_.tensors[i])) continue;
+    StoredModel bent = model_;
+    bent.tensors.erase(bent.tensors.begin() + static_cast<std::ptrdiff_t>(i));
+    expect_named(model_.tensors[i], refusal(bent));
   }
 }
 
 TEST_P(MalformedWeights, ATensorOfAnotherShapeIsNamed) {
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    std::vector<StoredTensor> tensors = tensors_;
-    lengthen(tensors[i]);
-    expect_named(tensors_[i], refusal(tensors));
+  for (size_t i = 0; i < model_.tensors.size(); ++i) {
+    StoredModel bent = model_;
+    lengthen(bent.tensors[i]);
+    expect_named(model_.tensors[i], refusal(bent));
   }
 }
 
 TEST_P(MalformedWeights, ATensorOfWholeNumbersIsNamed) {
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    std::vector<StoredTensor> tensors = tensors_;
-    tensors[i].dtype = "I16";
-    expect_named(tensors_[i], refusal(tensors));
+  for (size_t i = 0; i < model_.tensors.size(); ++i) {
+    StoredModel bent = model_;
+    bent.tensors[i].dtype = "I16";
+    expect_named(model_.tensors[i], refusal(bent));
   }
 }
 

@@ -1,0 +1,185 @@
+// Families whose code comes with their checkpoints: each is another family with other names, another order of
+// its matrices or other settings, so that a model of the other family, turned into one of theirs, must give
+// the logits that transformers gives for it.
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "tests/core/models/golden_families.h"
+#include "tests/core/models/golden_file.h"
+#include "tests/core/models/stored_model.h"
+#include "tests/core/models/transformer_runner.h"
+
+namespace quire::testing {
+namespace {
+
+struct Derivation {
+  const char* architecture;
+  const char* model_type;
+  const char* from;  // its golden directory
+  std::function<void(StoredModel&)> apply;
+};
+
+std::string layer_name(int layer, const std::string& part) {
+  return "model.layers." + std::to_string(layer) + "." + part;
+}
+
+int num_layers(const StoredModel& model) {
+  return model.config["num_hidden_layers"];
+}
+
+void rename(StoredModel& model, const std::string& from, const std::string& to) {
+  for (StoredTensor& tensor : model.tensors) {
+    const size_t at = tensor.name.find(from);
+    if (at != std::string::npos) tensor.name.replace(at, from.size(), to);
+  }
+}
+
+StoredTensor taken(StoredModel& model, const std::string& name) {
+  StoredTensor& place = model.tensor(name);
+  StoredTensor tensor = std::move(place);
+  model.tensors.erase(model.tensors.begin() + (&place - model.tensors.data()));
+  return tensor;
+}
+
+// Of each KV head: its queries, its key, its value, one matrix under the other.
+void fuse_by_kv_head(StoredModel& model) {
+  const int64_t kv_heads = model.config["num_key_value_heads"];
+  for (int layer = 0; layer < num_layers(model); ++layer) {
+    std::vector<StoredTensor> parts;
+    for (const char* part : {"q_proj", "k_proj", "v_proj"})
+      parts.push_back(taken(model, layer_name(layer, std::string("self_attn.") + part + ".weight")));
+    StoredTensor fused = {
+        layer_name(layer, "attention.wqkv.weight"), parts[0].dtype, {0, parts[0].shape[1]}, ""};
+    for (int64_t head = 0; head < kv_heads; ++head) {
+      for (const StoredTensor& part : parts) {
+        const size_t bytes = part.bytes.size() / static_cast<size_t>(kv_heads);
+        fused.bytes += part.bytes.substr(static_cast<size_t>(head) * bytes, bytes);
+        fused.shape[0] += part.shape[0] / kv_heads;
+      }
+    }
+    model.tensors.push_back(std::move(fused));
+  }
+}
+
+void to_internlm2(StoredModel& model) {
+  fuse_by_kv_head(model);
+  rename(model, "self_attn.o_proj", "attention.wo");
+  rename(model, "mlp.gate_proj", "feed_forward.w1");
+  rename(model, "mlp.up_proj", "feed_forward.w3");
+  rename(model, "mlp.down_proj", "feed_forward.w2");
+  rename(model, "input_layernorm", "attention_norm");
+  rename(model, "post_attention_layernorm", "ffn_norm");
+  rename(model, "model.embed_tokens", "model.tok_embeddings");
+  rename(model, "lm_head", "output");
+}
+
+float from_bf16(const char* at) {
+  uint16_t half = 0;
+  std::memcpy(&half, at, sizeof(half));
+  const uint32_t bits = uint32_t{half} << 16;
+  float value = 0.0f;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+void scale_as_f32(StoredTensor& tensor, float factor) {
+  std::string bytes;
+  for (size_t i = 0; i < tensor.bytes.size(); i += 2) {
+    const float value = from_bf16(tensor.bytes.data() + i) * factor;
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  tensor.dtype = "F32";
+  tensor.bytes = std::move(bytes);
+}
+
+// Granite's multipliers under MiniCPM's names; that of attention, which MiniCPM lacks, goes into the queries.
+void to_minicpm(StoredModel& model) {
+  Json& config = model.config;
+  const float head_dim = config["hidden_size"].get<float>() / config["num_attention_heads"].get<float>();
+  const float of_queries = config["attention_multiplier"].get<float>() * std::sqrt(head_dim);
+  config["scale_emb"] = config["embedding_multiplier"];
+  config["scale_depth"] =
+      config["residual_multiplier"].get<double>() * std::sqrt(config["num_hidden_layers"].get<double>());
+  config["dim_model_base"] = config["hidden_size"].get<double>() / config["logits_scaling"].get<double>();
+  for (const char* gone :
+       {"attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"})
+    config.erase(gone);
+  for (int layer = 0; layer < num_layers(model); ++layer)
+    scale_as_f32(model.tensor(layer_name(layer, "self_attn.q_proj.weight")), of_queries);
+}
+
+// OLMo's norms have neither weights nor biases.
+void to_orion(StoredModel& model) {
+  const size_t columns = model.config["hidden_size"];
+  std::vector<std::string> norms = {"model.norm"};
+  for (int layer = 0; layer < num_layers(model); ++layer) {
+    norms.push_back(layer_name(layer, "input_layernorm"));
+    norms.push_back(layer_name(layer, "post_attention_layernorm"));
+  }
+  std::string ones;
+  for (size_t i = 0; i < columns; ++i) ones += std::string("\x80\x3f", 2);
+  const std::vector<int64_t> shape = {static_cast<int64_t>(columns)};
+  for (const std::string& norm : norms) {
+    model.tensors.push_back({norm + ".weight", "BF16", shape, ones});
+    model.tensors.push_back({norm + ".bias", "BF16", shape, std::string(2 * columns, '\0')});
+  }
+  model.config["rms_norm_eps"] = 1e-5;
+}
+
+// Experts that are all the same, whose weights add up to one, are one feed-forward part.
+void to_gemmoe(StoredModel& model) {
+  constexpr int kExperts = 4;
+  const int64_t columns = model.config["hidden_size"];
+  model.config["num_local_experts"] = kExperts;
+  model.config["num_experts_per_tok"] = 2;
+  for (int layer = 0; layer < num_layers(model); ++layer) {
+    const std::string block = layer_name(layer, "block_sparse_moe.");
+    for (const auto& [from, to] : {std::pair("gate_proj", "w1"), {"up_proj", "w3"}, {"down_proj", "w2"}}) {
+      StoredTensor matrix = taken(model, layer_name(layer, std::string("mlp.") + from + ".weight"));
+      for (int expert = 0; expert < kExperts; ++expert) {
+        matrix.name = block + "experts." + std::to_string(expert) + "." + to + ".weight";
+        model.tensors.push_back(matrix);
+      }
+    }
+    const std::string& router = model.tensors.back().bytes;
+    model.tensors.push_back({block + "gate.weight",
+                             "BF16",
+                             {kExperts, columns},
+                             router.substr(0, static_cast<size_t>(2 * kExperts * columns))});
+  }
+}
+
+void unchanged(StoredModel&) {}
+
+const Derivation kDerivations[] = {
+    {"YiForCausalLM", "Yi", "llama3", unchanged},
+    {"IndexForCausalLM", "index", "llama_tied", unchanged},
+    {"InternLM2ForCausalLM", "internlm2", "llama3", to_internlm2},
+    {"MiniCPMForCausalLM", "minicpm", "granite", to_minicpm},
+    {"OrionForCausalLM", "orion", "olmo", to_orion},
+    {"GemmoeForCausalLM", "gemmoe", "gemma", to_gemmoe},
+};
+
+class DerivedFamily : public ::testing::TestWithParam<Derivation> {};
+
+TEST_P(DerivedFamily, GivesTheLogitsOfTheFamilyThatItIs) {
+  const std::string directory = family_directory({GetParam().from});
+  if (directory.empty()) GTEST_SKIP() << GetParam().from << " is absent";
+  StoredModel model = read_stored_model(directory);
+  model.config["architectures"] = {GetParam().architecture};
+  model.config["model_type"] = GetParam().model_type;
+  GetParam().apply(model);
+  TransformerRunner runner(load_stored_model(model), {});
+  const std::string golden = directory + "/golden.safetensors";
+  const std::vector<float> logits = runner.logits(read_ids(golden, "input_ids"), 512);
+  EXPECT_LE(relative_rms(logits, read_floats(golden, "logits")), tolerance(2e-3, 1e-2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, DerivedFamily, ::testing::ValuesIn(kDerivations),
+                         [](const auto& param) { return std::string(param.param.model_type); });
+
+}  // namespace
+}  // namespace quire::testing
