@@ -198,6 +198,19 @@ void ModelReader::set_rope(LayerSpec& layer, const RopeSpec& rope) {
   part.rotary_dim = own.rotary_dim;
 }
 
+void ModelReader::drop_rope(LayerSpec& layer) {
+  AttentionPart& part = layer.attention();
+  part.rope = kernels::RopeStyle::none;
+  part.rope_idx = -1;
+  part.rotary_dim = 0;
+}
+
+bool ModelReader::has_rope(int32_t layer) const {
+  const std::vector<int64_t> listed = layer_numbers("no_rope_layers");
+  const int32_t interval = int_or("no_rope_layer_interval", 4, 1, 1024);
+  return listed.empty() ? (layer + 1) % interval != 0 : listed[static_cast<size_t>(layer)] != 0;
+}
+
 void ModelReader::read_ends() {
   model_.embedding.key = row_.keys.embedding;
   model_.head.norm = norm(std::string(row_.keys.final_norm), hidden());

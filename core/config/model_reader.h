@@ -74,6 +74,9 @@ class ModelReader {
   void norm_heads(LayerSpec& layer, int32_t index, kernels::QkNorm what);
   // Which layers have rotary angles of which settings.
   void set_rope(LayerSpec& layer, const RopeSpec& rope);
+  static void drop_rope(LayerSpec& layer);
+  // Of models of which some layers have none: by a list of ones and zeros, or else all but every n-th.
+  bool has_rope(int32_t layer) const;
   // Head count and dimensions of one layer; its matrices follow.
   void set_heads(LayerSpec& layer, int32_t index, const kernels::HeadShape& heads);
   // Multiplies what both blocks add to the residual stream.

@@ -26,9 +26,7 @@ void cohere2(ModelReader& reader) {
   cohere(reader);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     if (reader.layer_type(i) == LayerType::sliding) return;
-    layer.attention().rope = kernels::RopeStyle::none;
-    layer.attention().rope_idx = -1;
-    layer.attention().rotary_dim = 0;
+    ModelReader::drop_rope(layer);
   });
 }
 

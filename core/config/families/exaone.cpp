@@ -10,9 +10,7 @@ void norm_heads(ModelReader& reader) {
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
     reader.norm_heads(layer, i, kernels::QkNorm::each_head);
     if (!has_windows || reader.layer_type(i) == LayerType::sliding) return;
-    layer.attention().rope = kernels::RopeStyle::none;
-    layer.attention().rope_idx = -1;
-    layer.attention().rotary_dim = 0;
+    ModelReader::drop_rope(layer);
   });
 }
 

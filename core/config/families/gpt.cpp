@@ -24,11 +24,7 @@ void learned_positions(ModelReader& reader) {
   reader.model().embedding.positions_key = "transformer.wpe";
   reader.model().embedding.num_positions = reader.max_positions();
   reader.model().ropes.clear();
-  reader.each_layer([](LayerSpec& layer, int32_t) {
-    layer.attention().rope = kernels::RopeStyle::none;
-    layer.attention().rope_idx = -1;
-    layer.attention().rotary_dim = 0;
-  });
+  reader.each_layer([](LayerSpec& layer, int32_t) { ModelReader::drop_rope(layer); });
 }
 
 // Whether scores are divided by the root of a head's width.

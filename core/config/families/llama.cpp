@@ -10,16 +10,9 @@ constexpr ArchitectureSpec kLlamaRow = {.name = "LlamaForCausalLM",
                                         .attention_output_bias = by_flag("attention_bias"),
                                         .mlp_bias = by_flag("mlp_bias")};
 
-// Layers without rotary embedding: a list of ones and zeros, or every n-th.
 void drop_ropes(ModelReader& reader) {
-  const std::vector<int64_t> has_rope = reader.layer_numbers("no_rope_layers");
-  const int32_t interval = reader.int_or("no_rope_layer_interval", 4, 1, 1024);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
-    const bool turns = has_rope.empty() ? (i + 1) % interval != 0 : has_rope[static_cast<size_t>(i)] != 0;
-    if (turns) return;
-    layer.attention().rope = kernels::RopeStyle::none;
-    layer.attention().rope_idx = -1;
-    layer.attention().rotary_dim = 0;
+    if (!reader.has_rope(i)) ModelReader::drop_rope(layer);
   });
 }
 

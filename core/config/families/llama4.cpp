@@ -39,9 +39,7 @@ void add_attention(ModelReader& reader, LayerSpec& layer, bool turns) {
     part.norm_after_rope = true;
     return;
   }
-  part.rope = kernels::RopeStyle::none;
-  part.rope_idx = -1;
-  part.rotary_dim = 0;
+  ModelReader::drop_rope(layer);
   if (!reader.flag("attn_temperature_tuning", true)) return;
   part.temperature_beta = reader.number_or("attn_scale", 0.1, 0.0, 1e3);
   part.temperature_floor = reader.number_or("floor_scale", 8192.0, 1.0, 1e9);
@@ -49,11 +47,9 @@ void add_attention(ModelReader& reader, LayerSpec& layer, bool turns) {
 }
 
 void llama4(ModelReader& reader) {
-  const std::vector<int64_t> has_rope = reader.layer_numbers("no_rope_layers");
-  const int32_t interval = reader.int_or("no_rope_layer_interval", 4, 1, 1024);
   const int32_t chunk = reader.int_or("attention_chunk_size", 8192, 1, 1 << 30);
   reader.each_layer([&](LayerSpec& layer, int32_t i) {
-    const bool turns = has_rope.empty() ? (i + 1) % interval != 0 : has_rope[static_cast<size_t>(i)] != 0;
+    const bool turns = reader.has_rope(i);
     const bool is_chunked =
         reader.fields().find("layer_types") ? reader.layer_type(i) == LayerType::chunked : turns;
     if (is_chunked) layer.attention().chunk = chunk;

@@ -243,6 +243,48 @@ TEST(ModelConfig, ScoresOfGptAreDividedUnlessSwitchedOff) {
   }
 }
 
+TEST(ModelConfig, ScoresOfGpt2MayBeDividedByTheLayer) {
+  Json json = small_config("GPT2LMHeadModel");
+  json["scale_attn_by_inverse_layer_idx"] = true;
+  EXPECT_EQ(attention_of(parse(json), 0).scale, 0.25f);
+  EXPECT_EQ(attention_of(parse(json), 1).scale, 0.125f);
+}
+
+std::vector<bool> layers_with_rope(const Json& json) {
+  std::vector<bool> turns;
+  for (const LayerSpec& layer : parse(json).spec.layers)
+    turns.push_back(layer.attention().rope != kernels::RopeStyle::none);
+  return turns;
+}
+
+TEST(ModelConfig, LayersWithoutRotaryEmbeddingAreListedOrEveryNth) {
+  Json json = small_config("SmolLM3ForCausalLM");
+  json["num_hidden_layers"] = 5;
+  EXPECT_EQ(layers_with_rope(json), (std::vector<bool>{true, true, true, false, true}));
+  json["no_rope_layer_interval"] = 2;
+  EXPECT_EQ(layers_with_rope(json), (std::vector<bool>{true, false, true, false, true}));
+  json["no_rope_layers"] = {0, 1, 1, 0, 1};
+  EXPECT_EQ(layers_with_rope(json), (std::vector<bool>{false, true, true, false, true}));
+}
+
+TEST(ModelConfig, EveryNthLayerOfQwenHasExpertsButForThoseThatAreListed) {
+  Json json = small_config("Qwen3MoeForCausalLM");
+  json.update({{"num_hidden_layers", 4},
+               {"num_experts", 4},
+               {"num_experts_per_tok", 2},
+               {"moe_intermediate_size", 32},
+               {"decoder_sparse_step", 2}});
+  const auto has_experts = [&json] {
+    std::vector<bool> has;
+    for (const LayerSpec& layer : parse(json).spec.layers)
+      has.push_back(layer.feed_forward.experts.has_value());
+    return has;
+  };
+  EXPECT_EQ(has_experts(), (std::vector<bool>{false, true, false, true}));
+  json["mlp_only_layers"] = {1};
+  EXPECT_EQ(has_experts(), (std::vector<bool>{false, false, false, true}));
+}
+
 TEST(ModelConfig, TextThatSeesLaterTokensIsRefused) {
   for (const char* name : {"GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM"}) {
     Json json = small_config(name);
