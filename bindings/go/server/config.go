@@ -47,14 +47,6 @@ func (m ModelConfig) Same(other ModelConfig) bool {
 	return reflect.DeepEqual(m, other)
 }
 
-// Route sends requests to another model where all that it names is so.
-type Route struct {
-	Model          string `json:"model"` // that the client named; "": any
-	MinPromptBytes int    `json:"min_prompt_bytes"`
-	Owner          string `json:"owner"` // of the key
-	To             string `json:"to"`
-}
-
 // Key is one client's access.
 type Key struct {
 	SHA256            string   `json:"sha256"` // of the key, hex
@@ -157,6 +149,9 @@ func (c *Config) Check() error {
 		if err := c.requireModel(fmt.Sprintf("routes[%d].to", i), route.To); err != nil {
 			return err
 		}
+		if route.Share < 0 || route.Share > 1 {
+			return fmt.Errorf("routes[%d].share is %v; it must be from 0 to 1", i, route.Share)
+		}
 	}
 	return c.checkKeys()
 }
@@ -178,22 +173,4 @@ func (c *Config) checkKeys() error {
 		}
 	}
 	return nil
-}
-
-// resolve follows routes and aliases from the name in a request to that of a model.
-func (c *Config) resolve(name, owner string, promptBytes int) (string, *Failure) {
-	for _, route := range c.Routes {
-		if (route.Model == "" || route.Model == name) && promptBytes >= route.MinPromptBytes &&
-			(route.Owner == "" || route.Owner == owner) {
-			name = route.To
-			break
-		}
-	}
-	if target, is := c.Aliases[name]; is {
-		name = target
-	}
-	if _, known := c.Models[name]; !known {
-		return "", notFound("model_not_found", "there is no model %q; GET /v1/models lists those that there are", name)
-	}
-	return name, nil
 }

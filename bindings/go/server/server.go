@@ -19,6 +19,7 @@ type Server struct {
 	engine    Engine
 	config    atomic.Pointer[Config]
 	admission *admission
+	shares    shares // of routes
 	stored    *responseStore
 	counters  counters
 	log       *Logger
@@ -39,6 +40,7 @@ func New(engine Engine, config *Config, log *Logger) *Server {
 // Configure takes over a new configuration; requests under way go on by the old one.
 func (s *Server) Configure(config *Config) {
 	s.config.Store(config)
+	s.shares.reset()
 	s.admission.configure(config)
 	s.stored.resize(config.Limits.MaxStored)
 }
@@ -324,7 +326,8 @@ func (s *Server) open(c *call, name string, promptBytes int) (Model, error) {
 	if name == "" {
 		return nil, invalid("model", "model is missing")
 	}
-	resolved, failure := c.config.resolve(name, c.key.Owner, promptBytes)
+	resolved, failure := c.config.resolve(asked{name: name, owner: c.key.Owner, promptBytes: promptBytes,
+		requests: s.admission.numRunning()}, &s.shares)
 	if failure != nil {
 		return nil, failure
 	}

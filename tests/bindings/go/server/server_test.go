@@ -490,6 +490,7 @@ func TestAConfigurationThatCannotBeNamesTheField(t *testing.T) {
 		"aliases.b":   {Models: map[string]server.ModelConfig{"a": {Path: "x"}}, Aliases: map[string]string{"b": "c"}},
 		"keys[0]":     {Models: map[string]server.ModelConfig{"a": {Path: "x"}}, Keys: []server.Key{{SHA256: "zz"}}},
 		"routes[0]":   {Models: map[string]server.ModelConfig{"a": {Path: "x"}}, Routes: []server.Route{{To: "q"}}},
+		"share":       {Models: map[string]server.ModelConfig{"a": {Path: "x"}}, Routes: []server.Route{{To: "a", Share: 1.5}}},
 		"fallbacks.a": {Models: map[string]server.ModelConfig{"a": {Path: "x"}}, Fallbacks: map[string][]string{"a": {"q"}}},
 	} {
 		config := config
