@@ -243,7 +243,8 @@ FIGURES = [
             fixed={"p50": ("quantile", "0.5"), "p90": ("quantile", "0.9"), "p99": ("quantile", "0.99")}),
     Figures("Stats", "quire_stats", "The figures of a cache at one moment, consistent with each other.",
             "page_tokens pages_total pages_free pages_cached pages_referenced pages_pinned pages_evicted "
-            "pages_deduplicated jobs_queued jobs_running jobs_submitted jobs_finished jobs_failed jobs_cancelled "
+            "pages_deduplicated prefix_host_pages prefix_host_bytes prefix_file_pages prefix_file_bytes "
+            "prefix_pages_restored prefix_files_refused jobs_queued jobs_running jobs_submitted jobs_finished jobs_failed jobs_cancelled "
             "preemptions steps prompt_tokens cached_tokens new_tokens draft_tokens accepted_draft_tokens device_bytes",
             parts=(Part("histograms", "Histogram", "HistogramKind"), Part("namespaces", "Stats", "num_namespaces"))),
     Figures("Usage", "quire_event", "What a job took, and what ended it.", "stop_token stop_text " + USAGE),

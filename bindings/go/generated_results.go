@@ -814,6 +814,24 @@ type Stats struct {
 	// Pages found to hold what another page held, and shared, since the cache was made.
 	PagesDeduplicated int64
 
+	// Pages that left the cache and are kept in host memory.
+	PrefixHostPages int64
+
+	// Host memory that they take, of CacheOptions.PrefixBytes.
+	PrefixHostBytes int64
+
+	// Pages of this model in CacheOptions.PrefixDirectory.
+	PrefixFilePages int64
+
+	// Bytes of all pages in that directory, whoever wrote them.
+	PrefixFileBytes int64
+
+	// Pages that came back to the cache since it was made, from host memory or from files.
+	PrefixPagesRestored int64
+
+	// Files of pages that were damaged, cut short or of something else, since the cache was made.
+	PrefixFilesRefused int64
+
 	// Jobs that wait for their turn.
 	JobsQueued int64
 
@@ -871,6 +889,12 @@ func (o *Stats) read(f *figures[native.StatsHandle]) {
 	o.PagesPinned = get(f, native.Quire_stats_pages_pinned)
 	o.PagesEvicted = get(f, native.Quire_stats_pages_evicted)
 	o.PagesDeduplicated = get(f, native.Quire_stats_pages_deduplicated)
+	o.PrefixHostPages = get(f, native.Quire_stats_prefix_host_pages)
+	o.PrefixHostBytes = get(f, native.Quire_stats_prefix_host_bytes)
+	o.PrefixFilePages = get(f, native.Quire_stats_prefix_file_pages)
+	o.PrefixFileBytes = get(f, native.Quire_stats_prefix_file_bytes)
+	o.PrefixPagesRestored = get(f, native.Quire_stats_prefix_pages_restored)
+	o.PrefixFilesRefused = get(f, native.Quire_stats_prefix_files_refused)
 	o.JobsQueued = get(f, native.Quire_stats_jobs_queued)
 	o.JobsRunning = get(f, native.Quire_stats_jobs_running)
 	o.JobsSubmitted = get(f, native.Quire_stats_jobs_submitted)

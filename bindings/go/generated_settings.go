@@ -151,6 +151,25 @@ type CacheOptions struct {
 	// for the streams of other caches on the same device too. 0 is no bound but max_chunk_tokens. Default: 2.5.
 	StepStretch *float64
 
+	// Bytes of host memory for pages of prefixes that leave the cache: a later prompt that begins with their tokens,
+	// in the same namespace, takes them back instead of computing them, with the same bits. They count in the memory
+	// budget of "cpu"; what was used last stays longest. Pages computed with an adapter are not kept. Models with
+	// layers that have a window: Model.Create refuses more than 0 with Unsupported. 0, the default: pages that leave
+	// are gone.
+	PrefixBytes int64
+
+	// A directory for pages that find no room in host memory, and at close for all whole pages, as far as half of
+	// close_timeout_ns goes: later caches of the same model, also in later processes, take them from there. The path
+	// is in UTF-8, and the directory exists. A file is believed only where its model, tokens and checksum are right;
+	// damaged ones are removed, and their pages computed. Who can write there can change what jobs say, and who can
+	// read there can read prompts. Model.Create reads all weights of the model once more to know them again, and
+	// refuses as CacheOptions.PrefixBytes says. Default: empty, none.
+	PrefixDirectory string
+
+	// Bytes that all pages in the directory may take, whoever wrote them; the oldest are removed first. 0, the
+	// default, is 4 GiB.
+	PrefixDirectoryBytes int64
+
 	// Pages that Cache.Pin keeps for all namespaces together; 0, the default, is a quarter of the cache.
 	MaxPinnedPages int
 
@@ -196,6 +215,9 @@ func (o *CacheOptions) fill(s *settings[native.CacheOptionsHandle]) {
 			return native.Quire_cache_options_set_step_stretch(target, *o.StepStretch, e)
 		})
 	}
+	set(s, native.Quire_cache_options_set_prefix_bytes, o.PrefixBytes)
+	set(s, native.Quire_cache_options_set_prefix_directory, o.PrefixDirectory)
+	set(s, native.Quire_cache_options_set_prefix_directory_bytes, o.PrefixDirectoryBytes)
 	set(s, native.Quire_cache_options_set_max_pinned_pages, narrow(o.MaxPinnedPages))
 	setOrNone(s, native.Quire_cache_options_set_max_overtakes, narrow(o.MaxOvertakes))
 	setOrNone(s, native.Quire_cache_options_set_ageing_ns, int64(o.Ageing))

@@ -38,6 +38,9 @@ Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prom
   call(quire_cache_options_set_max_tokens, cache_options.get(), rounded * jobs_at_once);
   call(quire_cache_options_set_max_batch_size, cache_options.get(), jobs_at_once);
   call(quire_cache_options_set_max_queue, cache_options.get(), options.num_jobs);
+  if (!options.prefix_directory.empty())
+    call(quire_cache_options_set_prefix_directory, cache_options.get(), options.prefix_directory.data(),
+         options.prefix_directory.size());
   if (options.context) call(quire_cache_options_set_max_seq_len, cache_options.get(), *options.context);
   return Cache(call(quire_cache_create, model, cache_options.get()));
 }

@@ -22,6 +22,9 @@ void add_prompt_options(CLI::App& app, GenerateOptions& options) {
       ->capture_default_str();
   app.add_option("--context", options.context, "Tokens that one job may have (default: what it needs)")
       ->type_name("N");
+  app.add_option("--prefix-directory", options.prefix_directory,
+                 "Directory that keeps computed prompts for later runs, up to 4 GiB")
+      ->type_name("DIR");
   app.add_flag("-q,--quiet", options.quiet, "Do not print the speed at the end");
 }
 

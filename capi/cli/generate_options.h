@@ -19,6 +19,7 @@ struct GenerateOptions {
   bool parse_special = false;
   int num_jobs = 1;
   std::optional<int64_t> context;
+  std::string prefix_directory;
   bool quiet = false;
 
   int32_t max_new_tokens = 256;

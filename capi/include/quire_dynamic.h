@@ -54,6 +54,9 @@
   X(int32_t, cache_options_set_namespace_quota, (quire_cache_options* options, const char* text, size_t text_len, int32_t quota, int32_t limit, quire_error** error)) \
   X(int32_t, cache_options_set_namespace_weight, (quire_cache_options* options, const char* text, size_t text_len, double weight, quire_error** error)) \
   X(int32_t, cache_options_set_page_tokens, (quire_cache_options* options, int32_t page_tokens, quire_error** error)) \
+  X(int32_t, cache_options_set_prefix_bytes, (quire_cache_options* options, int64_t bytes, quire_error** error)) \
+  X(int32_t, cache_options_set_prefix_directory, (quire_cache_options* options, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, cache_options_set_prefix_directory_bytes, (quire_cache_options* options, int64_t bytes, quire_error** error)) \
   X(int32_t, cache_options_set_quota, (quire_cache_options* options, int32_t quota, int32_t limit, quire_error** error)) \
   X(int32_t, cache_options_set_step_stretch, (quire_cache_options* options, double stretch, quire_error** error)) \
   X(int32_t, cache_options_set_step_timeout_ns, (quire_cache_options* options, int64_t step_timeout_ns, quire_error** error)) \
@@ -396,6 +399,12 @@
   X(int64_t, stats_pages_referenced, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_pages_total, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_preemptions, (quire_stats* stats, quire_error** error)) \
+  X(int64_t, stats_prefix_file_bytes, (quire_stats* stats, quire_error** error)) \
+  X(int64_t, stats_prefix_file_pages, (quire_stats* stats, quire_error** error)) \
+  X(int64_t, stats_prefix_files_refused, (quire_stats* stats, quire_error** error)) \
+  X(int64_t, stats_prefix_host_bytes, (quire_stats* stats, quire_error** error)) \
+  X(int64_t, stats_prefix_host_pages, (quire_stats* stats, quire_error** error)) \
+  X(int64_t, stats_prefix_pages_restored, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_prompt_tokens, (quire_stats* stats, quire_error** error)) \
   X(int64_t, stats_steps, (quire_stats* stats, quire_error** error)) \
   X(const char*, version_string, (void))

@@ -34,6 +34,16 @@ NamespaceQuota quota_of(const CacheSettings& cache, const NamespaceSettings& own
   return out;
 }
 
+quire::PrefixStoreOptions prefixes_of(const CacheSettings& settings) {
+  constexpr int64_t kDefaultDirectoryBytes = int64_t{4} << 30;
+  quire::PrefixStoreOptions out;
+  out.host_bytes = static_cast<uint64_t>(settings.prefix_bytes);
+  out.directory = settings.prefix_directory;
+  out.directory_bytes = static_cast<uint64_t>(
+      settings.prefix_directory_bytes > 0 ? settings.prefix_directory_bytes : kDefaultDirectoryBytes);
+  return out;
+}
+
 }  // namespace
 
 int32_t& limit_of(NamespaceQuota& quotas, int32_t quota) {
@@ -67,6 +77,7 @@ ModelCacheOptions engine_options(const CacheSettings& settings) {
   out.engine.close_timeout = settings.close_timeout;
   out.engine.device_weight = settings.device_weight;
   out.engine.step_stretch = settings.step_stretch;
+  out.engine.prefixes = prefixes_of(settings);
   out.engine.max_pinned_pages = settings.max_pinned_pages;
   out.engine.default_quota = quota_of(settings, {});
   for (const auto& [name, own] : settings.namespaces) {

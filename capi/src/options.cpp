@@ -267,6 +267,27 @@ int32_t quire_cache_options_set_step_stretch(quire_cache_options* options, doubl
   });
 }
 
+int32_t quire_cache_options_set_prefix_bytes(quire_cache_options* options, int64_t bytes,
+                                             quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.prefix_bytes = range_argument(bytes, int64_t{0}, kMaxInt64, "prefix_bytes");
+  });
+}
+
+int32_t quire_cache_options_set_prefix_directory(quire_cache_options* options, const char* text,
+                                                 size_t text_len, quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.prefix_directory = c_text_argument(text, text_len, "prefix_directory");
+  });
+}
+
+int32_t quire_cache_options_set_prefix_directory_bytes(quire_cache_options* options, int64_t bytes,
+                                                       quire_error** error) {
+  return set_option(options, "options", error, [&](CacheSettings& settings) {
+    settings.prefix_directory_bytes = range_argument(bytes, int64_t{0}, kMaxInt64, "prefix_directory_bytes");
+  });
+}
+
 int32_t quire_cache_options_set_max_pinned_pages(quire_cache_options* options, int32_t max_pinned_pages,
                                                  quire_error** error) {
   return set_option(options, "options", error, [&](CacheSettings& settings) {

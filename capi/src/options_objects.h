@@ -78,6 +78,9 @@ struct CacheSettings {
   std::map<std::string, NamespaceSettings, std::less<>> namespaces;
   double device_weight = 1.0;
   double step_stretch = 2.5;
+  int64_t prefix_bytes = 0;
+  std::string prefix_directory;
+  int64_t prefix_directory_bytes = 0;  // 0: the default
   int32_t max_pinned_pages = 0;
   int32_t max_overtakes = 16;
   Duration ageing = std::chrono::seconds(10);

@@ -93,6 +93,42 @@ int64_t quire_stats_pages_deduplicated(quire_stats* stats, quire_error** error) 
   return get(stats, error, [](const StatsObject& of) { return of.cache->metrics.stats.pages_deduplicated; });
 }
 
+int64_t quire_stats_prefix_host_pages(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) {
+    return static_cast<int64_t>(of.cache->metrics.stats.prefixes.host_pages);
+  });
+}
+
+int64_t quire_stats_prefix_host_bytes(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) {
+    return static_cast<int64_t>(of.cache->metrics.stats.prefixes.host_bytes);
+  });
+}
+
+int64_t quire_stats_prefix_file_pages(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) {
+    return static_cast<int64_t>(of.cache->metrics.stats.prefixes.file_pages);
+  });
+}
+
+int64_t quire_stats_prefix_file_bytes(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) {
+    return static_cast<int64_t>(of.cache->metrics.stats.prefixes.file_bytes);
+  });
+}
+
+int64_t quire_stats_prefix_pages_restored(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) {
+    return static_cast<int64_t>(of.cache->metrics.stats.prefixes.pages_restored);
+  });
+}
+
+int64_t quire_stats_prefix_files_refused(quire_stats* stats, quire_error** error) {
+  return get(stats, error, [](const StatsObject& of) {
+    return static_cast<int64_t>(of.cache->metrics.stats.prefixes.files_refused);
+  });
+}
+
 int64_t quire_stats_jobs_queued(quire_stats* stats, quire_error** error) {
   return get(stats, error, [](const StatsObject& of) { return of.counts().queued_jobs; });
 }

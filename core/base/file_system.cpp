@@ -53,6 +53,25 @@ class PosixFile final : public File {
   std::string path_;
 };
 
+struct Descriptor {
+  explicit Descriptor(int opened) : number(opened) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+  const int number;
+};
+
+void write_all(int descriptor, gsl::span<const std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t wrote = ::write(descriptor, bytes.data(), std::min(bytes.size(), kMaxReadBytes));
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) throw Error(ErrorCode::io, "{}: write failed: {}", path, reason(errno));
+    bytes = bytes.subspan(static_cast<size_t>(wrote));
+  }
+}
+
 class PosixFileSystem final : public FileSystem {
  public:
   std::unique_ptr<File> open(const std::string& path) const override {
@@ -94,6 +113,31 @@ class PosixFileSystem final : public FileSystem {
     std::sort(names.begin(), names.end());
     return names;
   }
+
+  void write_whole(const std::string& path,
+                   gsl::span<const gsl::span<const std::byte>> pieces) const override {
+    const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+    {
+      const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+      try {
+        if (file.number < 0) throw Error(ErrorCode::io, "{}: cannot be made: {}", temporary, reason(errno));
+        for (const gsl::span<const std::byte> piece : pieces) write_all(file.number, piece, temporary);
+      } catch (...) {
+        ::unlink(temporary.c_str());
+        throw;
+      }
+    }
+    if (::rename(temporary.c_str(), path.c_str()) == 0) return;
+    const int error_number = errno;
+    ::unlink(temporary.c_str());
+    throw Error(ErrorCode::io, "{}: cannot be written: {}", path, reason(error_number));
+  }
+
+  void remove(const std::string& path) const override {
+    if (::unlink(path.c_str()) == 0) return;
+    const ErrorCode code = errno == ENOENT ? ErrorCode::not_found : ErrorCode::io;
+    throw Error(code, "{}: cannot be removed: {}", path, reason(errno));
+  }
 };
 
 }  // namespace
@@ -107,6 +151,14 @@ std::string FileSystem::read_text(const std::string& path, uint64_t max_bytes) c
   std::string text(file->size_bytes(), '\0');
   file->read_at(0, gsl::as_writable_bytes(gsl::span<char>(text.data(), text.size())));
   return text;
+}
+
+void FileSystem::write_whole(const std::string& path, gsl::span<const gsl::span<const std::byte>>) const {
+  throw Error(ErrorCode::io, "{}: this file system can only be read", path);
+}
+
+void FileSystem::remove(const std::string& path) const {
+  throw Error(ErrorCode::io, "{}: this file system can only be read", path);
 }
 
 const FileSystem& posix_file_system() {

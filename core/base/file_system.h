@@ -32,6 +32,12 @@ class FileSystem {
   // Names (not paths) of the entries of a directory, sorted.
   virtual std::vector<std::string> list(const std::string& path) const = 0;
 
+  // Makes a file of these pieces, or replaces it, whole or not at all: it is written under another name
+  // first. Throws ErrorCode::io, as one does that can only be read.
+  virtual void write_whole(const std::string& path, gsl::span<const gsl::span<const std::byte>> pieces) const;
+  // Throws ErrorCode::io, or ErrorCode::not_found.
+  virtual void remove(const std::string& path) const;
+
   // A whole file as text; larger than max_bytes is ErrorCode::format.
   std::string read_text(const std::string& path, uint64_t max_bytes) const;
 };

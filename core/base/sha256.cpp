@@ -1,5 +1,6 @@
 #include "core/base/sha256.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -58,22 +59,31 @@ void add_block(State& state, std::string_view block) {
 
 }  // namespace
 
-std::string sha256_hex(std::string_view bytes) {
+Sha256 sha256(std::string_view bytes) noexcept {
   // The fractions of the square roots of the first 8 primes.
   State state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                  0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   size_t pos = 0;
   for (; pos + kBlockBytes <= bytes.size(); pos += kBlockBytes)
     add_block(state, bytes.substr(pos, kBlockBytes));
-  std::string tail(bytes.substr(pos));
-  tail += '\x80';
-  while (tail.size() % kBlockBytes != kBlockBytes - 8) tail += '\0';
+  const std::string_view rest = bytes.substr(pos);
+  std::array<char, 2 * kBlockBytes> tail{};
+  std::copy(rest.begin(), rest.end(), tail.begin());
+  tail[rest.size()] = '\x80';
+  const size_t tail_bytes = rest.size() < kBlockBytes - 8 ? kBlockBytes : 2 * kBlockBytes;
   const uint64_t num_bits = uint64_t{bytes.size()} * 8;
-  for (int shift = 56; shift >= 0; shift -= 8) tail += static_cast<char>(num_bits >> shift);
-  for (size_t at = 0; at < tail.size(); at += kBlockBytes)
-    add_block(state, std::string_view(tail).substr(at, kBlockBytes));
+  for (size_t i = 0; i < 8; ++i) tail[tail_bytes - 1 - i] = static_cast<char>(num_bits >> (8 * i));
+  for (size_t at = 0; at < tail_bytes; at += kBlockBytes)
+    add_block(state, std::string_view(tail.data() + at, kBlockBytes));
+  Sha256 digest{};
+  for (size_t i = 0; i < digest.size(); ++i)
+    digest[i] = static_cast<uint8_t>(state[i / 4] >> (24 - 8 * (i % 4)));
+  return digest;
+}
+
+std::string sha256_hex(std::string_view bytes) {
   std::string hex;
-  for (const uint32_t word : state) hex += fmt::format("{:08x}", word);
+  for (const uint8_t byte : sha256(bytes)) hex += fmt::format("{:02x}", byte);
   return hex;
 }
 

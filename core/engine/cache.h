@@ -14,6 +14,7 @@
 #include "core/engine/job.h"
 #include "core/engine/jobs/job_request.h"
 #include "core/engine/metrics/cache_stats.h"
+#include "core/engine/prefixes/prefix_options.h"
 #include "core/engine/runtime.h"
 #include "core/step/executor.h"
 
@@ -54,6 +55,7 @@ struct CacheOptions {
   double device_weight = 1.0;
   // How many times longer than without them steps may take that compute prompts beside streams; 0: any.
   double step_stretch = kDefaultStepStretch;
+  PrefixStoreOptions prefixes;
   NamespaceQuota default_quota;  // of every namespace that has no entry below
   std::vector<NamespaceOptions> namespaces;
   std::shared_ptr<NamespaceQuotas> quotas;  // what became of the two since; made with the cache

@@ -21,12 +21,16 @@ std::string domain_key(const PrefixDomain& domain) {
 }  // namespace
 
 KvCache::KvCache(const KvCacheOptions& options)
-    : pool_(options.pool), max_pages_per_sequence_(static_cast<size_t>(options.max_pages_per_sequence)) {
+    : pool_(options.pool),
+      shelf_(options.shelf),
+      keys_(options.shelf != nullptr ? static_cast<size_t>(options.pool.num_pages) : 0),
+      max_pages_per_sequence_(static_cast<size_t>(options.max_pages_per_sequence)) {
   const auto max_sequences = static_cast<size_t>(options.max_sequences);
   changes_.reserve(max_sequences);
   copies_.reserve(max_sequences * 2);
   undo_.reserve(max_sequences * 4);
   Expects(options.windows.size() <= kMaxWindowGroups);
+  Expects(shelf_ == nullptr || options.windows.empty());
   windows_.reserve(options.windows.size());
   for (const WindowGroup& group : options.windows) windows_.emplace_back(group, options.pool.num_pages);
   found_.reserve(max_pages_per_sequence_);
@@ -84,6 +88,7 @@ SequenceId KvCache::create(const SequenceOptions& options) {
   sequence.reuse = options.reuse;
   sequence.publish = options.publish;
   sequence.root = sequence.tail = root;
+  sequence.root_key = key_of_domain(options.domain);
   sequence.length = 0;
   ++num_sequences_;
   return SequenceId{sequence.generation << kPlaceBits | place};
@@ -95,6 +100,7 @@ SequenceId KvCache::fork(SequenceId parent_id) {
   Sequence& child = get(child_id);
   child.reuse = parent.reuse;
   child.publish = parent.publish;
+  child.root_key = parent.root_key;
   child.root = parent.root;
   child.tail = parent.tail;
   child.length = parent.length;

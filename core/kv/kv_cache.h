@@ -21,6 +21,7 @@
 #include "core/kv/content.h"
 #include "core/kv/page_demand.h"
 #include "core/kv/page_pool.h"
+#include "core/kv/page_shelf.h"
 #include "core/kv/slot_pool.h"
 #include "core/step/batch.h"
 #include "core/step/step_plan.h"
@@ -40,6 +41,8 @@ struct KvCacheOptions {
   int32_t max_pages_per_sequence = 0;
   int32_t max_sequences = 0;  // that take part in one step
   std::vector<WindowGroup> windows;
+  // Where whole pages go that leave; none: nowhere. Of caches without windows. Outlives the cache.
+  PageShelf* shelf = nullptr;
 };
 
 // One thread at a time. Failure leaves everything as it was.
@@ -86,6 +89,12 @@ class KvCache {
   std::vector<PageId> pin(const PrefixDomain& domain, gsl::span<const TokenId> tokens, int32_t max_pages);
   void unpin(gsl::span<const PageId> pages) noexcept;
 
+  // Takes back whole pages of a prefix that have left, as far as there is room: they are cached then, as if
+  // just used. How many. Between two steps.
+  int32_t bring_back(const PrefixDomain& domain, gsl::span<const TokenId> tokens);
+  // Copies of all whole pages that are here, until `stops` says so.
+  void shelve_all(const std::function<bool()>& stops) noexcept;
+
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
   gsl::span<const SlotPool> windows() const { return windows_; }  // by group
@@ -110,6 +119,7 @@ class KvCache {
     uint64_t generation = 0;  // of this place; odd while in use
     bool reuse = true;
     bool publish = true;
+    PrefixKey root_key;
     ContentId root;
     ContentId tail;  // of the last whole page; root where there is none; none where not published
     int32_t length = 0;
@@ -155,6 +165,9 @@ class KvCache {
   gsl::span<const PageId> window_of_pin(size_t group, gsl::span<const PageId> pages) const;
   std::string audit_slots(size_t group) const;
 
+  PageId take_page();
+  void shelve(PageId page) noexcept;
+  PageId bring_back_page(ContentId parent, const Sha256& key, gsl::span<const TokenId> tokens);
   void take_slot(size_t group, PageId page);
   void take_slots(Sequence& sequence, int32_t end);
   bool hold_slots(Sequence& sequence, int32_t end, bool is_open);
@@ -176,6 +189,8 @@ class KvCache {
   void end_step() noexcept;
 
   PagePool pool_;
+  PageShelf* const shelf_;
+  std::vector<PrefixKey> keys_;  // of whole pages, where there is a shelf
   std::vector<SlotPool> windows_;
   size_t max_pages_per_sequence_;
   std::vector<std::unique_ptr<Sequence>> sequences_;

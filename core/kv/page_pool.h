@@ -39,6 +39,8 @@ class PagePool {
   // An empty page with one reference: a free one, else the cached one that was used longest ago. Throws
   // ErrorCode::capacity where every page is referenced.
   PageId allocate();
+  // The page whose content `allocate` would take away; value -1 where it would not.
+  PageId next_evicted() const { return PageId{free_.size == 0 ? cached_.front : -1}; }
   void reference(PageId page) noexcept;
   void release(PageId page) noexcept;
   // A cached page counts as used now.

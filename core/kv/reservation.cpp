@@ -30,9 +30,9 @@ bool KvCache::hold_pages(SequenceId id, int32_t num_tokens) {
   while (sequence.pages.size() < wanted) {
     if (pool_.num_available() == 0 || sequence.pages.size() >= max_pages_per_sequence_) return false;
     if (open == changes_.end()) {
-      sequence.pages.push_back(pool_.allocate());  // within the capacity taken at creation
+      sequence.pages.push_back(take_page());  // within the capacity taken at creation
     } else {
-      place(static_cast<size_t>(open - changes_.begin()), sequence.pages.size(), pool_.allocate());
+      place(static_cast<size_t>(open - changes_.begin()), sequence.pages.size(), take_page());
     }
   }
   if (open != changes_.end()) open->lane->pages = sequence.pages;
@@ -118,8 +118,7 @@ void KvCache::extend(size_t change_idx) {
   const int32_t num_tokens = std::min(left, lane.max_tokens);
   const auto target =
       static_cast<size_t>(std::max(sequence.length + found + num_tokens, lane.reserve_tokens));
-  while (sequence.pages.size() * page_tokens < target)
-    place(change_idx, sequence.pages.size(), pool_.allocate());
+  while (sequence.pages.size() * page_tokens < target) place(change_idx, sequence.pages.size(), take_page());
   take_slots(sequence, pages_for(sequence.length + found + num_tokens, pool_.page_tokens()));
   if (found > 0) {
     const PageId target_page = sequence.pages[start / page_tokens];
@@ -139,7 +138,7 @@ void KvCache::copy_tail(size_t change_idx) {
   Sequence& sequence = *changes_[change_idx].sequence;
   const auto page_idx = static_cast<size_t>(sequence.length / pool_.page_tokens());
   const PageId shared = sequence.pages[page_idx];
-  const PageId own = pool_.allocate();
+  const PageId own = take_page();
   place(change_idx, page_idx, own);
   for (size_t g = 0; g < windows_.size(); ++g) {
     left_slots_.push_back({g, shared});
@@ -204,6 +203,10 @@ void KvCache::keep_page(Sequence& sequence, size_t page_idx, int32_t offset,
     ++num_deduplicated_;
   }
   sequence.tail = pool_.content(kept);
+  if (shelf_ == nullptr) return;
+  const PrefixKey& before =
+      page_idx == 0 ? sequence.root_key : keys_[static_cast<size_t>(sequence.pages[page_idx - 1].value)];
+  keys_[static_cast<size_t>(kept.value)] = key_after(before, pool_.tokens(kept));
 }
 
 void KvCache::roll_back() noexcept {

@@ -31,6 +31,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options) {
       model->devices_ = options.devices;
       model->placement_ = placement_or_default(options.placement, *model->config_);
       model->num_shards_ = options.num_shards;
+      model->activations_ = options.activations;
       auto made = options.without_weights
                       ? outline_model(source, model->devices_, model->placement_, model->num_shards_)
                       : model->read_weights(options);

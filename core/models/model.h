@@ -82,6 +82,7 @@ class Model {
   // The same with the weights on their devices; null while they are away.
   std::shared_ptr<const Transformer> weights() const;
   const Placement& placement() const { return placement_; }  // empty where the weights were not loaded
+  kernels::ActivationDtype activations() const { return activations_; }
 
  private:
   Model() = default;
@@ -96,6 +97,7 @@ class Model {
   std::vector<std::shared_ptr<Device>> devices_;
   Placement placement_;
   int32_t num_shards_ = 1;
+  kernels::ActivationDtype activations_ = kernels::ActivationDtype::full;
   mutable Mutex mutex_;
   std::shared_ptr<const Transformer> weights_ QUIRE_GUARDED_BY(mutex_);
   std::shared_ptr<const Transformer> outline_ QUIRE_GUARDED_BY(mutex_);  // once they were away

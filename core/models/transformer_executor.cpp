@@ -119,6 +119,7 @@ TransformerExecutor::TransformerExecutor(std::shared_ptr<const Transformer> tran
       max_context_(max_context(options)),
       limits_(limits_of(*transformer_, options)),
       stages_(take_stages(*transformer_, options)),
+      page_bytes_(limits_.windows.empty() ? count_page_bytes() : 0),
       handed_(crosses_backends(*transformer_)
                   ? product(options.max_tokens, limits_.hidden_size, "the residual stream")
                   : size_t{0}),
@@ -276,6 +277,49 @@ void TransformerExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
   std::vector<uint16_t> halves(out.size());
   download(halves.data());
   std::transform(halves.begin(), halves.end(), out.begin(), kernels::half_to_float);
+}
+
+// Each with its context and its place among the bytes of the page: stages in their order, shards in theirs.
+template <typename Visit>
+void TransformerExecutor::for_each_piece(PageId page, Visit visit) const {
+  uint64_t place = 0;
+  for (const StageShards& stage : stages_) {
+    for (const StageSpace& shard : stage.shards) {
+      for (const PagePiece& piece : shard.memory.pieces_of(page)) {
+        visit(*shard.context.device(), piece, static_cast<size_t>(place));
+        place += piece.bytes;
+      }
+    }
+  }
+}
+
+uint64_t TransformerExecutor::count_page_bytes() const {
+  uint64_t bytes = 0;
+  for_each_piece(PageId{0}, [&](const Device&, const PagePiece& piece, size_t) { bytes += piece.bytes; });
+  return bytes;
+}
+
+// What was issued before may still read the page, or write it.
+void TransformerExecutor::read_page(PageId page, gsl::span<std::byte> out) {
+  for_each_shard([](const DeviceContext& context) {
+    context.check(context.table().synchronize(context.handle()), "waiting for a page");
+  });
+  for_each_piece(page, [&](const Device& device, const PagePiece& piece, size_t place) {
+    device.check(
+        device.table().download(device.handle(), out.data() + place, piece.address, size_t{piece.bytes}),
+        "reading a page");
+  });
+}
+
+void TransformerExecutor::write_page(PageId page, gsl::span<const std::byte> bytes) {
+  for_each_shard([](const DeviceContext& context) {
+    context.check(context.table().synchronize(context.handle()), "waiting for a page");
+  });
+  for_each_piece(page, [&](const Device& device, const PagePiece& piece, size_t place) {
+    device.check(
+        device.table().upload(device.handle(), piece.address, bytes.data() + place, size_t{piece.bytes}),
+        "writing a page");
+  });
 }
 
 // With a pass issued after it, the draws alone.

@@ -57,6 +57,9 @@ class TransformerExecutor final : public Executor {
   void draw(Ticket ticket, const DeviceDraws& draws) override;
   Drawn wait(Ticket ticket) override;
   void read_hidden(int32_t first_row, gsl::span<float> out) override;
+  uint64_t page_bytes() const override { return page_bytes_; }
+  void read_page(PageId page, gsl::span<std::byte> out) override;
+  void write_page(PageId page, gsl::span<const std::byte> bytes) override;
 
  private:
   struct Pass {
@@ -74,6 +77,9 @@ class TransformerExecutor final : public Executor {
   void run_shard(size_t stage_idx, int32_t rank, const Batch& batch);
   void hand_over(const StageSpace& from, const StageSpace& to, int32_t num_tokens);
   void norm_all_rows(int32_t num_tokens);
+  template <typename Visit>
+  void for_each_piece(PageId page, Visit visit) const;
+  uint64_t count_page_bytes() const;
   Pass& pass_of(Ticket ticket) { return passes_[ticket.value % passes_.size()]; }
   void sample(const DeviceDraws& draws, Pass& pass);
   void read_other_rows(const DeviceDraws& draws, size_t num_rows);
@@ -83,7 +89,8 @@ class TransformerExecutor final : public Executor {
   std::weak_ptr<const Transformer> last_weights_;  // that steps were recorded with
   int32_t max_context_;
   ExecutorLimits limits_;
-  std::vector<StageShards> stages_;       // as the transformer's
+  std::vector<StageShards> stages_;  // as the transformer's
+  const uint64_t page_bytes_;
   std::vector<float> handed_;             // [max_tokens, hidden] between backends; empty where all are of one
   std::unique_ptr<float[]> host_logits_;  // [max_logit_rows, vocab]; untouched where rows are drawn from
   StepBreaks* breaks_ = nullptr;

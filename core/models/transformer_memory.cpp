@@ -152,4 +152,21 @@ TransformerMemory::TransformerMemory(const std::shared_ptr<Device>& device, cons
   }
 }
 
+std::vector<PagePiece> TransformerMemory::pieces_of(PageId page) const {
+  std::vector<PagePiece> pieces;
+  for (size_t layer = 0; layer < caches_.size(); ++layer) {
+    const LayerCache& cache = caches_[layer];
+    if (!owns_pages_[layer] || cache.table != 0) continue;
+    const std::array<uint64_t, 5> bytes = page_bytes(cache.shape);
+    const std::array<void*, 5> buffers = {cache.pages.keys, cache.pages.values, cache.pages.key_scales,
+                                          cache.pages.value_scales, cache.pages.index_keys};
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const uint64_t of_page = bytes[i] / static_cast<uint64_t>(cache.shape.num_pages);
+      auto* const first = static_cast<std::byte*>(buffers[i]);
+      if (of_page > 0) pieces.push_back({first + of_page * static_cast<uint64_t>(page.value), of_page});
+    }
+  }
+  return pieces;
+}
+
 }  // namespace quire

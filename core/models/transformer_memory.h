@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/base/ids.h"
 #include "core/layers/forward_pass.h"
 #include "core/step/window_group.h"
 #include "core/tensor/device.h"
@@ -81,6 +82,12 @@ TransformerMemoryPlan plan_transformer_memory(const KernelTable& table, const Tr
 // Of the pages of one layer; 0 where it reads another's.
 uint64_t layer_kv_bytes(const KernelTable& table, const LayerCacheSize& size, const CachePages& kv);
 
+// The part of one page in one buffer.
+struct PagePiece {
+  std::byte* address = nullptr;  // of device memory
+  uint64_t bytes = 0;
+};
+
 // Throws ErrorCode::out_of_memory with the bytes of the buffer that did not fit; nothing stays taken.
 class TransformerMemory {
  public:
@@ -92,6 +99,8 @@ class TransformerMemory {
   // Whether a layer's pages are its own.
   bool owns_pages(size_t layer) const { return owns_pages_[layer]; }
   gsl::span<const RopeTables> ropes() const { return ropes_; }
+  // All that a page holds, in the same order for each; of layers without a window.
+  std::vector<PagePiece> pieces_of(PageId page) const;
 
  private:
   template <typename T>

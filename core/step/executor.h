@@ -1,6 +1,7 @@
 // The seam to whatever computes a step: a model on a device, or the tiny exact model of the simulator.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -61,6 +62,16 @@ class Executor {
   // them: [n, hidden_size] in `out`. After wait.
   virtual void read_hidden(int32_t /*first_row*/, gsl::span<float> /*out*/) {
     throw Error(ErrorCode::unsupported, "this executor gives no states");
+  }
+  // Bytes of what one page holds, over all layers and devices; 0 where pages cannot be read. The same bytes
+  // written to any page are the same keys and values there. Both wait for what was issued before: a pass that
+  // nobody wants any more may still write on a page that is another's now.
+  virtual uint64_t page_bytes() const { return 0; }
+  virtual void read_page(PageId /*page*/, gsl::span<std::byte> /*out*/) {
+    throw Error(ErrorCode::unsupported, "this executor gives no pages");
+  }
+  virtual void write_page(PageId /*page*/, gsl::span<const std::byte> /*bytes*/) {
+    throw Error(ErrorCode::unsupported, "this executor takes no pages");
   }
 };
 

@@ -38,7 +38,13 @@ TEST(CacheSettings, ArriveAtTheEngine) {
   EXPECT_EQ(quire_cache_options_set_kv_format(options.get(), QUIRE_KV_Q6, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_device_weight(options.get(), 3.0, nullptr), 1);
   EXPECT_EQ(quire_cache_options_set_step_stretch(options.get(), 4.0, nullptr), 1);
+  EXPECT_EQ(quire_cache_options_set_prefix_bytes(options.get(), 9, nullptr), 1);
+  EXPECT_EQ(quire_cache_options_set_prefix_directory(options.get(), "/kept", 5, nullptr), 1);
+  EXPECT_EQ(quire_cache_options_set_prefix_directory_bytes(options.get(), 10, nullptr), 1);
   const ModelCacheOptions set = engine_options_of(options.get());
+  EXPECT_EQ(set.engine.prefixes.host_bytes, 9U);
+  EXPECT_EQ(set.engine.prefixes.directory, "/kept");
+  EXPECT_EQ(set.engine.prefixes.directory_bytes, 10U);
   EXPECT_EQ(set.engine.max_queued_jobs, 11);
   EXPECT_EQ(set.engine.max_overtakes, 3);
   EXPECT_EQ(set.engine.ageing_interval, Duration(5));

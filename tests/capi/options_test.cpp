@@ -98,6 +98,9 @@ TEST(CacheOptions, HaveRanges) {
   EXPECT_EQ(quire_cache_options_set_kv_format(options, QUIRE_KV_FP8 + 1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_overtakes(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_max_pinned_pages(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_prefix_bytes(options, -1, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_prefix_directory(options, "a\0b", 3, nullptr), 0);
+  EXPECT_EQ(quire_cache_options_set_prefix_directory_bytes(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_ageing_ns(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_step_timeout_ns(options, -1, nullptr), 0);
   EXPECT_EQ(quire_cache_options_set_close_timeout_ns(options, -1, nullptr), 0);

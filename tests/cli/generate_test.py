@@ -113,6 +113,29 @@ class Generate(command.CommandTest):
         self.assertGreater(plain, parsed)
         self.assertEqual(bare, plain - 1)
 
+    def test_a_later_run_finds_the_prompt_that_an_earlier_one_computed(self):
+        prompt = "The old house stood on the hill above the town. " * 40
+        with tempfile.TemporaryDirectory() as directory:
+            keep = ("--prompt", prompt, "--log-probs", "--prefix-directory", directory, *GREEDY)
+            first = self.generate(*keep)
+            self.assertEqual(first["cached_tokens"], 0)
+            self.assertTrue(list(pathlib.Path(directory).glob("*.page")))
+            again = self.generate(*keep)
+            self.assertGreaterEqual(again["cached_tokens"], 256)
+            for field in ("tokens", "log_probs", "text"):
+                self.assertEqual(again[field], first[field])
+            for page in pathlib.Path(directory).glob("*.page"):
+                content = bytearray(page.read_bytes())
+                content[len(content) // 2] ^= 1
+                page.write_bytes(content)
+            damaged = self.generate(*keep)
+            self.assertEqual(damaged["cached_tokens"], 0)
+            self.assertEqual(damaged["log_probs"], first["log_probs"])
+
+    def test_a_directory_of_prefixes_that_is_not_there(self):
+        self.fail_with(command.USAGE, ["prefix_directory", "/nowhere"], "generate", "--prompt", PROMPT,
+                       "--prefix-directory", "/nowhere")
+
     def test_a_prompt_longer_than_the_context(self):
         self.fail_with(command.FAILED, [], "generate", "--prompt", "word " * 300, "--context", "64")
 

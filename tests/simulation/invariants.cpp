@@ -183,7 +183,7 @@ void Simulation::check_pages() {
     const PageId page{slot};
     if (kv.pool().is_free(page)) {
       engine_->executor->poison(page);
-      space_of_page_[static_cast<size_t>(slot)] = kNobody;
+      engine_->executor->mark(page) = kNobody;
     }
     const auto tokens = kv.pool().tokens(page);
     if (!engine_->executor->holds(page, tokens)) violation("I9: a page does not hold what is on record");
@@ -328,8 +328,7 @@ void Simulation::before_step(const Batch& batch) {
   const AllocationFaultsOff off;
   for (const PageCopy& copy : batch.copies) {
     if (copy.table != 0) continue;
-    space_of_page_[static_cast<size_t>(copy.target.value)] =
-        space_of_page_[static_cast<size_t>(copy.source.value)];
+    engine_->executor->mark(copy.target) = engine_->executor->mark(copy.source);
   }
   for (int32_t sequence = 0; sequence < batch.num_sequences(); ++sequence) {
     const auto entry = jobs_.find(owner_of(batch, sequence));
@@ -354,7 +353,7 @@ void Simulation::check_name_space(const Batch& batch, int32_t sequence, int8_t s
   const int32_t page_tokens = limits_.page_tokens;
   for (int32_t page_idx = 0; page_idx * page_tokens < end; ++page_idx) {
     const size_t entry = s * static_cast<size_t>(batch.page_table_stride) + static_cast<size_t>(page_idx);
-    int8_t& written_by = space_of_page_[static_cast<size_t>(batch.page_table[entry])];
+    int8_t& written_by = engine_->executor->mark(PageId{batch.page_table[entry]});
     const bool reads = page_idx * page_tokens < start;
     if (reads && written_by != space) violation("I9: a page of another namespace is read");
     if ((page_idx + 1) * page_tokens > start) written_by = space;

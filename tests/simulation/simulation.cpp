@@ -27,6 +27,7 @@ void SimulationStats::add(const SimulationStats& more) {
   full_windows += more.full_windows;
   deduplicated += more.deduplicated;
   cached_tokens += more.cached_tokens;
+  pages_restored += more.pages_restored;
   shard_faults += more.shard_faults;
   followed += more.followed;
   in_vain += more.in_vain;
@@ -86,6 +87,8 @@ void Simulation::choose_world() {
     limited.quota.weight = 0.5;
     options.namespaces.push_back(limited);
   }
+  // From none to room for twice the pages of the cache.
+  if (limits_.windows.empty() && chance(2)) options.prefixes.host_bytes = below(60'000);
   if (chance(3)) end_tokens_ = {2};
   for (int32_t i = 0; i < 5; ++i) {
     TokenIds prefix;
@@ -157,7 +160,6 @@ void Simulation::make_engine() {
     faults_->change_logits(batch, logits);
   };
   queue_ = std::make_shared<EventQueue>(clock_);
-  space_of_page_.assign(static_cast<size_t>(limits_.num_pages), kNobody);
   faults_->disarm();
   engine_ended_ = ErrorCode::ok;
   steps_without_progress_ = progress_mark_ = 0;
@@ -207,6 +209,7 @@ void Simulation::end_engine() {
   stats_.preemptions += stats.preemptions;
   stats_.deduplicated += stats.pages_deduplicated;
   stats_.cached_tokens += stats.prompt_tokens_cached;
+  stats_.pages_restored += stats.prefixes.pages_restored;
   stats_.followed += static_cast<uint64_t>(engine_->executor->num_followed());
   stats_.in_vain += static_cast<uint64_t>(engine_->executor->num_in_vain());
   stats_.masked += static_cast<uint64_t>(engine_->executor->num_rows_masked());

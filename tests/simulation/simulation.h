@@ -38,6 +38,7 @@ struct SimulationStats {
   uint64_t full_windows = 0;  // events behind which all slots of a group were in use
   uint64_t deduplicated = 0;
   uint64_t cached_tokens = 0;
+  uint64_t pages_restored = 0;
   uint64_t followed = 0;     // steps that had been issued ahead
   uint64_t in_vain = 0;      // others that had been
   uint64_t masked = 0;       // rows that a device drew from through a mask
@@ -190,7 +191,6 @@ class Simulation {
   std::vector<JobId> dropped_;     // to be gone with the next step
   Job* cancel_in_step_ = nullptr;  // to be cancelled while the device computes
   std::vector<PinId> pins_;
-  std::vector<int8_t> space_of_page_;  // who wrote it: -1 nobody, else the place of a namespace
   uint64_t last_tag_ = 0;
 
   // Of the current event.

@@ -38,9 +38,10 @@ void print(const SimulationStats& total) {
             << " failed allocations, " << total.lost_devices << " lost devices, " << total.closes
             << " closes, " << total.forks << " forks, " << total.rewinds << " rewinds, " << total.full_quotas
             << " full quotas, " << total.deduplicated << " pages deduplicated, " << total.cached_tokens
-            << " tokens from the cache, " << total.followed << " steps issued ahead, " << total.in_vain
-            << " in vain, " << total.full_windows << " full windows, " << total.constrained
-            << " constrained jobs, " << total.masked << " draws through a mask\n";
+            << " tokens from the cache, " << total.pages_restored << " pages that came back, "
+            << total.followed << " steps issued ahead, " << total.in_vain << " in vain, "
+            << total.full_windows << " full windows, " << total.constrained << " constrained jobs, "
+            << total.masked << " draws through a mask\n";
 }
 
 // A simulation that never meets the hard cases proves nothing.
@@ -58,6 +59,7 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.full_windows, 1000U);
   EXPECT_GT(total.deduplicated, 10U);
   EXPECT_GT(total.cached_tokens, 1000U);
+  EXPECT_GT(total.pages_restored, 100U);
   EXPECT_GT(total.followed, 1000U);
   EXPECT_GT(total.in_vain, 100U);
   EXPECT_GT(total.constrained, 1000U);

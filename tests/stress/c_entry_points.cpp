@@ -1,5 +1,6 @@
 // The entries of the C interface as calls on the handles of a CWorld. tests/guards/interleaved_entries.py
 // holds that every function that takes a handle is among them.
+// Long file: one call of every function.
 #include <array>
 #include <string_view>
 
@@ -207,6 +208,9 @@ void set_cache_options(CWorld& w, const Calls& call) {
   call(quire_cache_options_set_namespace_weight, w.cache_options, "n", 1, 2.0);
   call(quire_cache_options_set_device_weight, w.cache_options, 2.0);
   call(quire_cache_options_set_step_stretch, w.cache_options, 3.0);
+  call(quire_cache_options_set_prefix_bytes, w.cache_options, 4096);
+  call(quire_cache_options_set_prefix_directory, w.cache_options, "", 0);
+  call(quire_cache_options_set_prefix_directory_bytes, w.cache_options, 4096);
   call(quire_cache_options_set_max_pinned_pages, w.cache_options, 8);
   call(quire_cache_options_set_max_overtakes, w.cache_options, 2);
   call(quire_cache_options_set_ageing_ns, w.cache_options, kMinute);
@@ -257,6 +261,11 @@ void tell_stats(CWorld& w, const Calls& call) {
         quire_stats_steps,          quire_stats_prompt_tokens,      quire_stats_cached_tokens,
         quire_stats_new_tokens,     quire_stats_draft_tokens,       quire_stats_accepted_draft_tokens,
         quire_stats_num_namespaces, quire_stats_device_bytes}) {
+    call(get, w.stats);
+  }
+  for (auto* get :
+       {quire_stats_prefix_host_pages, quire_stats_prefix_host_bytes, quire_stats_prefix_file_pages,
+        quire_stats_prefix_file_bytes, quire_stats_prefix_pages_restored, quire_stats_prefix_files_refused}) {
     call(get, w.stats);
   }
   call(quire_stats_histogram_count, w.stats, QUIRE_HISTOGRAM_TIME_QUEUED);

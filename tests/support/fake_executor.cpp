@@ -1,6 +1,7 @@
 #include "tests/support/fake_executor.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <set>
 #include <stdexcept>
@@ -52,6 +53,7 @@ TokenIds fake_greedy(TokenIds prompt, int32_t num_new_tokens, int32_t num_tokens
 FakeExecutor::FakeExecutor(const ExecutorLimits& limits, int32_t num_shards)
     : limits_(limits),
       slots_(make_slots(limits.num_pages, num_shards)),
+      marks_(static_cast<size_t>(limits.num_pages), int8_t{-1}),
       logits_(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.vocab_size)),
       amiss_(static_cast<size_t>(limits.max_logit_rows)) {
   for (const WindowGroup& group : limits.windows)
@@ -126,7 +128,7 @@ void FakeExecutor::check_tables(const Batch& batch) const {
 // A pass that comes before the draws of the last one were waited for.
 Ticket FakeExecutor::forward(const Batch& batch) {
   if (state_ == State::ahead) {
-    for (size_t shard = 0; shard < slots_.size(); ++shard) write(ahead_, shard);
+    write_ahead();
     ++num_in_vain_;
   }
   if (state_ == State::drawn) {
@@ -140,6 +142,7 @@ Ticket FakeExecutor::forward(const Batch& batch) {
       if (row >= 0) ahead_.token_ids[i] = outcomes_[static_cast<size_t>(row)].token;
     }
     state_ = State::ahead;
+    is_ahead_written_ = false;
   } else {
     require(batch.drawn_rows.empty(), "a token that was never drawn");
     state_ = State::idle;
@@ -208,7 +211,7 @@ void FakeExecutor::compute(const Batch& batch) {
   copy_pages(batch);
   for (size_t shard = 0; shard < slots_.size(); ++shard) {
     if (shard > 0 && before_shard) before_shard(batch);
-    write(batch, shard);
+    if (!runs_ahead_ || !is_ahead_written_) write(batch, shard);
   }
   if (!shallow) read_windows(batch);
   num_rows_ = batch.num_logit_rows();
@@ -280,6 +283,39 @@ void FakeExecutor::read_hidden(int32_t first_row, gsl::span<float> out) {
   const size_t start = static_cast<size_t>(first_row) * static_cast<size_t>(limits_.hidden_size);
   require(start + out.size() <= hidden_.size(), "rows that the batch did not have");
   std::copy_n(hidden_.begin() + static_cast<ptrdiff_t>(start), out.size(), out.begin());
+}
+
+uint64_t FakeExecutor::page_bytes() const {
+  if (!limits_.windows.empty()) return 0;
+  return slots_.size() * static_cast<uint64_t>(limits_.page_tokens) * sizeof(Slot) + 1;
+}
+
+// What was issued before is done first.
+void FakeExecutor::write_ahead() {
+  if (state_ != State::ahead || is_ahead_written_) return;
+  for (size_t shard = 0; shard < slots_.size(); ++shard) write(ahead_, shard);
+  is_ahead_written_ = true;
+}
+
+void FakeExecutor::read_page(PageId page, gsl::span<std::byte> out) {
+  require(page.value >= 0 && page.value < limits_.num_pages && out.size() == page_bytes(), "a page to read");
+  write_ahead();
+  const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
+  for (size_t shard = 0; shard < slots_.size(); ++shard)
+    std::memcpy(out.data() + shard * page_tokens * sizeof(Slot),
+                &slots_[shard][static_cast<size_t>(page.value) * page_tokens], page_tokens * sizeof(Slot));
+  out.back() = static_cast<std::byte>(mark(page));
+}
+
+void FakeExecutor::write_page(PageId page, gsl::span<const std::byte> bytes) {
+  require(page.value >= 0 && page.value < limits_.num_pages && bytes.size() == page_bytes(),
+          "a page to write");
+  write_ahead();
+  const auto page_tokens = static_cast<size_t>(limits_.page_tokens);
+  for (size_t shard = 0; shard < slots_.size(); ++shard)
+    std::memcpy(&slots_[shard][static_cast<size_t>(page.value) * page_tokens],
+                bytes.data() + shard * page_tokens * sizeof(Slot), page_tokens * sizeof(Slot));
+  mark(page) = static_cast<int8_t>(bytes.back());
 }
 
 void FakeExecutor::compute_row(const Batch& batch, int32_t row_idx, gsl::span<float> out) {

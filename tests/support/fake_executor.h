@@ -37,6 +37,12 @@ class FakeExecutor final : public Executor {
   void draw(Ticket ticket, const DeviceDraws& draws) override;
   Drawn wait(Ticket ticket) override;
   void read_hidden(int32_t first_row, gsl::span<float> out) override;
+  // What all shards have of a page; none of models with windows.
+  uint64_t page_bytes() const override;
+  void read_page(PageId page, gsl::span<std::byte> out) override;
+  void write_page(PageId page, gsl::span<const std::byte> bytes) override;
+  // A mark of the test's own that a page bears and that goes with what it holds; -1 at first.
+  int8_t& mark(PageId page) { return marks_[static_cast<size_t>(page.value)]; }
 
   // Called before each step; may throw what a device would. A step that was issued ahead may have sequences
   // that the engine asks for no more.
@@ -105,11 +111,13 @@ class FakeExecutor final : public Executor {
   void compute(const Batch& batch);
   void copy_pages(const Batch& batch);
   void write(const Batch& batch, size_t shard);
+  void write_ahead();
 
   ExecutorLimits limits_;
   StepBreaks* breaks_ = nullptr;
   Slots slots_;
   std::vector<Slots> window_slots_;  // of each group
+  std::vector<int8_t> marks_;        // of each page
   std::vector<float> logits_;
   std::vector<int64_t> amiss_;  // of each row: reads that found another position
   int64_t num_reads_amiss_ = 0;
@@ -121,7 +129,8 @@ class FakeExecutor final : public Executor {
   State state_ = State::idle;  // of the last pass
   Ticket last_;
   bool runs_ahead_ = false;
-  Batch ahead_;  // where it was issued ahead, with the tokens that were drawn
+  Batch ahead_;                    // where it was issued ahead, with the tokens that were drawn
+  bool is_ahead_written_ = false;  // because somebody asked for a page after it
   int64_t num_rows_drawn_ = 0;
   int64_t num_rows_followed_ = 0;
   int64_t num_rows_masked_ = 0;

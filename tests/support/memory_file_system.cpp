@@ -64,4 +64,17 @@ std::vector<std::string> MemoryFileSystem::list(const std::string& path) const {
   return names;
 }
 
+void MemoryFileSystem::write_whole(const std::string& path,
+                                   gsl::span<const gsl::span<const std::byte>> pieces) const {
+  if (breaks_writes_) throw Error(ErrorCode::io, "{}: write failed", path);
+  auto content = std::make_shared<Content>();
+  for (const gsl::span<const std::byte> piece : pieces)
+    content->bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  files_[path] = std::move(content);
+}
+
+void MemoryFileSystem::remove(const std::string& path) const {
+  if (files_.erase(path) == 0) throw Error(ErrorCode::not_found, "{}: cannot be removed", path);
+}
+
 }  // namespace quire::testing

@@ -24,6 +24,11 @@ class MemoryFileSystem final : public FileSystem {
   bool is_directory(const std::string& path) const override;
   bool is_file(const std::string& path) const override;
   std::vector<std::string> list(const std::string& path) const override;
+  void write_whole(const std::string& path,
+                   gsl::span<const gsl::span<const std::byte>> pieces) const override;
+  void remove(const std::string& path) const override;
+  // Every write fails from now on with ErrorCode::io.
+  void break_writes() { breaks_writes_ = true; }
 
  private:
   struct Content {
@@ -32,7 +37,8 @@ class MemoryFileSystem final : public FileSystem {
   };
   class OpenFile;
 
-  std::map<std::string, std::shared_ptr<Content>> files_;
+  mutable std::map<std::string, std::shared_ptr<Content>> files_;
+  bool breaks_writes_ = false;
 };
 
 }  // namespace quire::testing

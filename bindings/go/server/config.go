@@ -33,11 +33,15 @@ type ModelConfig struct {
 	ContextTokens int      `json:"context_tokens"` // of one request; 0: what the model was made for
 	MaxJobs       int      `json:"max_jobs"`
 	KvFormat      string   `json:"kv_format"`
-	Preload       bool     `json:"preload"` // loaded at start; else by its first request
-	IdleSeconds   int      `json:"idle_seconds"`
-	OwnedBy       string   `json:"owned_by"`
-	ChatTemplate  string   `json:"chat_template"` // path of a template that wins over the model's
-	Dialect       string   `json:"dialect"`       // in which it writes reasoning and calls; "": as the template tells
+	// Host memory, and a directory, for prefixes that leave the cache; 0 and "": they are computed anew.
+	PrefixBytes          int64  `json:"prefix_bytes"`
+	PrefixDirectory      string `json:"prefix_directory"`
+	PrefixDirectoryBytes int64  `json:"prefix_directory_bytes"` // that all its files may take; 0: 4 GiB
+	Preload              bool   `json:"preload"`                // loaded at start; else by its first request
+	IdleSeconds          int    `json:"idle_seconds"`
+	OwnedBy              string `json:"owned_by"`
+	ChatTemplate         string `json:"chat_template"` // path of a template that wins over the model's
+	Dialect              string `json:"dialect"`       // in which it writes reasoning and calls; "": as the template tells
 }
 
 // Same tells whether a model is loaded in the same way.

@@ -284,6 +284,34 @@ QUIRE_API int32_t quire_cache_options_set_device_weight(quire_cache_options* opt
 QUIRE_API int32_t quire_cache_options_set_step_stretch(quire_cache_options* options, double stretch,
                                                        quire_error** error);
 
+/**
+ * Bytes of host memory for pages of prefixes that leave the cache: a later prompt that begins with their
+ * tokens, in the same namespace, takes them back instead of computing them, with the same bits. They count in
+ * the memory budget of "cpu"; what was used last stays longest. Pages computed with an adapter are not kept.
+ * Models with layers that have a window: quire_cache_create refuses more than 0 with QUIRE_ERROR_UNSUPPORTED.
+ * 0, the default: pages that leave are gone.
+ */
+QUIRE_API int32_t quire_cache_options_set_prefix_bytes(quire_cache_options* options, int64_t bytes,
+                                                       quire_error** error);
+
+/**
+ * A directory for pages that find no room in host memory, and at close for all whole pages, as far as half of
+ * close_timeout_ns goes: later caches of the same model, also in later processes, take them from there. The
+ * path is in UTF-8, and the directory exists. A file is believed only where its model, tokens and checksum
+ * are right; damaged ones are removed, and their pages computed. Who can write there can change what jobs
+ * say, and who can read there can read prompts. quire_cache_create reads all weights of the model once more
+ * to know them again, and refuses as quire_cache_options_set_prefix_bytes says. Default: empty, none.
+ */
+QUIRE_API int32_t quire_cache_options_set_prefix_directory(quire_cache_options* options, const char* text,
+                                                           size_t text_len, quire_error** error);
+
+/**
+ * Bytes that all pages in the directory may take, whoever wrote them; the oldest are removed first. 0, the
+ * default, is 4 GiB.
+ */
+QUIRE_API int32_t quire_cache_options_set_prefix_directory_bytes(quire_cache_options* options, int64_t bytes,
+                                                                 quire_error** error);
+
 /** Pages that quire_cache_pin keeps for all namespaces together; 0, the default, is a quarter of the cache.
  */
 QUIRE_API int32_t quire_cache_options_set_max_pinned_pages(quire_cache_options* options,

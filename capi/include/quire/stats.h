@@ -52,6 +52,24 @@ QUIRE_API int64_t quire_stats_pages_evicted(quire_stats* stats, quire_error** er
 /** Pages found to hold what another page held, and shared, since the cache was made. */
 QUIRE_API int64_t quire_stats_pages_deduplicated(quire_stats* stats, quire_error** error);
 
+/** Pages that left the cache and are kept in host memory. */
+QUIRE_API int64_t quire_stats_prefix_host_pages(quire_stats* stats, quire_error** error);
+
+/** Host memory that they take, of quire_cache_options_set_prefix_bytes. */
+QUIRE_API int64_t quire_stats_prefix_host_bytes(quire_stats* stats, quire_error** error);
+
+/** Pages of this model in quire_cache_options_set_prefix_directory. */
+QUIRE_API int64_t quire_stats_prefix_file_pages(quire_stats* stats, quire_error** error);
+
+/** Bytes of all pages in that directory, whoever wrote them. */
+QUIRE_API int64_t quire_stats_prefix_file_bytes(quire_stats* stats, quire_error** error);
+
+/** Pages that came back to the cache since it was made, from host memory or from files. */
+QUIRE_API int64_t quire_stats_prefix_pages_restored(quire_stats* stats, quire_error** error);
+
+/** Files of pages that were damaged, cut short or of something else, since the cache was made. */
+QUIRE_API int64_t quire_stats_prefix_files_refused(quire_stats* stats, quire_error** error);
+
 /** Jobs that wait for their turn. */
 QUIRE_API int64_t quire_stats_jobs_queued(quire_stats* stats, quire_error** error);
 

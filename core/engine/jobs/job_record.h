@@ -86,6 +86,7 @@ struct JobRecord {
   WaitReason wait_reason;  // as its channel has it
   bool paused = false;
   bool suspect = false;
+  bool prefix_came_back = false;  // it was looked for what left the cache
 
   // Progress.
   std::optional<TimePoint> started;

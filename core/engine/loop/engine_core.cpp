@@ -137,6 +137,7 @@ StepOutcome EngineCore::take_in_and_step() {
   const ErrorCode shut = queue_.shut_code();
   if (shut == ErrorCode::ok) return loop_.run_once();
   loop_.jobs().end_all(shut, queue_.shut_message());
+  if (shut == ErrorCode::closed) loop_.jobs().file_prefixes(options_.close_timeout / 2);
   loop_.rest();
   return StepOutcome::idle;
 }

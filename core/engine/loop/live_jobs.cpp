@@ -375,12 +375,37 @@ void LiveJobs::publish_stats() noexcept {
   stats.pages = {pool.num_pages(), pool.num_free(), pool.num_cached(), pool.num_referenced(), 0};
   stats.pages_deduplicated = grounds_.kv.num_deduplicated();
   stats.pages_evicted = pool.num_evicted();
+  if (grounds_.prefixes != nullptr) stats.prefixes = grounds_.prefixes->stats();
   book_.clear_pages();
   stats.pages.pinned = pins_.count_pages();
   for (const auto& job : running_) {
     if (job->holds_pages()) book_.add_pages(job->book_place, grounds_.kv.num_pages(*job->lane.sequence), 0);
   }
   book_.publish();
+}
+
+// One look for each job that waits; where its pages leave again before it begins, they are computed anew.
+void LiveJobs::bring_prefixes_back() {
+  if (grounds_.prefixes == nullptr) return;
+  const size_t num_places = static_cast<size_t>(grounds_.policy.max_running_jobs) - running_.size();
+  for (size_t i = 0; i < std::min(num_places, waiting_.size()); ++i) {
+    JobRecord& job = *waiting_[i];
+    if (!job.request.reuse_prefix || std::exchange(job.prefix_came_back, true)) continue;
+    const PrefixDomain domain{job.request.name_space, job.lane.adapter_generation};
+    contain(
+        "no memory", [&] { grounds_.kv.bring_back(domain, job.lane.tokens); },
+        [](ErrorCode, std::string_view) {});  // it is computed
+  }
+}
+
+void LiveJobs::file_prefixes(Duration longest) noexcept {
+  const bool has_files = grounds_.prefixes != nullptr && grounds_.prefixes->has_files();
+  if (!has_files || std::exchange(prefixes_filed_, true)) return;
+  const TimePoint end = deadline_after(grounds_.runtime.clock().now(), longest);
+  const auto stops = [&] { return grounds_.runtime.clock().now() >= end; };
+  grounds_.kv.shelve_all(stops);
+  grounds_.prefixes->file_all(stops);
+  publish_stats();
 }
 
 // Its finished pages stay in the cache, so that it takes up again where it was, unless others needed the
@@ -390,6 +415,7 @@ void LiveJobs::preempt(JobRecord& job) {
       std::find_if(running_.begin(), running_.end(), [&](const auto& entry) { return entry.get() == &job; });
   waiting_.reserve(waiting_.size() + 1);
   drop_pages(job);
+  job.prefix_came_back = false;
   waiting_.push_back(std::move(*place));
   running_.erase(place);
   job.channel->progress.preemptions = ++job.result.preemptions;

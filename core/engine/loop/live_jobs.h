@@ -14,6 +14,7 @@
 #include "core/engine/loop/pins.h"
 #include "core/engine/loop/scheduler_policy.h"
 #include "core/engine/metrics/metrics_book.h"
+#include "core/engine/prefixes/prefix_store.h"
 #include "core/kv/kv_cache.h"
 
 namespace quire {
@@ -27,6 +28,7 @@ struct JobGrounds {
   int32_t num_tokens = 0;  // of the vocabulary
   JobQueue& queue;
   KvCache& kv;
+  PrefixStore* prefixes = nullptr;  // null: pages that leave are gone
 };
 
 // Owns all jobs that live. One thread at a time.
@@ -63,6 +65,11 @@ class LiveJobs {
   // Counts up with all that could let a waiting job begin: an end, a new job, a task.
   uint64_t num_changes() const { return num_changes_; }
   void note_change() noexcept { ++num_changes_; }
+
+  // Before a plan: what the prompts that may begin find outside of the cache comes back to it.
+  void bring_prefixes_back();
+  // At the end of the cache: what later ones may use is filed, for so long at most.
+  void file_prefixes(Duration longest) noexcept;
 
   // Of a plan.
   void preempt(JobRecord& job);
@@ -113,7 +120,8 @@ class LiveJobs {
   Jobs running_;
   Jobs waiting_;
   std::vector<JobRecord*> admitted_;
-  EventBatch told_;         // streams that got events since their queues were told
+  EventBatch told_;  // streams that got events since their queues were told
+  bool prefixes_filed_ = false;
   bool any_ended_ = false;  // some record waits for the sweep
   uint64_t num_changes_ = 0;
   TimePoint now_;

@@ -13,12 +13,13 @@ namespace quire {
 
 namespace {
 
-KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& options) {
+KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& options, PageShelf* shelf) {
   KvCacheOptions kv;
   kv.pool = {limits.num_pages, limits.page_tokens, options.prefix_hash_bits};
   kv.max_pages_per_sequence = limits.max_pages_per_sequence;
   kv.max_sequences = limits.max_sequences;
   kv.windows = limits.windows;
+  kv.shelf = shelf;
   return kv;
 }
 
@@ -49,14 +50,16 @@ bool wants_hidden(const StepPlan& plan) {
 
 StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions& options, JobQueue& queue)
     : parts_(std::move(parts)),
+      prefixes_(PrefixStore::create(options.prefixes, {*parts_.executor, runtime.files(), runtime.log()})),
       grounds_{runtime,
                options,
                parts_.executor->limits(),
                policy_limits(parts_.executor->limits(), options),
                parts_.num_tokens,
                queue,
-               kv_},
-      kv_(kv_options(grounds_.executor, options)),
+               kv_,
+               prefixes_.get()},
+      kv_(kv_options(grounds_.executor, options, prefixes_.get())),
       jobs_(grounds_),
       pace_(grounds_, parts_.devices, plan_),
       tenancy_(parts_.residence, queue.signal(), *parts_.executor),
@@ -79,6 +82,7 @@ StepOutcome StepLoop::run_once() {
     return StepOutcome::idle;
   }
   if (!pace_.may_begin(jobs_)) return StepOutcome::idle;
+  jobs_.bring_prefixes_back();
   const bool is_issued = ahead_.resume(plan_);
   if (!is_issued && !planning_.plan(plan_)) {
     pace_.rest();

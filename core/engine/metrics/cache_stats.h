@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/engine/prefixes/prefix_options.h"
 #include "core/metrics/histogram.h"
 
 namespace quire {
@@ -37,6 +38,7 @@ struct JobCounts {
 // A snapshot taken between two steps.
 struct CacheStats : JobCounts {
   PageStats pages;
+  PrefixStats prefixes;
   uint64_t steps = 0;
   uint64_t pages_deduplicated = 0;
   uint64_t pages_evicted = 0;

@@ -106,6 +106,18 @@ void add_pages(PrometheusText& text, const std::vector<Source>& sources) {
       [](Stats of) { return of.pages_deduplicated; });
   add("quire_pages_evicted_total", "Cached pages taken for something else.", "counter",
       [](Stats of) { return of.pages_evicted; });
+  add("quire_prefix_host_pages", "Pages that left the cache and are kept in host memory.", "gauge",
+      [](Stats of) { return of.prefixes.host_pages; });
+  add("quire_prefix_host_bytes", "Host memory that they take.", "gauge",
+      [](Stats of) { return of.prefixes.host_bytes; });
+  add("quire_prefix_file_pages", "Pages of this model in the directory of prefixes.", "gauge",
+      [](Stats of) { return of.prefixes.file_pages; });
+  add("quire_prefix_file_bytes", "Bytes of all pages in that directory.", "gauge",
+      [](Stats of) { return of.prefixes.file_bytes; });
+  add("quire_prefix_pages_restored_total", "Pages that came back to the cache.", "counter",
+      [](Stats of) { return of.prefixes.pages_restored; });
+  add("quire_prefix_files_refused_total", "Files of pages that were damaged or of something else.", "counter",
+      [](Stats of) { return of.prefixes.files_refused; });
 }
 
 void add_steps(PrometheusText& text, const std::vector<Source>& sources) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/checked_math.h"
+#include "core/engine/model/model_fingerprint.h"
 #include "core/engine/model/model_home.h"
 #include "core/engine/model/tokenizer_codec.h"
 #include "core/models/stage_sizes.h"
@@ -22,7 +23,7 @@ constexpr int32_t kMaxDrawEdits = 1 << 16;
 struct Kept {
   std::shared_ptr<const Model> model;
   std::shared_ptr<const ModelHome> home;
-  std::vector<MemoryLease> memory;  // of each stage
+  std::vector<MemoryLease> memory;  // of each stage, and for prefixes that leave
 };
 
 int64_t require_range(int64_t value, int64_t min, int64_t max, std::string_view name) {
@@ -150,6 +151,10 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   executor.threads = &runtime->threads();
   CacheParts parts;
   auto kept = std::make_shared<Kept>(Kept{model, home, lease_stages(*runtime, *model, executor)});
+  if (options.engine.prefixes.host_bytes > 0) {
+    kept->memory.push_back(runtime->lease_memory(
+        {"cpu", options.engine.prefixes.host_bytes, "the kept prefixes of " + model->path()}));
+  }
   WeightsSource source;
   if (home != nullptr) {
     parts.residence = home->shared_residence();
@@ -167,6 +172,8 @@ std::shared_ptr<Cache> create_model_cache(std::shared_ptr<Runtime> runtime,
   engine.max_running_jobs = sizes.max_sequences;
   engine.max_chunk_tokens = options.max_chunk_tokens;
   engine.max_seq_len = sizes.max_seq_len;
+  if (!engine.prefixes.directory.empty())
+    engine.prefixes.fingerprint = model_fingerprint(runtime->files(), *model, executor);
   return Cache::create(std::move(runtime), std::move(parts), engine);
 }
 

@@ -72,6 +72,8 @@ public static class OptionsTest
         add("limit", new CacheOptions { Namespaces = { { "a", limited } } });
         add("weight", new CacheOptions { Namespaces = { { "a", light } } });
         add("max_pinned_pages", new CacheOptions { MaxPinnedPages = -1 });
+        add("prefix_bytes", new CacheOptions { PrefixBytes = -1 });
+        add("prefix_directory_bytes", new CacheOptions { PrefixDirectoryBytes = -1 });
         add("max_overtakes", new CacheOptions { MaxOvertakes = -1 });
         add("ageing_ns", new CacheOptions { Ageing = negative });
         add("step_timeout_ns", new CacheOptions { StepTimeout = negative });

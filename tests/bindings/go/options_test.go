@@ -55,6 +55,8 @@ func TestCacheOptionsAreRefusedByName(t *testing.T) {
 		"limit ":           {Namespaces: map[string]quire.NamespaceOptions{"a": {Quotas: one(quire.QuotaPages, -1)}}},
 		"weight":           {Namespaces: map[string]quire.NamespaceOptions{"a": {Weight: -1}}},
 		"max_pinned_pages": {MaxPinnedPages: -1},
+		"prefix_bytes":     {PrefixBytes: -1},
+		"prefix_directory": {PrefixDirectory: "/nowhere", PrefixDirectoryBytes: -1},
 		"step_timeout_ns":  {StepTimeout: -1},
 	} {
 		_, err := model.NewCache(options)

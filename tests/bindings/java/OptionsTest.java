@@ -62,6 +62,8 @@ public final class OptionsTest {
         Map.entry("limit ", options().namespaceQuota("a", Quota.QUEUED_JOBS, -1)),
         Map.entry("weight", options().namespaceWeight("a", 0)),
         Map.entry("max_pinned_pages", options().maxPinnedPages(-1)),
+        Map.entry("prefix_bytes", options().prefixBytes(-1)),
+        Map.entry("prefix_directory_bytes", options().prefixDirectoryBytes(-1)),
         Map.entry("max_overtakes", options().maxOvertakes(-1)), Map.entry("ageing_ns", options().ageing(negative)),
         Map.entry("step_timeout_ns", options().stepTimeout(negative)),
         Map.entry("close_timeout_ns", options().closeTimeout(negative)));

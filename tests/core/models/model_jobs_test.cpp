@@ -8,6 +8,7 @@
 #include "tests/core/models/golden_file.h"
 #include "tests/core/models/transformer_runner.h"
 #include "tests/support/job_tokens.h"
+#include "tests/support/temp_directory.h"
 
 namespace quire::testing {
 namespace {
@@ -46,6 +47,108 @@ void expect_sound_census(const Cache& cache) {
   EXPECT_EQ(pages.free + pages.cached + pages.referenced, pages.total);
   EXPECT_EQ(pages.referenced, 0);
 }
+
+struct Answer {
+  TokenIds tokens;
+  std::vector<float> log_probs;
+  int32_t cached_tokens = 0;
+
+  bool operator==(const Answer& other) const {
+    return tokens == other.tokens && log_probs == other.log_probs;  // to the last bit
+  }
+};
+
+Answer answer(Cache& cache, const TokenIds& prompt) {
+  JobRequest request;
+  request.prompt = prompt;
+  request.max_new_tokens = 24;
+  request.ignore_end_tokens = request.want_log_probs = true;
+  request.sampling.temperature = 0.0F;
+  const auto job = cache.submit(std::move(request));
+  Answer said;
+  while (const auto event = job->poll(kPatience)) {
+    said.tokens.insert(said.tokens.end(), event->token_ids.begin(), event->token_ids.end());
+    said.log_probs.insert(said.log_probs.end(), event->log_probs.begin(), event->log_probs.end());
+    if (!event->terminal()) continue;
+    said.cached_tokens = event->usage.cached_tokens;
+    break;
+  }
+  return said;
+}
+
+TokenIds story_prompt(const Model& model, int32_t variant) {
+  TokenIds prompt;
+  while (prompt.size() < 100) {
+    const TokenIds more =
+        model.tokenizer().encode("Chapter " + std::to_string(variant) + " of a long story. ");
+    prompt.insert(prompt.end(), more.begin(), more.end());
+  }
+  prompt.resize(100);
+  return prompt;
+}
+
+struct Kept {
+  kernels::KvFormat format;
+  int32_t num_shards;
+};
+
+class KeptPrefixes : public ::testing::TestWithParam<Kept> {
+ protected:
+  std::shared_ptr<Cache> open(const PrefixStoreOptions& prefixes) const {
+    ModelCacheOptions options;
+    options.page_tokens = 16;
+    options.max_batch_size = 2;
+    options.max_tokens = options.max_seq_len = 160;
+    options.key_format = options.value_format = GetParam().format;
+    options.engine.prefixes = prefixes;
+    options.engine.check_invariants = true;
+    return create_model_cache(Runtime::create({}), model_, options);
+  }
+
+  std::shared_ptr<const Model> load() const {
+    ModelOptions options;
+    options.source = open_model_source(posix_file_system(), QUIRE_EMBEDDED_MODEL);
+    options.devices = {open_test_device()};
+    options.num_shards = GetParam().num_shards;
+    return Model::load(options);
+  }
+
+  const std::shared_ptr<const Model> model_ = load();
+};
+
+TEST_P(KeptPrefixes, GiveTheBitsThatComputingThemGives) {
+  const TokenIds prompt = story_prompt(*model_, 1);
+  const Answer computed = answer(*open({}), prompt);
+  PrefixStoreOptions on_host;
+  on_host.host_bytes = 16 << 20;
+  const auto cache = open(on_host);
+  EXPECT_EQ(answer(*cache, prompt), computed);
+  answer(*cache, story_prompt(*model_, 2));
+  answer(*cache, story_prompt(*model_, 3));
+  const Answer back = answer(*cache, prompt);
+  EXPECT_EQ(back, computed);
+  EXPECT_EQ(back.cached_tokens, 96);
+  EXPECT_GT(cache->stats().prefixes.pages_restored, 0U);
+}
+
+TEST_P(KeptPrefixes, OfAFileGiveThemToALaterCacheToo) {
+  const TempDirectory directory;
+  PrefixStoreOptions in_files;
+  in_files.directory = directory.path();
+  in_files.directory_bytes = 64 << 20;
+  const TokenIds prompt = story_prompt(*model_, 1);
+  const Answer computed = answer(*open(in_files), prompt);
+  const auto later = open(in_files);
+  const Answer back = answer(*later, prompt);
+  EXPECT_EQ(back, computed);
+  EXPECT_EQ(back.cached_tokens, 96);
+  EXPECT_EQ(later->stats().prefixes.files_refused, 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, KeptPrefixes,
+                         ::testing::Values(Kept{kernels::KvFormat::f16, 1}, Kept{kernels::KvFormat::q8, 1},
+                                           Kept{kernels::KvFormat::q4, 1}, Kept{kernels::KvFormat::f16, 2}),
+                         [](const auto& of) { return "Case" + std::to_string(of.index); });
 
 class ModelJobs : public ::testing::TestWithParam<int32_t> {};
 

@@ -963,6 +963,59 @@ int _wrap_quire_cache_options_set_step_stretch_native_2f6ff26d28dacd19(quire_cac
 }
 
 
+int _wrap_quire_cache_options_set_prefix_bytes_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_prefix_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_options_set_prefix_directory_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, _gostring_ _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  char *arg2 = (char *) 0 ;
+  size_t arg3 ;
+  quire_error **arg4 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = _swig_go_1.p; arg3 = (size_t)_swig_go_1.n; 
+  arg4 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_prefix_directory(arg1,(char const *)arg2,arg3,arg4);
+  _swig_go_result = result; 
+  
+  return _swig_go_result;
+}
+
+
+int _wrap_quire_cache_options_set_prefix_directory_bytes_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, long long _swig_go_1, quire_error **_swig_go_2) {
+  quire_cache_options *arg1 = (quire_cache_options *) 0 ;
+  int64_t arg2 ;
+  quire_error **arg3 = (quire_error **) 0 ;
+  int32_t result;
+  int _swig_go_result;
+  
+  arg1 = (quire_cache_options *)(uintptr_t)_swig_go_0; 
+  arg2 = (int64_t)_swig_go_1; 
+  arg3 = (quire_error **)_swig_go_2; 
+  
+  result = (int32_t)quire_cache_options_set_prefix_directory_bytes(arg1,arg2,arg3);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
 int _wrap_quire_cache_options_set_max_pinned_pages_native_2f6ff26d28dacd19(quire_cache_options *_swig_go_0, int _swig_go_1, quire_error **_swig_go_2) {
   quire_cache_options *arg1 = (quire_cache_options *) 0 ;
   int32_t arg2 ;
@@ -2242,6 +2295,96 @@ long long _wrap_quire_stats_pages_deduplicated_native_2f6ff26d28dacd19(quire_sta
   arg2 = (quire_error **)_swig_go_1; 
   
   result = (int64_t)quire_stats_pages_deduplicated(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_prefix_host_pages_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_prefix_host_pages(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_prefix_host_bytes_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_prefix_host_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_prefix_file_pages_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_prefix_file_pages(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_prefix_file_bytes_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_prefix_file_bytes(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_prefix_pages_restored_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_prefix_pages_restored(arg1,arg2);
+  _swig_go_result = result; 
+  return _swig_go_result;
+}
+
+
+long long _wrap_quire_stats_prefix_files_refused_native_2f6ff26d28dacd19(quire_stats *_swig_go_0, quire_error **_swig_go_1) {
+  quire_stats *arg1 = (quire_stats *) 0 ;
+  quire_error **arg2 = (quire_error **) 0 ;
+  int64_t result;
+  long long _swig_go_result;
+  
+  arg1 = (quire_stats *)(uintptr_t)_swig_go_0; 
+  arg2 = (quire_error **)_swig_go_1; 
+  
+  result = (int64_t)quire_stats_prefix_files_refused(arg1,arg2);
   _swig_go_result = result; 
   return _swig_go_result;
 }

@@ -74,7 +74,8 @@ func cacheOptions(name string, config server.ModelConfig) (quire.CacheOptions, e
 		return quire.CacheOptions{}, fmt.Errorf("kv_format must be f16, q8, q6, q4 or fp8, not %q", config.KvFormat)
 	}
 	return quire.CacheOptions{Name: name, MaxTokens: int64(config.CacheTokens), MaxBatchSize: config.MaxJobs,
-		MaxSeqLen: int64(config.ContextTokens), KVFormat: format}, nil
+		MaxSeqLen: int64(config.ContextTokens), KVFormat: format, PrefixBytes: config.PrefixBytes,
+		PrefixDirectory: config.PrefixDirectory, PrefixDirectoryBytes: config.PrefixDirectoryBytes}, nil
 }
 
 // chatTemplate is the template that the configuration names, else the model's own, else none.

@@ -1,0 +1,60 @@
+#include "core/engine/model/model_fingerprint.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "core/base/checksum.h"
+#include "core/models/stage_sizes.h"
+#include "core/models/synthetic_model.h"
+
+namespace quire {
+namespace {
+
+constexpr size_t kPieceBytes = size_t{4} << 20;
+
+// Two sums from different beginnings.
+std::string sums_of(const File& file) {
+  std::vector<std::byte> piece(static_cast<size_t>(std::min<uint64_t>(file.size_bytes(), kPieceBytes)));
+  uint64_t first = 1, second = 2;
+  for (uint64_t done = 0; done < file.size_bytes();) {
+    const auto bytes = gsl::span(piece).first(
+        static_cast<size_t>(std::min<uint64_t>(file.size_bytes() - done, piece.size())));
+    file.read_at(done, bytes);
+    first = checksum(first, bytes);
+    second = checksum(second, bytes);
+    done += bytes.size();
+  }
+  return fmt::format("{} {:016x}{:016x}", file.size_bytes(), first, second);
+}
+
+std::string files_of(const FileSystem& files, const std::string& path) {
+  if (is_synthetic(path)) return path;
+  std::string text;
+  for (const std::string& name : files.list(path)) {
+    if (name.ends_with(".safetensors") || name == "config.json")
+      text += fmt::format("{} {}\n", name, sums_of(*files.open(path + "/" + name)));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string model_fingerprint(const FileSystem& files, const Model& model,
+                              const TransformerExecutorOptions& options) {
+  const std::shared_ptr<const Transformer> transformer = model.transformer();
+  std::string text = fmt::format("{}\nkeys {} values {} page {} shards {} activations {}\n", QUIRE_VERSION,
+                                 static_cast<int32_t>(options.kv.key_format),
+                                 static_cast<int32_t>(options.kv.value_format), options.kv.page_tokens,
+                                 transformer->shard.num_shards, static_cast<int32_t>(model.activations()));
+  for (const TransformerStage& stage : transformer->stages) {
+    text += fmt::format("from layer {} on {}\n", stage.first_layer, stage.device->table().name);
+    // Long rope turns keys otherwise where a cache allows long contexts.
+    for (const RotaryLayer& rope : stage.ropes)
+      text += max_context(options) <= rope.short_context ? "s" : "l";
+  }
+  return text + files_of(files, model.path());
+}
+
+}  // namespace quire

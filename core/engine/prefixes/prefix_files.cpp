@@ -1,0 +1,197 @@
+#include "core/engine/prefixes/prefix_files.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "core/base/checksum.h"
+#include "core/base/error.h"
+
+namespace quire {
+namespace {
+
+// NUMBER-FINGERPRINT-KEY.page: 16, 16 and 64 hexadecimal digits.
+constexpr size_t kNumberDigits = 16;
+constexpr size_t kFingerprintDigits = 16;
+constexpr size_t kKeyDigits = 2 * sizeof(Sha256);
+constexpr std::string_view kSuffix = ".page";
+
+// The head of a file; tokens, the bytes of the page, and the checksum of all that follow.
+struct Head {
+  std::array<char, 8> magic = {'Q', 'U', 'I', 'R', 'E', 'P', 'F', 'X'};
+  uint32_t version = 1;
+  uint32_t num_tokens = 0;
+  uint64_t num_bytes = 0;
+  Sha256 fingerprint{};
+  Sha256 key{};
+
+  bool operator==(const Head&) const = default;
+};
+static_assert(sizeof(Head) == 88, "a file has no gaps");
+
+std::string hex_of(gsl::span<const uint8_t> bytes) {
+  std::string hex;
+  for (const uint8_t byte : bytes) hex += fmt::format("{:02x}", byte);
+  return hex;
+}
+
+template <typename Number>
+std::optional<Number> from_hex(std::string_view digits) {
+  Number number{};
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
+  return number;
+}
+
+struct Name {
+  uint64_t number = 0;
+  std::string_view fingerprint;
+  Sha256 key{};
+};
+
+std::optional<Name> parse_name(std::string_view name) {
+  constexpr size_t kKeyPlace = kNumberDigits + kFingerprintDigits + 2;
+  if (name.size() != kKeyPlace + kKeyDigits + kSuffix.size() || !name.ends_with(kSuffix)) return std::nullopt;
+  if (name[kNumberDigits] != '-' || name[kKeyPlace - 1] != '-') return std::nullopt;
+  const auto number = from_hex<uint64_t>(name.substr(0, kNumberDigits));
+  if (!number) return std::nullopt;
+  Name parsed{*number, name.substr(kNumberDigits + 1, kFingerprintDigits), {}};
+  for (size_t i = 0; i < parsed.key.size(); ++i) {
+    const auto byte = from_hex<uint8_t>(name.substr(kKeyPlace + 2 * i, 2));
+    if (!byte) return std::nullopt;
+    parsed.key[i] = *byte;
+  }
+  return parsed;
+}
+
+Head head_of(const FiledPage& page, const Sha256& fingerprint) {
+  Head head;
+  head.num_tokens = gsl::narrow<uint32_t>(page.tokens.size());
+  head.num_bytes = page.bytes.size();
+  head.fingerprint = fingerprint;
+  head.key = page.key;
+  return head;
+}
+
+uint64_t file_bytes(const FiledPage& page) {
+  return sizeof(Head) + page.tokens.size_bytes() + page.bytes.size() + sizeof(uint64_t);
+}
+
+uint64_t sum_of(const Head& head, gsl::span<const std::byte> tokens, gsl::span<const std::byte> bytes) {
+  return checksum(checksum(checksum(0, gsl::as_bytes(gsl::span(&head, 1))), tokens), bytes);
+}
+
+// False where anything is not as it was written.
+bool read_page(const File& file, const FiledPage& page, const Sha256& fingerprint) {
+  if (file.size_bytes() != file_bytes(page)) return false;
+  Head head;
+  file.read_at(0, gsl::as_writable_bytes(gsl::span(&head, 1)));
+  if (head != head_of(page, fingerprint)) return false;
+  std::vector<TokenId> tokens(page.tokens.size());
+  const auto token_bytes = gsl::as_writable_bytes(gsl::span(tokens));
+  file.read_at(sizeof(Head), token_bytes);
+  if (!std::equal(tokens.begin(), tokens.end(), page.tokens.begin())) return false;
+  uint64_t sum = 0;
+  file.read_at(sizeof(Head) + token_bytes.size(), page.bytes);
+  file.read_at(file.size_bytes() - sizeof sum, gsl::as_writable_bytes(gsl::span(&sum, 1)));
+  return sum == sum_of(head, token_bytes, page.bytes);
+}
+
+}  // namespace
+
+PrefixFiles::PrefixFiles(const FileSystem& files, const PrefixFilesOptions& options, const Log& log)
+    : files_(files), options_(options), log_(log) {
+  if (!files.is_directory(options.directory)) {
+    throw Error(ErrorCode::invalid_argument, "prefix_directory: {} is no directory; make it first",
+                options.directory);
+  }
+  for (const std::string& name : files.list(options.directory)) take_in(name);
+  make_room(0);
+}
+
+// What cannot be opened is no page of ours.
+void PrefixFiles::take_in(const std::string& name) {
+  const std::optional<Name> parsed = parse_name(name);
+  if (!parsed) return;
+  Entry entry{name, 0, std::nullopt};
+  try {
+    entry.bytes = files_.open(path_of(name))->size_bytes();
+  } catch (const Error&) {
+    return;
+  }
+  last_number_ = std::max(last_number_, parsed->number);
+  num_bytes_ += entry.bytes;
+  const bool is_own = parsed->fingerprint == hex_of(options_.fingerprint).substr(0, kFingerprintDigits) &&
+                      !pages_.contains(parsed->key);
+  if (is_own) entry.key = parsed->key;
+  entries_.push_back(std::move(entry));
+  if (is_own) pages_.emplace(parsed->key, std::prev(entries_.end()));
+}
+
+// Another process may have removed it already.
+void PrefixFiles::drop(Entries::iterator entry, bool removes) {
+  if (removes) {
+    try {
+      files_.remove(path_of(entry->name));
+    } catch (const Error& error) {
+      log_(LogLevel::debug, "a kept prefix: {}", error.what());
+    }
+  }
+  num_bytes_ -= entry->bytes;
+  if (entry->key) pages_.erase(*entry->key);
+  entries_.erase(entry);
+}
+
+void PrefixFiles::make_room(uint64_t bytes) {
+  while (!entries_.empty() && num_bytes_ + bytes > options_.max_bytes) drop(entries_.begin(), true);
+}
+
+bool PrefixFiles::read(const FiledPage& page) {
+  const auto found = pages_.find(page.key);
+  if (found == pages_.end()) return false;
+  std::string_view why = "it is not what was written";
+  bool is_there = true;
+  try {
+    if (read_page(*files_.open(path_of(found->second->name)), page, options_.fingerprint)) return true;
+  } catch (const Error& error) {
+    is_there = error.code() != ErrorCode::not_found;
+    why = "it cannot be read";
+  }
+  // A file that another process has removed is none that is damaged.
+  if (is_there) {
+    ++num_refused_;
+    log_(LogLevel::warning, "the kept prefix {} is refused: {}", path_of(found->second->name), why);
+  }
+  drop(found->second, is_there);
+  return false;
+}
+
+void PrefixFiles::write(const FiledPage& page) {
+  const uint64_t bytes = file_bytes(page);
+  if (!is_writable_ || has(page.key) || bytes > options_.max_bytes) return;
+  make_room(bytes);
+  const Head head = head_of(page, options_.fingerprint);
+  const auto tokens = gsl::as_bytes(page.tokens);
+  const uint64_t sum = sum_of(head, tokens, page.bytes);
+  const std::array<gsl::span<const std::byte>, 4> pieces = {gsl::as_bytes(gsl::span(&head, 1)), tokens,
+                                                            page.bytes, gsl::as_bytes(gsl::span(&sum, 1))};
+  Entry entry{
+      fmt::format("{:016x}-{}-{}{}", last_number_ + 1,
+                  hex_of(options_.fingerprint).substr(0, kFingerprintDigits), hex_of(page.key), kSuffix),
+      bytes, page.key};
+  try {
+    files_.write_whole(path_of(entry.name), pieces);
+  } catch (const Error& error) {
+    is_writable_ = false;
+    log_(LogLevel::warning, "prefixes are not filed any more: {}", error.what());
+    return;
+  }
+  ++last_number_;
+  num_bytes_ += bytes;
+  entries_.push_back(std::move(entry));
+  pages_.emplace(page.key, std::prev(entries_.end()));
+}
+
+}  // namespace quire

@@ -1,0 +1,129 @@
+#include "core/engine/prefixes/prefix_store.h"
+
+#include <algorithm>
+
+#include "core/base/error.h"
+#include "core/engine/loop/contain.h"
+
+namespace quire {
+
+std::unique_ptr<PrefixStore> PrefixStore::create(const PrefixStoreOptions& options, const Seams& seams) {
+  if (!options.keeps_any()) return nullptr;
+  if (seams.executor.page_bytes() == 0) {
+    throw Error(ErrorCode::unsupported,
+                "prefix_bytes, prefix_directory: this model has layers with a window, whose pages are not "
+                "kept; leave both out");
+  }
+  return std::unique_ptr<PrefixStore>(new PrefixStore(options, seams));
+}
+
+PrefixStore::PrefixStore(const PrefixStoreOptions& options, const Seams& seams)
+    : executor_(seams.executor),
+      log_(seams.log),
+      max_bytes_(options.host_bytes),
+      scratch_(options.directory.empty() ? 0 : size_t{seams.executor.page_bytes()}) {
+  if (options.directory.empty()) return;
+  files_.emplace(seams.files,
+                 PrefixFilesOptions{options.directory, options.directory_bytes, sha256(options.fingerprint)},
+                 log_);
+}
+
+void PrefixStore::put(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) noexcept {
+  contain(
+      "no memory", [&] { keep(key, tokens, page); },
+      [&](ErrorCode, std::string_view why) { log_(LogLevel::debug, "a page is not kept: {}", why); });
+}
+
+bool PrefixStore::has(const Sha256& key) const noexcept {
+  return places_.contains(key) || (files_ && files_->has(key));
+}
+
+bool PrefixStore::get(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) noexcept {
+  bool is_there = false;
+  contain(
+      "no memory", [&] { is_there = fetch(key, tokens, page); },
+      [&](ErrorCode, std::string_view why) { log_(LogLevel::debug, "a page does not come back: {}", why); });
+  num_restored_ += is_there ? 1 : 0;
+  return is_there;
+}
+
+// With a little for what leads to it.
+uint64_t PrefixStore::cost(gsl::span<const TokenId> tokens) const {
+  constexpr uint64_t kEntryBytes = 256;
+  return executor_.page_bytes() + tokens.size_bytes() + kEntryBytes;
+}
+
+void PrefixStore::keep(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) {
+  if (const auto place = places_.find(key); place != places_.end())
+    return held_.splice(held_.begin(), held_, place->second);
+  if (cost(tokens) <= max_bytes_) return hold(key, tokens, page);
+  if (!files_ || files_->has(key)) return;
+  executor_.read_page(page, scratch_);
+  files_->write({key, tokens, scratch_});
+}
+
+void PrefixStore::hold(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) {
+  HeldPages fresh;
+  while (num_bytes_ + cost(tokens) > max_bytes_) {
+    file(held_.back());
+    num_bytes_ -= cost(held_.back().tokens);
+    places_.erase(held_.back().key);
+    // What leaves makes room for what comes: pages are all of one size.
+    if (fresh.empty()) {
+      fresh.splice(fresh.end(), held_, std::prev(held_.end()));
+    } else {
+      held_.pop_back();
+    }
+  }
+  if (fresh.empty()) fresh.emplace_back();
+  Held& held = fresh.front();
+  held.key = key;
+  held.tokens.assign(tokens.begin(), tokens.end());
+  held.bytes.resize(executor_.page_bytes());
+  executor_.read_page(page, held.bytes);
+  places_.emplace(key, fresh.begin());
+  held_.splice(held_.begin(), fresh);
+  num_bytes_ += cost(tokens);
+}
+
+void PrefixStore::file(Held& held) {
+  if (files_) files_->write({held.key, held.tokens, held.bytes});
+}
+
+// Tokens are compared, so that a page that comes back is the page that left even where keys are equal.
+bool PrefixStore::fetch(const Sha256& key, gsl::span<const TokenId> tokens, PageId page) {
+  if (const auto place = places_.find(key); place != places_.end()) {
+    const Held& held = *place->second;
+    if (!std::equal(tokens.begin(), tokens.end(), held.tokens.begin(), held.tokens.end())) return false;
+    executor_.write_page(page, held.bytes);
+    held_.splice(held_.begin(), held_, place->second);
+    return true;
+  }
+  if (!files_ || !files_->read({key, tokens, scratch_})) return false;
+  executor_.write_page(page, scratch_);
+  return true;
+}
+
+void PrefixStore::file_all(const std::function<bool()>& stops) noexcept {
+  contain(
+      "no memory",
+      [&] {
+        for (Held& held : held_)
+          if (!stops()) file(held);
+      },
+      [&](ErrorCode, std::string_view why) { log_(LogLevel::warning, "prefixes are not filed: {}", why); });
+}
+
+PrefixStats PrefixStore::stats() const {
+  PrefixStats stats;
+  stats.host_pages = held_.size();
+  stats.host_bytes = num_bytes_;
+  stats.pages_restored = num_restored_;
+  if (!files_) return stats;
+  stats.file_pages = files_->num_pages();
+  stats.file_bytes = files_->num_bytes();
+  stats.files_refused = files_->num_refused();
+  return stats;
+}
+
+}  // namespace quire
