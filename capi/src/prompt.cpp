@@ -206,14 +206,14 @@ chat::RenderedChat render_conversation(const RequestSettings& settings, const Mo
 
 TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model, std::string* words) {
   if (settings.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set");
-  const Tokenizer& tokenizer = model.model->tokenizer();
   const gsl::span<const PromptPart> messages = messages_of(settings.prompt);
   if (messages.empty()) {
     refuse_without_messages(settings.conversation);
     const TokenIds prompt = encode_parts(settings, *model.model);
-    if (words != nullptr) *words = tokenizer.decode(prompt, false);
+    if (words != nullptr) *words = model.model->tokenizer().decode(prompt, false);
     return prompt;
   }
+  const Tokenizer& tokenizer = model.model->tokenizer();
   TokenIds prompt;
   for (const PromptPart& part : settings.prompt) {
     TokenIds tokens;

@@ -132,6 +132,11 @@ class Bench(command.CommandTest):
             self.assertGreater(row["decode_tokens_per_second"], 0)
             self.assertGreater(row["cache_bytes"], 0)
 
+    def test_a_model_without_a_tokenizer_is_measured(self):
+        result = self.json_of("bench", "--synthetic", "llama-3.2-1b", "--layers", "1", "--bits", "2", "--head-bits", "2",
+                              "--batch", "1", "--prompt-tokens", "4", "--new-tokens", "2")
+        self.assertGreater(result["results"][0]["decode_tokens_per_second"], 0)
+
     def test_shards_are_named(self):
         result = self.json_of("bench", "--shards", 2, "--batch", "1", "--prompt-tokens", "8", "--new-tokens", "4")
         self.assertEqual(result["num_shards"], 2)
