@@ -13,6 +13,7 @@ import csharp  # noqa: E402
 import golang  # noqa: E402
 import headers  # noqa: E402
 import java  # noqa: E402
+import purego  # noqa: E402
 import shape  # noqa: E402
 
 LANGUAGES = {"go": golang, "java": java, "csharp": csharp}
@@ -24,6 +25,11 @@ def files(language, texts=None):
     return LANGUAGES[language].files(made)
 
 
+def outputs(language):
+    """What is written of a language: its layer, and below that of Go the native one for builds without cgo."""
+    return files(language) | (purego.files() if language == "go" else {})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("language", choices=LANGUAGES)
@@ -31,7 +37,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the names of the files")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT, help="the root of what is written")
     arguments = parser.parse_args()
-    for path, text in files(arguments.language).items():
+    for path, text in outputs(arguments.language).items():
         target = arguments.output / path
         if arguments.list:
             print(path)

@@ -1,10 +1,6 @@
 package quire
 
-import (
-	"runtime/cgo"
-
-	"quire.dev/quire/internal/native"
-)
+import "quire.dev/quire/internal/native"
 
 // withProgress tells a load how far it is while it runs. Where the function panics it is called no more, and the
 // panic goes on once the load is over: it cannot pass through the library.
@@ -14,15 +10,15 @@ func withProgress(progress func(doneBytes, totalBytes int64), options native.Mod
 		return load()
 	}
 	var panicked any
-	told := cgo.NewHandle(native.Progress(func(doneBytes, totalBytes int64) {
+	told := native.Tell(func(doneBytes, totalBytes int64) {
 		if panicked == nil {
 			defer func() { panicked = recover() }()
 			progress(doneBytes, totalBytes)
 		}
-	}))
-	defer told.Delete()
+	})
+	defer native.Forget(told)
 	if _, err := call(func(e *native.ErrorHandle) int32 {
-		return native.Quire_model_options_set_progress(options, uintptr(told), e)
+		return native.Quire_model_options_set_progress(options, told, e)
 	}); err != nil {
 		return 0, err
 	}

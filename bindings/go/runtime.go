@@ -1,9 +1,17 @@
 package quire
 
-import "quire.dev/quire/internal/native"
+import (
+	"fmt"
 
-// NewRuntime makes a runtime; it fails with Version where the library does not fit this package.
+	"quire.dev/quire/internal/native"
+)
+
+// NewRuntime makes a runtime; it fails with Version where the library does not fit this package, and by name where
+// the program was built without cgo and there is no library.
 func NewRuntime(options RuntimeOptions) (*Runtime, error) {
+	if err := native.Load(); err != nil {
+		return nil, fmt.Errorf("quire: %w", err)
+	}
 	if _, err := call(func(e *native.ErrorHandle) int32 {
 		return native.Quire_abi_check(native.QUIRE_ABI_MAJOR, native.QUIRE_ABI_MINOR, e)
 	}); err != nil {

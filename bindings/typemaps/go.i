@@ -47,7 +47,7 @@ QUIRE_SLICE(quire_event **out_events, size_t max_events, quire_event *, EventHan
 
 QUIRE_SLICE(int64_t *out_ids, size_t max_ids, int64_t, int64)
 
-/* The progress of a load: a cgo.Handle of a Progress (progress.go), 0 for nobody. */
+/* The progress of a load: the number of a Progress (told.go), 0 for nobody. */
 %{
 extern void quireGoProgress(uintptr_t progress, int64_t done_bytes, int64_t total_bytes);
 static void quire_go_progress(void *user_data, int64_t done_bytes, int64_t total_bytes) {

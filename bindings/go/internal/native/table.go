@@ -1,0 +1,107 @@
+//go:build !cgo
+
+package native
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/ebitengine/purego"
+)
+
+var (
+	table  functions
+	loaded sync.Once
+	failed error
+)
+
+// Load fills the table, once; it tells why the library cannot be used. QUIRE_LIBRARY names its file, else the system
+// finds it by its name.
+func Load() error {
+	loaded.Do(func() {
+		path := os.Getenv("QUIRE_LIBRARY")
+		if path == "" {
+			path = fmt.Sprintf("libquire.so.%d.%d", QUIRE_ABI_MAJOR, QUIRE_ABI_MINOR)
+		}
+		failed = fill(path)
+	})
+	return failed
+}
+
+func fill(path string) error {
+	library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if err != nil {
+		return fmt.Errorf("the library cannot be loaded (QUIRE_LIBRARY names its file): %w", err)
+	}
+	fields := reflect.ValueOf(&table).Elem()
+	for i := 0; i < fields.NumField(); i++ {
+		name := "q" + strings.TrimPrefix(fields.Type().Field(i).Name, "Q")
+		symbol, err := purego.Dlsym(library, name)
+		if err != nil {
+			return fmt.Errorf("%s has no %s: install the version of this package", path, name)
+		}
+		purego.RegisterFunc(fields.Field(i).Addr().Interface(), symbol)
+	}
+	return nil
+}
+
+// quire is the table. Whoever did not ask Load first learns by a panic that there is no library.
+func quire() *functions {
+	if err := Load(); err != nil {
+		panic("quire: " + err.Error())
+	}
+	return &table
+}
+
+// textOf is the first byte of a text that C is given with its length.
+func textOf(text string) *byte { return *(**byte)(unsafe.Pointer(&text)) }
+
+// sliceOf is the first element of a slice that C is given with its length.
+func sliceOf[T any](slice []T) *T {
+	if len(slice) == 0 {
+		return nil
+	}
+	return &slice[0]
+}
+
+// cloned copies a borrowed text.
+func cloned(text *byte, length uint) string {
+	if text == nil {
+		return ""
+	}
+	return string(unsafe.Slice(text, length))
+}
+
+// terminated copies a borrowed text that ends with a zero.
+func terminated(text *byte) string {
+	if text == nil {
+		return ""
+	}
+	length := uint(0)
+	for *(*byte)(unsafe.Add(unsafe.Pointer(text), length)) != 0 {
+		length++
+	}
+	return cloned(text, length)
+}
+
+var (
+	progressCallback uintptr
+	madeCallback     sync.Once
+)
+
+// progressOf is the function of C that tells the Progress of this number; none for 0.
+func progressOf(number uintptr) uintptr {
+	if number == 0 {
+		return 0
+	}
+	madeCallback.Do(func() {
+		progressCallback = purego.NewCallback(func(number uintptr, doneBytes, totalBytes int64) {
+			tell(number, doneBytes, totalBytes)
+		})
+	})
+	return progressCallback
+}
