@@ -4,6 +4,7 @@ import json
 import pathlib
 import re
 import subprocess
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -23,6 +24,11 @@ class Context:
     version: str
     commit: str
     epoch: int           # seconds since 1970 that every file of every package has as its time
+
+    @property
+    def time(self):
+        """That time as text."""
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.epoch))
 
 
 def version():

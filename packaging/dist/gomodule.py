@@ -1,23 +1,27 @@
-"""The Go module as a module proxy serves it: GOPROXY=file://FOLDER finds it by its path."""
+"""The Go modules as a module proxy serves them: GOPROXY=file://FOLDER finds each by its path."""
 import json
-import time
 
 import archive
 import context as shared
 
-MODULE = "quire.dev/quire"
-SHIPPED = (".go", ".mod", ".c", ".h", ".html")
+SOURCE = shared.ROOT / "bindings/go"
+NESTED = SOURCE / "purego"  # a module of its own
+SHIPPED = (".go", ".mod", ".sum", ".c", ".h", ".html")
 
 
 def make(context):
-    source = shared.ROOT / "bindings/go"
+    _module(context, "quire.dev/quire", SOURCE)
+    _module(context, "quire.dev/quire/purego", NESTED)
+
+
+def _module(context, name, source):
     version = f"v{context.version}"
-    folder = context.out / "go" / MODULE / "@v"
-    found = {f"{MODULE}@{version}/{path.relative_to(source)}": path.read_bytes()
-             for path in source.rglob("*") if path.suffix in SHIPPED and path.is_file()}
-    found[f"{MODULE}@{version}/LICENSE"] = shared.licence()
+    folder = context.out / "go" / name / "@v"
+    found = {f"{name}@{version}/{path.relative_to(source)}": path.read_bytes()
+             for path in source.rglob("*") if path.suffix in SHIPPED and path.is_file()
+             and (source == NESTED or NESTED not in path.parents)}
+    found[f"{name}@{version}/LICENSE"] = shared.licence()
     archive.write_zip(folder / f"{version}.zip", found, context.epoch)
     (folder / "list").write_text(f"{version}\n", encoding="utf-8")
     (folder / f"{version}.mod").write_bytes((source / "go.mod").read_bytes())
-    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(context.epoch))
-    (folder / f"{version}.info").write_text(json.dumps({"Version": version, "Time": when}) + "\n", encoding="utf-8")
+    (folder / f"{version}.info").write_text(json.dumps({"Version": version, "Time": context.time}) + "\n", encoding="utf-8")

@@ -2,7 +2,6 @@
 import hashlib
 import json
 import subprocess
-import time
 
 import context as shared
 
@@ -49,7 +48,7 @@ def make(context):
         "spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
         "name": f"quire-{context.version}",
         "documentNamespace": f"https://quire.dev/spdx/quire-{context.version}-{context.commit}",
-        "creationInfo": {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(context.epoch)),
+        "creationInfo": {"created": context.time,
                          "creators": ["Organization: The Quire authors", f"Tool: quire-dist-{context.version}"]},
         "packages": packages, "files": files, "relationships": relations}
     path = context.out / f"quire-{context.version}.spdx.json"

@@ -250,14 +250,25 @@ def csharp_client(options):
         env=environment(LC_ALL="C.UTF-8"))
 
 
+def require_modules(options):
+    """Each module has its own files, and the one that programs without cgo import has none of the other's."""
+    whole = zipfile.ZipFile(only(options, "quire/@v/v*.zip")).namelist()
+    nested = zipfile.ZipFile(only(options, "purego/@v/v*.zip")).namelist()
+    require(any(name.endswith("/quire.go") for name in whole) and not any("/purego/" in name for name in whole), f"{whole}")
+    require({name.rpartition("/")[2] for name in nested} == {"LICENSE", "doc.go", "go.mod", "go.sum", "purego.go"}, f"{nested}")
+    version = only(options, "quire/@v/v*.info").stem
+    needs = only(options, "purego/@v/v*.mod").read_text(encoding="utf-8")
+    require(f"quire.dev/quire {version}\n" in needs, f"the nested module needs another version:\n{needs}")
+
+
 def go_client(options):
     """A module that names Quire by its path, from a proxy that is a folder, against the library of the package; it is
     compiled, which takes a minute, in long runs."""
-    only(options, "v*.zip")
+    require_modules(options)
     folder = fresh_folder(options.work / "go_client")
     shutil.copy(STORY / "go/story_test.go", folder)
     (folder / "go.mod").write_text("module example.org/story\n\ngo 1.19\n", encoding="utf-8")
-    version = only(options, "v*.info").stem
+    version = only(options, "quire/@v/v*.info").stem
     prefix = options.work / "deb_root/usr"
     variables = environment(
         GOPROXY=f"file://{options.dist / 'go'}", GONOSUMDB="quire.dev", GOFLAGS="-modcacherw -trimpath", GOTOOLCHAIN="local",
@@ -266,6 +277,7 @@ def go_client(options):
         QUIRE_TEST_MODEL=str(options.model), QUIRE_TEST_PROMPT=str(options.prompt),
         QUIRE_TEST_EXPECTED=str(options.expected))
     run("go", "get", f"quire.dev/quire@{version}", cwd=folder, env=variables)
+    run("go", "mod", "tidy", cwd=folder, env=variables)  # the module depends on nothing that the proxy lacks
     listed = run("go", "list", "-deps", "-test", "-f", "{{if .Module}}{{.ImportPath}}{{end}}", ".", cwd=folder, env=variables)
     require("quire.dev/quire/internal/native" in listed, f"the module lacks its native layer: {listed}")
     if "QUIRE_LONG_TESTS" in os.environ:
@@ -330,11 +342,8 @@ def deb(options):
     require(exported == named, f"the symbols file and the library differ: {sorted(exported ^ named)[:8]}")
 
 
-def deb_bare_root(options):
-    """Installed by dpkg where nothing is but what it needs; then purged, and every file is as it was."""
-    packages = sorted(options.dist.glob("*.deb"))
-    require(packages, "the distribution has no .deb")
-    root = bare_root.DebianRoot(fresh_folder(options.work / "deb_bare_root"))
+def in_bare_root(options, packages, root):
+    """Installed where nothing is but what they need; then removed, and every file is as it was."""
     before = root.snapshot()
     names = root.install(packages)
     inside = root.command("quire")
@@ -344,6 +353,13 @@ def deb_bare_root(options):
         require("quire-server 0." in run(*root.command("quire-server"), "--version"), "the server tells no version")
     root.remove(names)
     bare_root.require_same(before, root.snapshot())
+
+
+def deb_bare_root(options):
+    """By dpkg."""
+    packages = sorted(options.dist.glob("*.deb"))
+    require(packages, "the distribution has no .deb")
+    in_bare_root(options, packages, bare_root.DebianRoot(fresh_folder(options.work / "deb_bare_root")))
 
 
 def rpm_bare_root(options):
@@ -351,16 +367,7 @@ def rpm_bare_root(options):
     packages = sorted(options.dist.glob("*.rpm"))
     if not packages:
         skip("there is no rpmbuild")
-    root = bare_root.RpmRoot(fresh_folder(options.work / "rpm_bare_root"))
-    before = root.snapshot()
-    names = root.install(packages)
-    inside = root.command("quire")
-    generate(inside, options)
-    chat(inside)
-    if has_server(options):
-        require("quire-server 0." in run(*root.command("quire-server"), "--version"), "the server tells no version")
-    root.remove(names)
-    bare_root.require_same(before, root.snapshot())
+    in_bare_root(options, packages, bare_root.RpmRoot(fresh_folder(options.work / "rpm_bare_root")))
 
 
 TESTS = {function.__name__: function for function in

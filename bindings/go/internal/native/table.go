@@ -3,17 +3,29 @@
 package native
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"reflect"
 	"strings"
 	"sync"
 	"unsafe"
-
-	"github.com/ebitengine/purego"
 )
 
+// Caller is what calls C without cgo. quire.dev/quire/purego has one, in a module of its own.
+type Caller struct {
+	Open     func(path string) (library uintptr, err error)
+	Symbol   func(library uintptr, name string) (uintptr, error)
+	Global   func(name string) (uintptr, error)  // of whatever the process has loaded
+	Function func(pointer any, symbol uintptr)   // makes a function of Go of one of C
+	Callback func(function any) (symbol uintptr) // the other way round
+}
+
+// Use is called before Load.
+func Use(given Caller) { caller = given }
+
 var (
+	caller Caller
 	table  functions
 	loaded sync.Once
 	failed error
@@ -33,18 +45,21 @@ func Load() error {
 }
 
 func fill(path string) error {
-	library, err := purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	if caller.Open == nil {
+		return errors.New("a program without cgo imports quire.dev/quire/purego")
+	}
+	library, err := caller.Open(path)
 	if err != nil {
 		return fmt.Errorf("the library cannot be loaded (QUIRE_LIBRARY names its file): %w", err)
 	}
 	fields := reflect.ValueOf(&table).Elem()
 	for i := 0; i < fields.NumField(); i++ {
 		name := "q" + strings.TrimPrefix(fields.Type().Field(i).Name, "Q")
-		symbol, err := purego.Dlsym(library, name)
+		symbol, err := caller.Symbol(library, name)
 		if err != nil {
 			return fmt.Errorf("%s has no %s: install the version of this package", path, name)
 		}
-		purego.RegisterFunc(fields.Field(i).Addr().Interface(), symbol)
+		caller.Function(fields.Field(i).Addr().Interface(), symbol)
 	}
 	return nil
 }
@@ -99,9 +114,20 @@ func progressOf(number uintptr) uintptr {
 		return 0
 	}
 	madeCallback.Do(func() {
-		progressCallback = purego.NewCallback(func(number uintptr, doneBytes, totalBytes int64) {
+		progressCallback = caller.Callback(func(number uintptr, doneBytes, totalBytes int64) {
 			tell(number, doneBytes, totalBytes)
 		})
 	})
 	return progressCallback
+}
+
+// TrimHeap gives free memory of the C heap back to the system; a C library that is not glibc does not know how.
+func TrimHeap() {
+	trim, err := caller.Global("malloc_trim")
+	if err != nil {
+		return
+	}
+	var call func(pad uint) int32
+	caller.Function(&call, trim)
+	call(0)
 }

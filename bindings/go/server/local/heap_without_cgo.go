@@ -2,11 +2,7 @@
 
 package local
 
-import "github.com/ebitengine/purego"
+import "quire.dev/quire/internal/native"
 
-// trimHeap is that of heap.go; a C library that is not glibc has no such function.
-func trimHeap() {
-	if trim, err := purego.Dlsym(purego.RTLD_DEFAULT, "malloc_trim"); err == nil {
-		purego.SyscallN(trim, 0)
-	}
-}
+// trimHeap is that of heap.go.
+func trimHeap() { native.TrimHeap() }

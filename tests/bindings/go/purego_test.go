@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package story
+
+import _ "quire.dev/quire/purego"

@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package local_test
+
+import _ "quire.dev/quire/purego"

@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package withoutcgo
+
+import _ "quire.dev/quire/purego"
