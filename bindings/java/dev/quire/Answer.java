@@ -30,7 +30,7 @@ public final class Answer {
       }
       case CALL_BEGIN -> begin(event);
       case ARGUMENTS -> arguments.append(event.responseText());
-      case CALL_END -> calls.add(new Call(begun.index(), begun.id(), begun.name(), arguments.toString()));
+      case CALL_END -> calls.add(current());
       default -> { }
     }
     if (event.isLast()) {

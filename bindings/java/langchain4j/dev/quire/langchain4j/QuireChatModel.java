@@ -1,10 +1,7 @@
 package dev.quire.langchain4j;
 
-import dev.langchain4j.model.chat.Capability;
 import dev.langchain4j.model.chat.ChatModel;
-import dev.langchain4j.model.chat.listener.ChatModelListener;
 import dev.langchain4j.model.chat.request.ChatRequest;
-import dev.langchain4j.model.chat.request.ChatRequestParameters;
 import dev.langchain4j.model.chat.response.ChatModelStreamingEvent;
 import dev.langchain4j.model.chat.response.ChatResponse;
 import dev.langchain4j.model.chat.response.CompleteResponse;
@@ -12,8 +9,6 @@ import dev.quire.Answer;
 import dev.quire.ChatEngine;
 import dev.quire.Job;
 import dev.quire.QuireException;
-import java.util.List;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Flow;
 
@@ -21,11 +16,9 @@ import java.util.concurrent.Flow;
  * langchain4j's chat model over a model in this process. A wait parks the thread that calls, which may be a virtual one;
  * {@code chatAsync} holds none, and cancelling its future ends the job within a step.
  */
-public final class QuireChatModel implements ChatModel {
-  private final ChatModelSettings settings;
-
+public final class QuireChatModel extends ConfiguredModel implements ChatModel {
   private QuireChatModel(ChatModelSettings.Builder<?> builder) {
-    settings = builder.settings();
+    super(builder.settings());
   }
 
   /** A model with every default. */
@@ -99,20 +92,5 @@ public final class QuireChatModel implements ChatModel {
       }
       return cancelled;
     }
-  }
-
-  @Override
-  public ChatRequestParameters defaultRequestParameters() {
-    return settings.parameters();
-  }
-
-  @Override
-  public List<ChatModelListener> listeners() {
-    return settings.listeners();
-  }
-
-  @Override
-  public Set<Capability> supportedCapabilities() {
-    return Set.of(Capability.RESPONSE_FORMAT_JSON_SCHEMA);
   }
 }

@@ -1,15 +1,10 @@
 package dev.quire.langchain4j;
 
-import dev.langchain4j.model.chat.Capability;
 import dev.langchain4j.model.chat.StreamingChatModel;
-import dev.langchain4j.model.chat.listener.ChatModelListener;
 import dev.langchain4j.model.chat.request.ChatRequest;
-import dev.langchain4j.model.chat.request.ChatRequestParameters;
 import dev.langchain4j.model.chat.response.ChatModelStreamingEvent;
 import dev.langchain4j.model.chat.response.StreamingChatResponseHandler;
 import dev.quire.ChatEngine;
-import java.util.List;
-import java.util.Set;
 import java.util.concurrent.Flow;
 
 /**
@@ -17,11 +12,9 @@ import java.util.concurrent.Flow;
  * and no thread waits meanwhile. Cancelling, by the handle that a handler is given or by the subscription, ends the job
  * within a step; nothing is told afterwards.
  */
-public final class QuireStreamingChatModel implements StreamingChatModel {
-  private final ChatModelSettings settings;
-
+public final class QuireStreamingChatModel extends ConfiguredModel implements StreamingChatModel {
   private QuireStreamingChatModel(ChatModelSettings.Builder<?> builder) {
-    settings = builder.settings();
+    super(builder.settings());
   }
 
   /** A model with every default. */
@@ -49,20 +42,5 @@ public final class QuireStreamingChatModel implements StreamingChatModel {
   @Override
   public Flow.Publisher<ChatModelStreamingEvent> doChat(ChatRequest request) {
     return new AnswerPublisher(settings, request);
-  }
-
-  @Override
-  public ChatRequestParameters defaultRequestParameters() {
-    return settings.parameters();
-  }
-
-  @Override
-  public List<ChatModelListener> listeners() {
-    return settings.listeners();
-  }
-
-  @Override
-  public Set<Capability> supportedCapabilities() {
-    return Set.of(Capability.RESPONSE_FORMAT_JSON_SCHEMA);
   }
 }
