@@ -109,4 +109,4 @@ def files():
              *(one.column() for one in every), "}"]
     for one in every:
         parts += ["", *one.lines()]
-    return {"bindings/go/internal/native/functions.go": HEAD + "\n".join(parts) + "\n"}
+    return {"bindings/go/internal/native/QuireFunctions.go": HEAD + "\n".join(parts) + "\n"}

@@ -1,6 +1,6 @@
 // Package native is the C interface as flat functions on handles. Nothing here guards a caller; package quire does.
 // With cgo it is as SWIG translates it: QuireNative.go and quire_wrap.c are generated (bindings/CMakeLists.txt). Without
-// it functions.go has the same names, and finds them in the library while the program runs (table.go).
+// it QuireFunctions.go has the same names, and finds them in the library while the program runs (table.go).
 package native
 
 // #cgo pkg-config: quire
