@@ -189,6 +189,9 @@ type functions struct {
 	Quire_cache_options_set_namespace_quota func(CacheOptionsHandle, *byte, uint, int32, int32, *ErrorHandle) int32
 	Quire_cache_options_set_namespace_weight func(CacheOptionsHandle, *byte, uint, float64, *ErrorHandle) int32
 	Quire_cache_options_set_page_tokens func(CacheOptionsHandle, int32, *ErrorHandle) int32
+	Quire_cache_options_set_prefix_bytes func(CacheOptionsHandle, int64, *ErrorHandle) int32
+	Quire_cache_options_set_prefix_directory func(CacheOptionsHandle, *byte, uint, *ErrorHandle) int32
+	Quire_cache_options_set_prefix_directory_bytes func(CacheOptionsHandle, int64, *ErrorHandle) int32
 	Quire_cache_options_set_quota func(CacheOptionsHandle, int32, int32, *ErrorHandle) int32
 	Quire_cache_options_set_step_stretch func(CacheOptionsHandle, float64, *ErrorHandle) int32
 	Quire_cache_options_set_step_timeout_ns func(CacheOptionsHandle, int64, *ErrorHandle) int32
@@ -528,6 +531,12 @@ type functions struct {
 	Quire_stats_pages_referenced func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_pages_total func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_preemptions func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_prefix_file_bytes func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_prefix_file_pages func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_prefix_files_refused func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_prefix_host_bytes func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_prefix_host_pages func(StatsHandle, *ErrorHandle) int64
+	Quire_stats_prefix_pages_restored func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_prompt_tokens func(StatsHandle, *ErrorHandle) int64
 	Quire_stats_steps func(StatsHandle, *ErrorHandle) int64
 	Quire_version_string func() *byte
@@ -667,6 +676,18 @@ func Quire_cache_options_set_namespace_weight(options CacheOptionsHandle, text s
 
 func Quire_cache_options_set_page_tokens(options CacheOptionsHandle, pageTokens int32, error *ErrorHandle) int32 {
 	return quire().Quire_cache_options_set_page_tokens(options, pageTokens, error)
+}
+
+func Quire_cache_options_set_prefix_bytes(options CacheOptionsHandle, bytes int64, error *ErrorHandle) int32 {
+	return quire().Quire_cache_options_set_prefix_bytes(options, bytes, error)
+}
+
+func Quire_cache_options_set_prefix_directory(options CacheOptionsHandle, text string, error *ErrorHandle) int32 {
+	return quire().Quire_cache_options_set_prefix_directory(options, textOf(text), uint(len(text)), error)
+}
+
+func Quire_cache_options_set_prefix_directory_bytes(options CacheOptionsHandle, bytes int64, error *ErrorHandle) int32 {
+	return quire().Quire_cache_options_set_prefix_directory_bytes(options, bytes, error)
 }
 
 func Quire_cache_options_set_quota(options CacheOptionsHandle, quota int32, limit int32, error *ErrorHandle) int32 {
@@ -2037,6 +2058,30 @@ func Quire_stats_pages_total(stats StatsHandle, error *ErrorHandle) int64 {
 
 func Quire_stats_preemptions(stats StatsHandle, error *ErrorHandle) int64 {
 	return quire().Quire_stats_preemptions(stats, error)
+}
+
+func Quire_stats_prefix_file_bytes(stats StatsHandle, error *ErrorHandle) int64 {
+	return quire().Quire_stats_prefix_file_bytes(stats, error)
+}
+
+func Quire_stats_prefix_file_pages(stats StatsHandle, error *ErrorHandle) int64 {
+	return quire().Quire_stats_prefix_file_pages(stats, error)
+}
+
+func Quire_stats_prefix_files_refused(stats StatsHandle, error *ErrorHandle) int64 {
+	return quire().Quire_stats_prefix_files_refused(stats, error)
+}
+
+func Quire_stats_prefix_host_bytes(stats StatsHandle, error *ErrorHandle) int64 {
+	return quire().Quire_stats_prefix_host_bytes(stats, error)
+}
+
+func Quire_stats_prefix_host_pages(stats StatsHandle, error *ErrorHandle) int64 {
+	return quire().Quire_stats_prefix_host_pages(stats, error)
+}
+
+func Quire_stats_prefix_pages_restored(stats StatsHandle, error *ErrorHandle) int64 {
+	return quire().Quire_stats_prefix_pages_restored(stats, error)
 }
 
 func Quire_stats_prompt_tokens(stats StatsHandle, error *ErrorHandle) int64 {
