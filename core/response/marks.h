@@ -1,6 +1,7 @@
 // The longest of some marks that stands at the beginning of a text of which more may come.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string_view>
 #include <vector>
@@ -27,6 +28,13 @@ class MarkSet {
     for (const std::string_view words : list) add(words, meaning);
   }
   size_t size() const { return marks_.size(); }
+  // Whether the text, of which no more comes, is the beginning of a mark that means this.
+  bool is_cut(std::string_view text, Meaning meant) const {
+    return std::any_of(marks_.begin(), marks_.end(), [&](const Mark& mark) {
+      return mark.meaning == meant && mark.words.size() > text.size() &&
+             mark.words.substr(0, text.size()) == text;
+    });
+  }
   Found find(std::string_view text, MoreToCome more) const {
     Found found;
     for (const auto& [words, meaning] : marks_) {

@@ -149,7 +149,36 @@ bool ResponseParser::step() {
   return false;
 }
 
+// What ends reasoning, a value or a call, and what stands between messages: nothing else that begins so is
+// likely to stand there.
+bool ResponseParser::ends_in_closing_mark() const {
+  const auto is_cut = [&](const Set& set, std::initializer_list<Meaning> meanings) {
+    return std::any_of(meanings.begin(), meanings.end(),
+                       [&](Meaning meaning) { return set.is_cut(pending(), meaning); });
+  };
+  if (pending().empty()) return false;
+  switch (mode_) {
+    case Mode::text:
+      return between_messages_ && is_cut(text_marks_, {Meaning::header});
+    case Mode::reasoning:
+      return is_cut(reasoning_marks_, {Meaning::reasoning_closes, Meaning::body_end});
+    case Mode::section:
+      return call_in_section_ && is_cut(section_marks_, {Meaning::section_closes, Meaning::separator});
+    case Mode::arguments:
+      return !reader_ && is_cut(call_marks_, {Meaning::stop, Meaning::section_closes});
+    case Mode::value:
+      return is_cut(value_marks_, {Meaning::value_end, Meaning::verbatim_end});
+    default:
+      return false;
+  }
+}
+
 void ResponseParser::finish() {
+  if (ends_in_closing_mark()) {
+    const bool in_value = mode_ == Mode::value && !streaming_;
+    consume(pending().size());
+    if (!in_value) emit_raw(Kind::markup);
+  }
   more_ = MoreToCome::no;
   run();
   finish_held();

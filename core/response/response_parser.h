@@ -35,13 +35,15 @@ class ResponseParser {
   // Before the first byte.
   void follow(std::string_view prompt);
   void feed(std::string_view bytes);
-  // There is no more. A call that was cut off has no end.
+  // There is no more. A call that was cut off has no end; what is left of a closing mark is markup.
   void finish();
   // Those since the last call; pieces of text that follow each other are one event, and none ends inside of a
   // character that may yet come.
   std::vector<ResponseEvent> take();
   // Whether what comes next would be reasoning.
   bool in_reasoning() const { return mode_ == Mode::reasoning; }
+  // Where reasoning begins in what comes next.
+  ReasoningStart reasoning() const { return in_reasoning() ? ReasoningStart::open : start_; }
   // Whether what comes next would be text of the answer.
   bool in_text() const { return mode_ == Mode::text && !between_messages_; }
   // Whether a call has begun that has no end by now.
@@ -147,6 +149,8 @@ class ResponseParser {
   void consume(size_t num_bytes);
   void emit(Kind kind, std::string text);
   void emit_raw(Kind kind) { emit(kind, raw_); }
+  // Whether the answer was cut off within a mark that would have ended something.
+  bool ends_in_closing_mark() const;
   void finish_held();
   void finish_name();
   char front() const { return pending_[num_read_]; }

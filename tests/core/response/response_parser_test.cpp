@@ -33,6 +33,22 @@ TEST(ResponseParser, AMarkThatIsNotFollowedByACallIsText) {
   EXPECT_EQ(read_events(events_of(answer("pythonic", "[see](url) f(x)"))).content, "[see](url) f(x)");
 }
 
+TEST(ResponseParser, AClosingMarkThatTheEndCutsOffIsAMark) {
+  const auto read = [](std::string_view dialect, const std::string& text) {
+    return read_events(events_of(answer(dialect, text, kTools)));
+  };
+  EXPECT_EQ(read("hermes", "<think>hm\n</thi").reasoning, "hm");
+  EXPECT_EQ(read("hermes", "<think>a < b").reasoning, "a < b");
+  const std::string call = "<tool_call>\n{\"name\": \"go\", \"arguments\": {\"count\": 1}}";
+  EXPECT_EQ(read("hermes", call + "\n</tool_ca").content, "");
+  EXPECT_EQ(read("hermes", call + "\n</tool_ca").calls.size(), 1U);
+  EXPECT_EQ(read("hermes", call + "</tool_call> so <tool_ca").content, "so <tool_ca");
+  EXPECT_EQ(arguments_of("glm", "<tool_call>go<arg_key>text</arg_key><arg_value>42</arg_v"),
+            R"({"text": "42)");
+  EXPECT_EQ(arguments_of("qwen3_coder", "<tool_call>\n<function=go>\n<parameter=text>\n42\n</par"),
+            R"({"text": "42)");
+}
+
 TEST(ResponseParser, ABareCallOfAToolThatIsNotThereIsText) {
   const std::string text = R"({"name": "other", "parameters": {}})";
   EXPECT_EQ(read_events(events_of(answer("llama3_json", text, kTools))).content, text);
