@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "core/base/error.h"
+#include "core/constrained/evaluated.h"
 #include "core/constrained/pattern.h"
 #include "core/constrained/shape_algebra.h"
 
@@ -116,7 +117,11 @@ class KeywordShapes {
     add_numbers();
     add_arrays();
     add_objects();
-    refuse_unsupported();
+    add_unevaluated("unevaluatedProperties", [this](const Evaluated& known, GoalId goal) {
+      return without_more_members(known, goal);
+    });
+    add_unevaluated("unevaluatedItems",
+                    [this](const Evaluated& known, GoalId goal) { return without_more_items(known, goal); });
     return result_;
   }
 
@@ -136,13 +141,48 @@ class KeywordShapes {
     return compiler_.shape(compiler_.goal(std::move(literals)));
   }
 
-  void refuse_unsupported() {
-    for (const std::string_view keyword : {"unevaluatedProperties", "unevaluatedItems"}) {
-      const JsonValue* const value = find(keyword);
-      if (value == nullptr || node_.draft < SchemaDraft::draft2019) continue;
-      if (value->as_bool() != nullptr && *value->as_bool() && !negative_) continue;
-      throw Error(ErrorCode::unsupported, "the schema keyword \"{}\" is not supported", keyword);
+  std::vector<Evaluated> evaluated(std::string_view keyword) {
+    return evaluated_by(schema_, keyword, compiler_.document_, languages_);
+  }
+
+  // Values for which a closing condition counts that depends on what else they meet.
+  template <typename Closed>
+  void add_unevaluated(std::string_view keyword, Closed&& closed) {
+    const JsonValue* const value = find(keyword);
+    if (value == nullptr || !is_modern() || (value->as_bool() != nullptr && *value->as_bool())) return;
+    Shape any;
+    for (const Evaluated& one : evaluated(keyword)) {
+      any = algebra_.either(std::move(any),
+                            algebra_.both(shape_of(one.conditions), closed(one, goal_for(*value))));
     }
+    add(any);
+  }
+
+  // What all that it stands for have to meet, or one of them.
+  GoalId goal_for(const JsonValue& schema) { return negative_ ? opposite_of(schema) : goal_of(schema); }
+
+  Shape without_more_members(const Evaluated& known, GoalId goal) {
+    Shape shape = negative_ ? Shape{} : algebra_.all();
+    if (known.all_keys) return shape;
+    ObjectTerm term;
+    const KeyRule rule{languages_.complement(languages_.any_of(known.keys)), kNoName, goal};
+    (negative_ ? term.obligations : term.rules).push_back(rule);
+    shape.objects = {std::move(term)};
+    return shape;
+  }
+
+  Shape without_more_items(const Evaluated& known, GoalId goal) {
+    Shape shape = negative_ ? Shape{} : algebra_.all();
+    if (known.all_items) return shape;
+    ArrayTerm term;
+    if (negative_) {
+      term.counts.push_back({known.num_items, goal, kAnyValue, 1, kNoMaximum});
+    } else {
+      term.prefix.resize(known.num_items, kAnyValue);
+      term.rest = goal;
+    }
+    shape.arrays = {std::move(term)};
+    return shape;
   }
 
   void add_combinations() {
@@ -535,9 +575,7 @@ class KeywordShapes {
   void add_members() {
     std::vector<KeyRule> rules;
     std::vector<LanguageId> keys;
-    const auto goal = [this](const JsonValue& schema) {
-      return negative_ ? opposite_of(schema) : goal_of(schema);
-    };
+    const auto goal = [this](const JsonValue& schema) { return goal_for(schema); };
     if (const JsonValue* const value = find("properties")) {
       for (const JsonMember& member : map_of(*value, "properties")) {
         rules.push_back(name_rule(member.key, goal(member.value)));

@@ -16,9 +16,6 @@
 
 namespace quire {
 
-// A schema as it is (2 * id) or negated (2 * id + 1).
-using Literal = uint32_t;
-
 // Not thread-safe. A keyword that is not supported is ErrorCode::unsupported, naming it; alternatives and
 // goals beyond a fixed number are ErrorCode::capacity.
 class SchemaCompiler {

@@ -15,6 +15,9 @@ using GoalId = uint32_t;
 constexpr GoalId kAnyValue = 0;  // no schema at all
 constexpr GoalId kNoValue = 1;   // cannot be met
 
+// A schema as it is (2 * id) or negated (2 * id + 1).
+using Literal = uint32_t;
+
 constexpr uint32_t kNoName = UINT32_MAX;
 
 // Members whose key is in a language, or is one name.

@@ -237,9 +237,25 @@ void expect_refusal(ConstraintKind kind, const std::string& source, ErrorCode co
   }
 }
 
+TEST(Constraint, MembersThatNoBranchLookedAtAreUnevaluated) {
+  const auto schema =
+      compile(ConstraintKind::json_schema, R"({"type": "object", "unevaluatedProperties": false,
+      "properties": {"kind": {"type": "string"}},
+      "if": {"properties": {"kind": {"const": "a"}}, "required": ["kind"]},
+      "then": {"properties": {"x": {"type": "integer"}}}, "else": {"$ref": "#/$defs/other"},
+      "$defs": {"other": {"properties": {"y": {"type": "boolean"}}}}})");
+  EXPECT_TRUE(accepts(schema, R"({"kind": "a", "x": 1})"));
+  EXPECT_TRUE(accepts(schema, R"({"x": 1, "kind": "a"})"));
+  EXPECT_FALSE(accepts(schema, R"({"kind": "b", "x": 1})"));
+  EXPECT_TRUE(accepts(schema, R"({"y": true})"));
+  EXPECT_FALSE(accepts(schema, R"({"kind": "a", "y": true})"));
+  EXPECT_FALSE(accepts(schema, R"({"z": 1})"));
+}
+
 TEST(Constraint, WhatIsNotSupportedIsRefusedByName) {
-  expect_refusal(ConstraintKind::json_schema, R"({"unevaluatedProperties": false})", ErrorCode::unsupported,
-                 "unevaluatedProperties");
+  expect_refusal(ConstraintKind::json_schema,
+                 R"({"unevaluatedProperties": false, "dependentSchemas": {"a": {"properties": {"b": {}}}}})",
+                 ErrorCode::unsupported, "unevaluatedProperties");
   expect_refusal(ConstraintKind::json_schema, R"({"$ref": "http://elsewhere/x"})", ErrorCode::unsupported,
                  "http://elsewhere/x");
   expect_refusal(ConstraintKind::regex, "(a)\\1", ErrorCode::unsupported, "back-reference");
