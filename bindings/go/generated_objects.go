@@ -120,11 +120,12 @@ func (o *Model) NewConstraint(kind ConstraintKind, text string) (*Constraint, er
 // `parallel_tool_calls` and `response_format` ("text", "json_object", "json_schema", and also {"type": "regex",
 // "pattern": ...}, {"type": "choice", "choices": [...]}, {"type": "gbnf" or "lark", "grammar": ...}, and {"type":
 // "structural_tag", "triggers": [...], "structures": [{"begin": ..., "schema" or "format": ..., "end": ...}]}: free
-// text, and from a trigger on one of the structures); `reasoning` is "closed", "open" or "off", as of a parser.
-// Marks that are special tokens of the model's vocabulary are those tokens and cannot be spelled. The same rules
-// for the same model are compiled once. Fails with Format where the rules are malformed, Unsupported naming what
-// cannot be kept to, NotFound for a dialect or a tool that is not there, Capacity naming the limit that it goes
-// beyond.
+// text, and from a trigger on one of the structures); `reasoning` is "closed", "open" or "off", as of a parser;
+// without it reasoning begins where the answer of the request does that has a dialect of its own
+// (Request.ResponseDialect), and is closed else. Marks that are special tokens of the model's vocabulary are those
+// tokens and cannot be spelled. The same rules for the same model are compiled once. Fails with Format where the
+// rules are malformed, Unsupported naming what cannot be kept to, NotFound for a dialect or a tool that is not
+// there, Capacity naming the limit that it goes beyond.
 func (o *Model) NewResponseConstraint(text string) (*Constraint, error) {
 	made, err := with(o.handle, func(value native.ModelHandle, e *native.ErrorHandle) native.ConstraintHandle {
 		return native.Quire_response_constraint_create(value, text, e)

@@ -243,7 +243,8 @@ type Request struct {
 	// What the job does, one of JobKind. Default: KindGenerate.
 	Kind JobKind
 
-	// The tools that go with the messages: a JSON list as OpenAI has it; an empty text, the default, is none.
+	// The tools that go with the messages, or that an answer in a dialect may call: a JSON list as OpenAI has it; an
+	// empty text, the default, is none.
 	Tools string
 
 	// What else the template reads, as a JSON object, such as {"enable_thinking": false}; an empty text, the default,

@@ -77,8 +77,8 @@ quire_constraint* quire_constraint_create(quire_model* model, int32_t kind, cons
     const Pinned pinned(model, "model");
     const auto source = text_argument(text, text_len);
     const quire::Model& of = *pinned->share->model;
-    return make_handle<quire_constraint>(
-        ConstraintShare{pinned->share->constraints->get(of, kind_argument(kind), source), of.path()});
+    return make_handle<quire_constraint>(ConstraintShare{
+        pinned->share->constraints->get(of, kind_argument(kind), source), of.path(), nullptr});
   });
 }
 

@@ -8,6 +8,7 @@
 #include "capi/src/handle.h"
 #include "core/base/mutex.h"
 #include "core/constrained/constraint.h"
+#include "core/response/response_grammar.h"
 
 namespace quire::capi {
 
@@ -15,6 +16,9 @@ namespace quire::capi {
 struct ConstraintShare {
   std::shared_ptr<const Constraint> constraint;
   std::string model_path;
+  // Of an answer where they do not say where reasoning begins: `constraint` has it closed, and a request
+  // whose prompt has opened it, or that reads none, gets another one of them.
+  std::shared_ptr<const ResponseRules> rules;
 };
 
 struct ConstraintObject final : Object {

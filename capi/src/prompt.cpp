@@ -79,13 +79,19 @@ std::string conversation_input(const ConversationSettings& settings, gsl::span<c
   return input += "}";
 }
 
-void refuse_without_messages(const ConversationSettings& settings) {
-  const char* const made = !settings.tools.empty()              ? "tools"
-                           : !settings.arguments.empty()        ? "template_arguments"
-                           : settings.chat.templates != nullptr ? "chat_template"
-                                                                : nullptr;
-  if (made == nullptr) return;
-  throw Error(ErrorCode::invalid_argument, "{}: does not count for a prompt without messages", made);
+// What is for a template. Tools also say how an answer is read.
+void refuse_without_messages(const RequestSettings& settings) {
+  const ConversationSettings& made = settings.conversation;
+  const bool is_read = !settings.response.dialect.empty();
+  if (!made.tools.empty() && !is_read) {
+    throw Error(ErrorCode::invalid_argument,
+                "tools: does not count for a prompt without messages, but with a response_dialect");
+  }
+  const char* const name = !made.arguments.empty()          ? "template_arguments"
+                           : made.chat.templates != nullptr ? "chat_template"
+                                                            : nullptr;
+  if (name == nullptr) return;
+  throw Error(ErrorCode::invalid_argument, "{}: does not count for a prompt without messages", name);
 }
 
 // One text alone is for the tokenizer to surround; of several parts the outer ones decide. Around messages
@@ -118,7 +124,9 @@ void require_counting_for_kind(const RequestSettings& settings) {
   require_counting(settings, uint32_t{1} << kind, kKinds[kind]);
 }
 
-std::shared_ptr<const TokenConstraint> constraint_for(const ModelShare& model, const ConstraintShare& share) {
+// Its reasoning begins where the answer's does, unless its rules say where.
+std::shared_ptr<const TokenConstraint> constraint_for(const ModelShare& model, const ConstraintShare& share,
+                                                      const ResponseParser* reader) {
   if (share.constraint == nullptr) return nullptr;
   if (!model.constraints->suit(*model.model, *share.constraint)) {
     throw Error(
@@ -126,7 +134,11 @@ std::shared_ptr<const TokenConstraint> constraint_for(const ModelShare& model, c
         "constraint: it was made for the vocabulary of {}, which is not that of {}; make one of the model",
         printable(share.model_path, 4096), printable(model.model->path(), 4096));
   }
-  return std::make_shared<CompiledConstraint>(share.constraint);
+  if (share.rules == nullptr || reader == nullptr || reader->reasoning() == ReasoningStart::closed)
+    return std::make_shared<CompiledConstraint>(share.constraint);
+  ResponseRules rules = *share.rules;
+  rules.reasoning = reader->reasoning();
+  return std::make_shared<CompiledConstraint>(compile_rules(model, rules));
 }
 
 void heal_prompt(const ModelShare& model, JobRequest& job) {
@@ -208,7 +220,7 @@ TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model,
   if (settings.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt: not set");
   const gsl::span<const PromptPart> messages = messages_of(settings.prompt);
   if (messages.empty()) {
-    refuse_without_messages(settings.conversation);
+    refuse_without_messages(settings);
     const TokenIds prompt = encode_parts(settings, *model.model);
     if (words != nullptr) *words = model.model->tokenizer().decode(prompt, false);
     return prompt;
@@ -257,7 +269,7 @@ JobRequest read_request(quire_job_request* request, const CacheShare& cache, uin
     throw Error(ErrorCode::invalid_argument, "queue: it belongs to another runtime than the cache");
   }
   job.queue = std::move(settings.queue.events);
-  job.constraint = constraint_for(*cache.model, settings.constraint);
+  job.constraint = constraint_for(*cache.model, settings.constraint, job.response.get());
   if (is_read) limit_reasoning(*cache.model, settings.response.reasoning_budget, job);
   if (settings.heal_prompt) heal_prompt(*cache.model, job);
   return job;

@@ -1,3 +1,6 @@
+#include <memory>
+#include <utility>
+
 #include <quire/response.h>
 
 #include "capi/src/arguments.h"
@@ -192,11 +195,12 @@ quire_constraint* quire_response_constraint_create(quire_model* model, const cha
                                                    quire_error** error) {
   return guard(error, static_cast<quire_constraint*>(nullptr), [&] {
     const Pinned pinned(model, "model");
-    const auto rules = quire::parse_response_rules(text_argument(text, text_len), dialect_of(*pinned->share));
-    const quire::Model& of = *pinned->share->model;
-    const std::string source = quire::response_grammar(rules, special_tokens_of(of.tokenizer()));
-    return make_handle<quire_constraint>(
-        ConstraintShare{pinned->share->constraints->get(of, quire::ConstraintKind::lark, source), of.path()});
+    const ModelShare& share = *pinned->share;
+    auto rules = std::make_shared<quire::ResponseRules>(
+        quire::parse_response_rules(text_argument(text, text_len), dialect_of(share)));
+    ConstraintShare made{compile_rules(share, *rules), share.model->path(), nullptr};
+    if (!rules->reasoning) made.rules = std::move(rules);
+    return make_handle<quire_constraint>(std::move(made));
   });
 }
 

@@ -14,12 +14,18 @@ const std::string& source_of(const ChatShare& chat) {
   return chat.templates->choose(chat.settings.name, JsonValue(std::move(input))).source();
 }
 
-}  // namespace
-
+// By their texts.
 SpecialTokens special_tokens_of(const Tokenizer& tokenizer) {
   SpecialTokens tokens;
   for (const TokenId id : tokenizer.special_ids()) tokens.emplace(tokenizer.token_text(id), id);
   return tokens;
+}
+
+}  // namespace
+
+std::shared_ptr<const Constraint> compile_rules(const ModelShare& model, const ResponseRules& rules) {
+  const std::string source = response_grammar(rules, special_tokens_of(model.model->tokenizer()));
+  return model.constraints->get(*model.model, ConstraintKind::lark, source);
 }
 
 const Dialect& detect_dialect(const ChatShare* chat, const Tokenizer* tokenizer) {

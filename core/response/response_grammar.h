@@ -40,9 +40,9 @@ struct ResponseRules {
   ToolSet tools;
   ToolChoice choice = ToolChoice::automatic;
   bool parallel = true;
-  ReasoningStart reasoning = ReasoningStart::closed;
-  std::string format;             // of what is text, in Lark's notation; empty: any
-  std::optional<TagFormat> tags;  // likewise, in place of `format`
+  std::optional<ReasoningStart> reasoning;  // absent: closed, where no prompt says otherwise
+  std::string format;                       // of what is text, in Lark's notation; empty: any
+  std::optional<TagFormat> tags;            // likewise, in place of `format`
 };
 
 // From a JSON object as OpenAI's requests have it: `dialect`, `tools`, `tool_choice`, `parallel_tool_calls`,

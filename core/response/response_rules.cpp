@@ -13,8 +13,9 @@ namespace {
 
 constexpr size_t kMaxBytes = size_t{4} << 20;
 
-ReasoningStart reasoning_of(const JsonView& request) {
-  const std::string name = request.string_or("reasoning", "closed");
+std::optional<ReasoningStart> reasoning_of(const JsonView& request) {
+  if (!request.has("reasoning")) return std::nullopt;
+  const std::string& name = request.at("reasoning").as_string();
   if (name == "closed") return ReasoningStart::closed;
   if (name == "open") return ReasoningStart::open;
   if (name == "off") return ReasoningStart::off;

@@ -205,6 +205,15 @@ class TypedEventsTest : public CapiResponseTest {
     EXPECT_TRUE(job) << report.message();
     return typed_answer(job.get());
   }
+  // What the calls are given, without blanks.
+  static std::string arguments(const TypedAnswer& answer) {
+    std::string joined;
+    for (size_t i = 0; i < answer.events.size(); i = answer.events.find(';', i) + 1) {
+      const std::string event = answer.events.substr(i, answer.events.find(';', i) - i);
+      if (event.rfind("4 0 ", 0) == 0) joined += event.substr(4);
+    }
+    return nlohmann::json::parse(joined, nullptr, false).dump();
+  }
   World world_;
   OwnedConstraint constraint_;
 };
@@ -272,6 +281,43 @@ TEST_F(TypedEventsTest, AfterItsBudgetTheAnswerIsWhatTheConstraintSays) {
   text.erase(0, text.find_first_not_of(" \n"));
   EXPECT_EQ(text.size(), 3U) << read.raw;
   EXPECT_EQ(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), std::string::npos) << read.raw;
+}
+
+TEST_F(TypedEventsTest, RulesThatDoNotSayWhereReasoningBeginsGoByTheRequest) {
+  const std::string rules =
+      R"({"dialect": "hermes", "response_format": {"type": "regex", "pattern": "[A-Z]{3}"}})";
+  const OwnedConstraint constraint(
+      quire_response_constraint_create(world_.model.get(), rules.data(), rules.size(), report.out()));
+  ASSERT_TRUE(constraint) << report.message();
+  const auto said_after = [&](const std::string& prompt, int32_t reasoning) {
+    const OwnedRequest request = make_request(prompt, 80);
+    quire_job_request_set_constraint(request.get(), constraint.get(), nullptr);
+    quire_job_request_set_response_dialect(request.get(), "hermes", 6, nullptr);
+    quire_job_request_set_reasoning(request.get(), reasoning, nullptr);
+    quire_job_request_set_reasoning_budget(request.get(), 4, nullptr);
+    return run(request.get());
+  };
+  const TypedAnswer thought = said_after("Once <think>", QUIRE_REASONING_CLOSED);
+  EXPECT_EQ(thought.events.front(), '2') << thought.raw;
+  EXPECT_NE(thought.raw.find("</think>"), std::string::npos) << thought.raw;
+  EXPECT_EQ(thought.raw.find("<think>"), std::string::npos) << thought.raw;
+  EXPECT_EQ(said_after("Once <think>", QUIRE_REASONING_OFF).raw.size(), 3U);
+  const std::string closed = said_after("Once", QUIRE_REASONING_CLOSED).raw;
+  EXPECT_TRUE(closed.size() == 3 || closed.rfind("<think>", 0) == 0) << closed;
+}
+
+TEST_F(TypedEventsTest, ToolsSayWhatAnAnswerToTextOrTokensMeans) {
+  const std::string answer = "<tool_call>go\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>";
+  const std::string tools = R"([{"type": "function", "function": {"name": "go", "parameters":
+      {"type": "object", "properties": {"a": {"type": "string"}}}}}])";
+  const OwnedRequest request = request_for(answer);
+  ASSERT_EQ(quire_job_request_set_response_dialect(request.get(), "glm", 3, nullptr), 1);
+  EXPECT_EQ(arguments(run(request.get())), R"({"a":1})");
+  ASSERT_EQ(quire_job_request_set_tools(request.get(), tools.data(), tools.size(), nullptr), 1);
+  EXPECT_EQ(arguments(run(request.get())), R"({"a":"1"})");
+  const int32_t token = 5;
+  ASSERT_EQ(quire_job_request_set_prompt_tokens(request.get(), &token, 1, nullptr), 1);
+  EXPECT_EQ(arguments(run(request.get())), R"({"a":"1"})");
 }
 
 TEST_F(TypedEventsTest, OfARequestWithoutADialectHaveNoKind) {

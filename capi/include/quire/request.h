@@ -79,7 +79,10 @@ QUIRE_API int32_t quire_job_request_add_prompt_special(quire_job_request* reques
 QUIRE_API int32_t quire_job_request_add_messages(quire_job_request* request, const char* text,
                                                  size_t text_len, quire_error** error);
 
-/** The tools that go with the messages: a JSON list as OpenAI has it; an empty text, the default, is none. */
+/**
+ * The tools that go with the messages, or that an answer in a dialect may call: a JSON list as OpenAI has it;
+ * an empty text, the default, is none.
+ */
 QUIRE_API int32_t quire_job_request_set_tools(quire_job_request* request, const char* text, size_t text_len,
                                               quire_error** error);
 

@@ -127,11 +127,12 @@ QUIRE_API int64_t quire_response_parser_id(quire_response_parser* parser, char* 
  * "regex", "pattern": ...}, {"type": "choice", "choices": [...]}, {"type": "gbnf" or "lark", "grammar": ...},
  * and {"type": "structural_tag", "triggers": [...], "structures": [{"begin": ..., "schema" or "format": ...,
  * "end": ...}]}: free text, and from a trigger on one of the structures); `reasoning` is "closed", "open" or
- * "off", as of a parser. Marks that are special tokens of the model's vocabulary are those tokens and cannot
- * be spelled. The same rules for the same model are compiled once. The caller owns it. NULL on failure:
- * QUIRE_ERROR_FORMAT where the rules are malformed, QUIRE_ERROR_UNSUPPORTED naming what cannot be kept to,
- * QUIRE_ERROR_NOT_FOUND for a dialect or a tool that is not there, QUIRE_ERROR_CAPACITY naming the limit that
- * it goes beyond.
+ * "off", as of a parser; without it reasoning begins where the answer of the request does that has a dialect
+ * of its own (quire_job_request_set_response_dialect), and is closed else. Marks that are special tokens of
+ * the model's vocabulary are those tokens and cannot be spelled. The same rules for the same model are
+ * compiled once. The caller owns it. NULL on failure: QUIRE_ERROR_FORMAT where the rules are malformed,
+ * QUIRE_ERROR_UNSUPPORTED naming what cannot be kept to, QUIRE_ERROR_NOT_FOUND for a dialect or a tool that
+ * is not there, QUIRE_ERROR_CAPACITY naming the limit that it goes beyond.
  */
 QUIRE_API quire_constraint* quire_response_constraint_create(quire_model* model, const char* text,
                                                              size_t text_len, quire_error** error);

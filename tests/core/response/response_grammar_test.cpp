@@ -185,7 +185,7 @@ bool meets_schema(const std::string& name, const std::string& arguments) {
 }
 
 void expect_read_back(const Dialect& dialect, const ResponseRules& rules, const std::string& text) {
-  const Answer answer{&dialect, kTools, rules.reasoning, "", text};
+  const Answer answer{&dialect, kTools, *rules.reasoning, "", text};
   const ReadResponse response = read_events(events_of(answer));
   EXPECT_EQ(response.raw, text);
   for (const ReadCall& call : response.calls) {

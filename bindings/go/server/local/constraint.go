@@ -10,7 +10,7 @@ import (
 )
 
 // constraint is what the answer has to be; nil where that is any text.
-func (m *model) constraint(g *server.Generation, promptEnd string) (*quire.Constraint, error) {
+func (m *model) constraint(g *server.Generation) (*quire.Constraint, error) {
 	if g.Grammar != "" {
 		if g.ResponseFormat != nil || g.ToolChoice == "required" || isNamed(g.ToolChoice) {
 			return nil, invalid("grammar", "grammar excludes response_format and a tool_choice that requires a call")
@@ -25,7 +25,7 @@ func (m *model) constraint(g *server.Generation, promptEnd string) (*quire.Const
 	if rules == nil || err != nil {
 		return nil, err
 	}
-	return m.compile(rules, promptEnd)
+	return m.compile(rules)
 }
 
 // grammarKind tells the two notations apart: GBNF defines rules by ::=, which Lark does not know.
@@ -125,10 +125,10 @@ func anyStrict(tools json.RawMessage) bool {
 	return false
 }
 
-func (m *model) compile(rules map[string]interface{}, promptEnd string) (*quire.Constraint, error) {
-	var err error
-	if rules["reasoning"], err = m.reasoningStart(promptEnd); err != nil {
-		return nil, err
+// compile leaves it to the prompt whether it has begun the reasoning of a model that may reason.
+func (m *model) compile(rules map[string]interface{}) (*quire.Constraint, error) {
+	if !m.reasons {
+		rules["reasoning"] = "off"
 	}
 	text, err := json.Marshal(rules)
 	if err != nil {

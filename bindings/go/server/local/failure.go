@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"strings"
 	"time"
 
 	"quire.dev/quire"
@@ -58,7 +59,12 @@ var settingName = regexp.MustCompile(`^[a-z][a-z_]*[a-z]`)
 
 var settings = map[string]bool{"temperature": true, "top_p": true, "top_k": true, "min_p": true, "seed": true,
 	"frequency_penalty": true, "presence_penalty": true, "repetition_penalty": true, "logit_bias": true,
-	"priority": true, "top_log_probs": true}
+	"priority": true, "top_log_probs": true, "messages": true, "tools": true}
+
+// ofTemplate tells whether a message is about what the chat template makes of the messages.
+func ofTemplate(message string) bool {
+	return strings.HasPrefix(message, "chat template") || strings.HasPrefix(message, "input")
+}
 
 // jobFailure is why a job was refused or came to no end.
 func jobFailure(err error) error {
@@ -66,8 +72,11 @@ func jobFailure(err error) error {
 	if !errors.As(err, &failed) {
 		return err
 	}
+	if ofTemplate(failed.Message) {
+		return invalid("messages", "%s", failed.Message)
+	}
 	switch failed.Code {
-	case quire.InvalidArgument, quire.Unsupported, quire.Encoding:
+	case quire.InvalidArgument, quire.Unsupported, quire.Encoding, quire.Format:
 		param := settingName.FindString(failed.Message)
 		if !settings[param] {
 			param = ""

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"math"
 
 	"quire.dev/quire"
 	"quire.dev/quire/server"
@@ -13,29 +14,7 @@ func (m *model) Submit(_ context.Context, g *server.Generation) (server.Stream, 
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{model: m, topLogProbs: request.TopLogProbs}
-	promptEnd := ""
-	if g.Messages != nil {
-		if promptEnd, err = m.promptEnd(request.Tokens); err != nil {
-			return nil, err
-		}
-		if s.answer, err = m.newAnswer(g, promptEnd); err != nil {
-			return nil, err
-		}
-		request.EmitSpecial = m.dialect != plainDialect // its marks may be special tokens
-		m.limitReasoning(&request, g.ReasoningBudget)
-	}
-	if s.job, err = m.constrainedJob(g, request, promptEnd); err != nil {
-		if s.answer != nil {
-			s.answer.close()
-		}
-		return nil, err
-	}
-	return s, nil
-}
-
-func (m *model) constrainedJob(g *server.Generation, request quire.Request, promptEnd string) (*quire.Job, error) {
-	constraint, err := m.constraint(g, promptEnd)
+	constraint, err := m.constraint(g)
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +22,14 @@ func (m *model) constrainedJob(g *server.Generation, request quire.Request, prom
 		defer constraint.Close()
 		request.Constraint = constraint
 	}
-	job, err := m.cache.Submit(request)
-	if err != nil {
+	s := &stream{model: m, topLogProbs: request.TopLogProbs}
+	if request.ResponseDialect != "" {
+		s.answer = &answer{callsAsText: !wantsCalls(g)}
+	}
+	if s.job, err = m.cache.Submit(request); err != nil {
 		return nil, m.failed(err)
 	}
-	return job, nil
+	return s, nil
 }
 
 // failed is jobFailure, and gives up a model whose device is gone.
@@ -75,42 +57,46 @@ func promptOf(g *server.Generation) server.Prompt {
 	return prompt
 }
 
+// request has no limit of tokens where the client has none: what the context leaves.
 func (m *model) request(g *server.Generation) (quire.Request, error) {
-	prompt := promptOf(g)
-	tokens, err := m.promptTokens(&prompt)
-	if err != nil {
-		return quire.Request{}, err
-	}
-	room := m.info.ContextTokens - len(tokens)
-	if room < 1 {
-		failure := invalid("messages", "the prompt has %d tokens, and the model sees %d at once", len(tokens),
-			m.info.ContextTokens)
-		failure.Code = "context_length_exceeded"
-		return quire.Request{}, failure
-	}
-	request := quire.Request{Tokens: tokens, MaxNewTokens: room, StopTexts: g.StopTexts, IgnoreEOS: g.IgnoreEOS,
+	request := quire.Request{MaxNewTokens: g.MaxNewTokens, StopTexts: g.StopTexts, IgnoreEOS: g.IgnoreEOS,
 		LogProbs: g.LogProbs, TopLogProbs: g.TopLogProbs}
-	if g.MaxNewTokens > 0 && g.MaxNewTokens < room {
-		request.MaxNewTokens = g.MaxNewTokens
+	prompt := promptOf(g)
+	if err := m.fillPrompt(&request, &prompt); err != nil {
+		return request, err
+	}
+	if request.MaxNewTokens <= 0 || request.MaxNewTokens > math.MaxInt32 {
+		request.MaxNewTokens = math.MaxInt32
 	}
 	for _, text := range g.StopTexts {
 		if text == "" {
 			return request, invalid("stop", "a stop text must not be empty")
 		}
 	}
+	if g.Messages != nil {
+		m.readAnswer(&request, g.ReasoningBudget)
+	}
 	m.fillSampling(&request, &g.Sampling)
 	schedule(&request, g.Scheduling)
 	return request, nil
 }
 
-// limitReasoning has the engine, which reads the answer in the same dialect, end the model's reasoning.
-func (m *model) limitReasoning(request *quire.Request, budget *int) {
-	if budget == nil || !m.reasons {
+// readAnswer has the engine read the answer in the dialect of the model. One that calls no tools and does not reason
+// writes text.
+func (m *model) readAnswer(request *quire.Request, budget *int) {
+	if m.dialect == plainDialect && !m.reasons {
 		return
 	}
-	request.ResponseDialect, request.ReasoningBudget = m.dialect, -1
-	if *budget > 0 {
-		request.ReasoningBudget = *budget
+	request.ResponseDialect = m.dialect
+	if !m.reasons {
+		request.Reasoning = quire.ReasoningOff
+		return
+	}
+	if budget != nil {
+		request.ReasoningBudget = -1
+		if *budget > 0 {
+			request.ReasoningBudget = *budget
+		}
 	}
 }
 

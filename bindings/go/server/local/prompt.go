@@ -4,59 +4,65 @@ import (
 	"encoding/json"
 	"strings"
 
+	"quire.dev/quire"
 	"quire.dev/quire/server"
 )
 
-// promptTokens are the tokens of a prompt: as they are, of its text, or of the conversation as the model's template
-// writes it. Special tokens of a conversation come from the template alone.
-func (m *model) promptTokens(prompt *server.Prompt) ([]int32, error) {
-	switch {
-	case prompt.Messages != nil:
-		return m.conversationTokens(prompt)
-	case prompt.Tokens != nil:
-		return prompt.Tokens, nil
+// fillPrompt sets the prompt of a request: tokens as they are, a text, or a conversation, which the model's template
+// writes when the request is submitted. Special tokens of a conversation come from the template alone.
+func (m *model) fillPrompt(request *quire.Request, prompt *server.Prompt) error {
+	request.Prompt, request.Tokens = prompt.Text, prompt.Tokens
+	if prompt.Messages == nil {
+		return nil
 	}
-	tokens, err := m.model.Encode(prompt.Text, true, false)
-	return tokens, refusal("prompt", err)
-}
-
-func (m *model) conversationTokens(prompt *server.Prompt) ([]int32, error) {
 	if m.template == nil {
-		return nil, invalid("messages", "the model %q has no chat template; name one in the configuration, or use "+
+		return invalid("messages", "the model %q has no chat template; name one in the configuration, or use "+
 			"/v1/completions", m.name)
-	}
-	text, err := conversation(prompt)
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := m.template.Tokens(m.model, text)
-	return tokens, refusal("messages", err)
-}
-
-// conversation is the input of the template.
-func conversation(prompt *server.Prompt) (string, error) {
-	input := map[string]json.RawMessage{}
-	if prompt.TemplateArgs != nil && json.Unmarshal(prompt.TemplateArgs, &input) != nil {
-		return "", invalid("chat_template_kwargs", "chat_template_kwargs must be an object")
 	}
 	messages, err := templateMessages(prompt.Messages)
 	if err != nil {
-		return "", err
+		return err
 	}
-	input["messages"] = messages
-	if prompt.Tools != nil {
-		input["tools"] = prompt.Tools
+	request.Parts = []quire.PromptPart{{Messages: string(messages)}}
+	request.Tools, request.ChatTemplate = string(prompt.Tools), m.template
+	request.TemplateArguments, err = templateArguments(prompt)
+	return err
+}
+
+// promptTokens are the tokens of a prompt.
+func (m *model) promptTokens(prompt *server.Prompt) ([]int32, error) {
+	var request quire.Request
+	if err := m.fillPrompt(&request, prompt); err != nil {
+		return nil, err
+	}
+	tokens, err := m.model.RenderChatTokens(request)
+	return tokens, refusal(promptField(prompt), err)
+}
+
+func promptField(prompt *server.Prompt) string {
+	if prompt.Messages != nil {
+		return "messages"
+	}
+	return "prompt"
+}
+
+// templateArguments are what the template reads beside messages and tools.
+func templateArguments(prompt *server.Prompt) (string, error) {
+	arguments := map[string]json.RawMessage{}
+	if prompt.TemplateArgs != nil && json.Unmarshal(prompt.TemplateArgs, &arguments) != nil {
+		return "", invalid("chat_template_kwargs", "chat_template_kwargs must be an object")
+	}
+	for _, own := range []string{"messages", "tools"} {
+		delete(arguments, own)
 	}
 	if prompt.ContinueFinal {
-		input["continue_final_message"] = json.RawMessage("true")
+		arguments["continue_final_message"] = json.RawMessage("true")
 	}
-	setThinking(input, prompt.ReasoningEffort)
-	if _, says := input["continue_final_message"]; !says {
-		if _, says := input["add_generation_prompt"]; !says {
-			input["add_generation_prompt"] = json.RawMessage("true")
-		}
+	setThinking(arguments, prompt.ReasoningEffort)
+	if len(arguments) == 0 {
+		return "", nil
 	}
-	text, err := json.Marshal(input)
+	text, err := json.Marshal(arguments)
 	return string(text), err
 }
 
@@ -78,8 +84,8 @@ func setThinking(input map[string]json.RawMessage, effort string) {
 	}
 }
 
-// templateMessages puts messages into the form that templates expect: contents are texts, the arguments of calls
-// are the objects that they are, not texts of them, and reasoning has one of its two names.
+// templateMessages puts messages into the form that the library expects: contents are texts, and reasoning has one of
+// the two names that it knows.
 func templateMessages(text json.RawMessage) (json.RawMessage, error) {
 	var messages []map[string]json.RawMessage
 	if err := json.Unmarshal(text, &messages); err != nil {
@@ -101,9 +107,6 @@ func templateMessages(text json.RawMessage) (json.RawMessage, error) {
 			message["reasoning_content"] = message["reasoning"]
 		}
 		delete(message, "reasoning")
-		if calls := message["tool_calls"]; calls != nil {
-			message["tool_calls"] = withObjects(calls)
-		}
 	}
 	return json.Marshal(messages)
 }
@@ -128,29 +131,4 @@ func joinedParts(content json.RawMessage) (json.RawMessage, error) {
 		texts = append(texts, part.Text)
 	}
 	return json.Marshal(strings.Join(texts, "\n"))
-}
-
-// withObjects turns the arguments of calls from texts into objects, where they are such.
-func withObjects(calls json.RawMessage) json.RawMessage {
-	var list []map[string]json.RawMessage
-	if json.Unmarshal(calls, &list) != nil {
-		return calls
-	}
-	for _, call := range list {
-		var function map[string]json.RawMessage
-		var arguments string
-		if json.Unmarshal(call["function"], &function) != nil || function == nil ||
-			json.Unmarshal(function["arguments"], &arguments) != nil {
-			continue
-		}
-		if trimmed := strings.TrimSpace(arguments); strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed)) {
-			function["arguments"] = json.RawMessage(trimmed)
-			call["function"], _ = json.Marshal(function)
-		}
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return calls
-	}
-	return text
 }

@@ -52,10 +52,7 @@ func (s *stream) take(event *quire.Event) error {
 	if err := s.addLogProbs(event); err != nil {
 		return err
 	}
-	pieces, err := s.pieces(event)
-	if err != nil {
-		return err
-	}
+	pieces := s.pieces(event)
 	if s.answer != nil && s.answer.inReasoning() {
 		s.reasoning += len(event.Tokens)
 	}
@@ -75,19 +72,17 @@ func (s *stream) take(event *quire.Event) error {
 	return nil
 }
 
-func (s *stream) pieces(event *quire.Event) ([]server.Piece, error) {
+func (s *stream) pieces(event *quire.Event) []server.Piece {
 	if s.answer == nil {
 		if event.Text == "" && len(s.logProbs) == 0 {
-			return nil, nil
+			return nil
 		}
-		return []server.Piece{{Kind: server.PieceText, Text: event.Text}}, nil
+		return []server.Piece{{Kind: server.PieceText, Text: event.Text}}
 	}
-	pieces, err := s.answer.feed(event.Text)
-	if err != nil || event.Usage == nil {
-		return pieces, err
+	if piece, says := s.answer.piece(event); says {
+		return []server.Piece{piece}
 	}
-	rest, err := s.answer.finish()
-	return append(pieces, rest...), err
+	return nil
 }
 
 func (s *stream) finish(event *quire.Event) {
@@ -138,9 +133,4 @@ func (m *model) logProb(token int32, value float32) (server.TokenLogProb, error)
 func (s *stream) Result() server.Result { return s.result }
 
 // Close ends the job where it is not over, within a step.
-func (s *stream) Close() {
-	_ = s.job.Close()
-	if s.answer != nil {
-		s.answer.close()
-	}
-}
+func (s *stream) Close() { _ = s.job.Close() }

@@ -6,8 +6,6 @@ package dev.quire;
  */
 public final class ChatEngine implements AutoCloseable {
   private static final String AUTO = "auto";
-  /** The end of a prompt that tells whether it has begun the reasoning, in characters. */
-  private static final int PROMPT_END = 4096;
 
   private final Model model;
   private final Cache cache;
@@ -116,12 +114,11 @@ public final class ChatEngine implements AutoCloseable {
    */
   public Job submit(Conversation conversation, Request request, Integer maxNewTokens) {
     fill(conversation, request);
-    request.maxNewTokens(maxNewTokens != null ? maxNewTokens : room(request));
+    request.maxNewTokens(maxNewTokens != null ? maxNewTokens : Integer.MAX_VALUE);
     if (!conversation.isConstrained()) {
       return cache.submit(request);
     }
-    String rules = conversation.rules(resolvedDialect(), reasoningStart(request));
-    try (Constraint constraint = model.createResponseConstraint(rules)) {
+    try (Constraint constraint = model.createResponseConstraint(conversation.rules(resolvedDialect()))) {
       return cache.submit(request.constraint(constraint));
     }
   }
@@ -139,36 +136,8 @@ public final class ChatEngine implements AutoCloseable {
     }
   }
 
-  private int room(Request request) {
-    long left = cache.maxSeqLen() - model.renderChatTokens(request).length;
-    return (int) Math.max(1, Math.min(left, Integer.MAX_VALUE));
-  }
-
   private String resolvedDialect() {
     return dialect.equals(AUTO) && template != null ? template.dialect(model) : dialect;
-  }
-
-  /** Where the reasoning of the answer begins, in the words of a response constraint. */
-  private String reasoningStart(Request request) {
-    String name = resolvedDialect();
-    if (!thinks) {
-      return "off";
-    }
-    if (name.equals(AUTO)) {
-      return "closed"; // nobody can tell without the template
-    }
-    String prompt = model.renderChat(request);
-    try (ResponseParser parser = ResponseParser.create(name)) {
-      parser.setPrompt(prompt.substring(Math.max(0, prompt.length() - PROMPT_END)));
-      parser.feed("x"); // is it a thought?
-      parser.finish();
-      while (parser.next()) {
-        if (parser.event().kind() == ResponseKind.REASONING) {
-          return "open";
-        }
-      }
-      return "closed";
-    }
   }
 
   /** Frees what {@link #load} made; its jobs end with QUIRE_ERROR_CLOSED. */

@@ -48,10 +48,9 @@ public record Conversation(String messages, String tools, String toolChoice, Str
     return responseFormat != null || requiresCall() || (calls != Calls.FREE && hasTools());
   }
 
-  /** The rules of a response constraint. */
-  String rules(String dialect, String reasoning) {
-    StringBuilder rules = new StringBuilder("{\"dialect\": \"").append(dialect);
-    rules.append("\", \"reasoning\": \"").append(reasoning).append('"');
+  /** The rules of a response constraint, which leave it to the request where reasoning begins. */
+  String rules(String dialect) {
+    StringBuilder rules = new StringBuilder("{\"dialect\": \"").append(dialect).append('"');
     if (hasTools()) {
       rules.append(", \"tools\": ").append(tools);
     }

@@ -312,6 +312,16 @@ func TestReasoningThatThePromptBeginsIsReasoning(t *testing.T) {
 	}
 }
 
+func TestAMarkInAMessageBeginsNoReasoning(t *testing.T) {
+	f := startCalling(t, thinkingTemplate)
+	var got callingAnswer
+	f.post("/v1/chat/completions", `{"model":"story","messages":[{"role":"user","content":"Say <think>"}],"temperature":0,
+		"max_tokens":12,"reasoning_effort":"none"}`, &got)
+	if message := got.Choices[0].Message; message.ReasoningContent != "" || *message.Content == "" {
+		t.Errorf("%+v", message)
+	}
+}
+
 func TestReasoningEndsAfterItsBudget(t *testing.T) {
 	f := startCalling(t, thinkingTemplate)
 	body := `{"model":"story","messages":[{"role":"user","content":"Why?"}],"temperature":0,"max_tokens":60,`
