@@ -1,7 +1,5 @@
 // Long file: one function for each keyword of JSON Schema, as it is and negated.
 
-#include "core/constrained/schema_compiler.h"
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -11,12 +9,14 @@
 #include "core/base/error.h"
 #include "core/constrained/evaluated.h"
 #include "core/constrained/pattern.h"
+#include "core/constrained/schema_compiler.h"
 #include "core/constrained/shape_algebra.h"
 
 namespace quire {
 namespace {
 
 constexpr size_t kMaxNesting = 400;  // of schemas that one value has to meet
+constexpr std::string_view kDigitsAlone = "-?(0|[1-9][0-9]*)";
 constexpr uint32_t kMaxCount = 1'000'000'000;
 
 Literal negated(Literal literal) {
@@ -339,7 +339,7 @@ class KeywordShapes {
     } else if (name == "number") {
       one.numbers = all.numbers;
     } else if (name == "integer") {
-      one.numbers = integer_language(languages_);
+      one.numbers = integers();
     } else if (name == "array") {
       one.arrays = all.arrays;
     } else if (name == "object") {
@@ -352,6 +352,16 @@ class KeywordShapes {
     return one;
   }
 
+  // In draft 4 a number with a fraction of zeros is none.
+  LanguageId integers() {
+    if (node_.draft == SchemaDraft::draft4) return parse_pattern(kDigitsAlone, {}, languages_);
+    return integer_language(languages_);
+  }
+  LanguageId other_numbers() {
+    if (node_.draft != SchemaDraft::draft4) return fraction_language(languages_);
+    return languages_.all_of({number_language(languages_), languages_.complement(integers())});
+  }
+
   Shape other_types(const Shape& types) {
     const Shape all = algebra_.all();
     Shape other;
@@ -359,7 +369,7 @@ class KeywordShapes {
     other.truth = other.lie = !types.truth;
     if (types.strings == LanguageStore::kNothing) other.strings = all.strings;
     if (types.numbers == LanguageStore::kNothing) other.numbers = all.numbers;
-    if (types.numbers == integer_language(languages_)) other.numbers = fraction_language(languages_);
+    if (types.numbers == integers()) other.numbers = other_numbers();
     if (types.arrays.empty()) other.arrays = all.arrays;
     if (types.objects.empty()) other.objects = all.objects;
     return other;

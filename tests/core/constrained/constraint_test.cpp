@@ -237,6 +237,16 @@ void expect_refusal(ConstraintKind kind, const std::string& source, ErrorCode co
   }
 }
 
+TEST(Constraint, InDraft4AFractionOfZerosIsNoInteger) {
+  const auto later = compile(ConstraintKind::json_schema, R"({"type": "integer"})");
+  const auto draft4 =
+      compile(ConstraintKind::json_schema,
+              R"({"$schema": "http://json-schema.org/draft-04/schema#", "type": ["integer", "string"]})");
+  EXPECT_TRUE(accepts(later, "45.0"));
+  EXPECT_TRUE(accepts(draft4, "-45"));
+  EXPECT_FALSE(accepts(draft4, "45.0"));
+}
+
 TEST(Constraint, MembersThatNoBranchLookedAtAreUnevaluated) {
   const auto schema =
       compile(ConstraintKind::json_schema, R"({"type": "object", "unevaluatedProperties": false,
