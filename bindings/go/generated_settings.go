@@ -291,6 +291,16 @@ type Request struct {
 	// constraint, whose text begins anew. Default: false.
 	HealPrompt bool
 
+	// What the text is to lead away from; tokenized at submit like a prompt of one text. Default: none.
+	NegativePromptText string
+
+	// The same as token ids, in place of what was set before.
+	NegativePromptTokens []int32
+
+	// 0 to 100. Above 1 the text is led away from the negative prompt, below 1 towards it. Refused at submit unless a
+	// negative prompt and another scale than 1, the default, are both set.
+	GuidanceScale *float64
+
 	// true: the end-of-sequence tokens of the model do not end the job. false, the default: they do.
 	IgnoreEOS bool
 
@@ -545,6 +555,17 @@ func (o *Request) fill(s *settings[native.JobRequestHandle]) {
 		})
 	}
 	set(s, native.Quire_job_request_set_heal_prompt, asInt(o.HealPrompt))
+	set(s, native.Quire_job_request_set_negative_prompt_text, o.NegativePromptText)
+	if o.NegativePromptTokens != nil {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_negative_prompt_tokens(target, o.NegativePromptTokens, e)
+		})
+	}
+	if o.GuidanceScale != nil {
+		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {
+			return native.Quire_job_request_set_guidance_scale(target, *o.GuidanceScale, e)
+		})
+	}
 	set(s, native.Quire_job_request_set_ignore_eos, asInt(o.IgnoreEOS))
 	if o.LoopGuardMaxPeriod != 0 || o.LoopGuardMinRepeats != 0 {
 		s.apply(func(target native.JobRequestHandle, e *native.ErrorHandle) int32 {

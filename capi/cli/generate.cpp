@@ -32,11 +32,12 @@ Cache open_cache(quire_model* model, const GenerateOptions& options, size_t prom
       call(quire_model_max_context, model), static_cast<int64_t>(prompt_tokens) + options.max_new_tokens));
   const CacheOptions cache_options(call(quire_cache_options_create));
   const int32_t jobs_at_once = std::min(options.num_jobs, kMaxJobsAtOnce);
+  const int32_t sequences = options.negative_prompt ? 2 * jobs_at_once : jobs_at_once;
   const int64_t page_tokens = 256;
   const int64_t rounded = (longest + page_tokens - 1) / page_tokens * page_tokens;
   call(quire_cache_options_set_page_tokens, cache_options.get(), static_cast<int32_t>(page_tokens));
-  call(quire_cache_options_set_max_tokens, cache_options.get(), rounded * jobs_at_once);
-  call(quire_cache_options_set_max_batch_size, cache_options.get(), jobs_at_once);
+  call(quire_cache_options_set_max_tokens, cache_options.get(), rounded * sequences);
+  call(quire_cache_options_set_max_batch_size, cache_options.get(), sequences);
   call(quire_cache_options_set_max_queue, cache_options.get(), options.num_jobs);
   if (!options.prefix_directory.empty())
     call(quire_cache_options_set_prefix_directory, cache_options.get(), options.prefix_directory.data(),
@@ -166,8 +167,11 @@ int generate(const GenerateOptions& options, Interrupt& interrupt) {
   const Runtime runtime = open_runtime(options.model);
   const Model model = load_model(runtime.get(), options.model, QUIRE_MODEL_SCOPE_FULL, interrupt);
   const auto prompt = encode(model.get(), text, !options.no_special, options.parse_special);
+  const auto negative =
+      encode(model.get(), options.negative_prompt.value_or(""), !options.no_special, options.parse_special);
   const Request request = make_request(options, prompt);
-  const Cache cache = open_cache(model.get(), options, prompt.size());
+  set_guidance(request.get(), options, negative);
+  const Cache cache = open_cache(model.get(), options, std::max(prompt.size(), negative.size()));
 
   JobBatch batch(runtime.get(), cache.get());
   for (int idx = 0; idx < options.num_jobs; ++idx) {

@@ -13,7 +13,13 @@ void add_prompt_options(CLI::App& app, GenerateOptions& options) {
   app.add_option("-f,--prompt-file", options.prompt_file,
                  "File with the text to continue; - is standard input")
       ->type_name("FILE");
-  app.add_flag("--no-special", options.no_special, "Do not put the model's own tokens around the prompt");
+  app.add_option("--negative-prompt", options.negative_prompt,
+                 "What the text is to lead away from, with --guidance-scale")
+      ->type_name("TEXT");
+  app.add_option("--guidance-scale", options.guidance_scale,
+                 "How far: tokens are drawn from negative + X * (positive - negative)")
+      ->type_name("X");
+  app.add_flag("--no-special", options.no_special, "Do not put the model's own tokens around the prompts");
   app.add_flag("--parse-special", options.parse_special,
                "Read the text of special tokens in the prompt as those tokens");
   app.add_option("-j,--jobs", options.num_jobs, "Run N jobs at once, with the seeds S, S+1, ...")
@@ -172,6 +178,15 @@ void set_recommended_sampling(quire_job_request* request, quire_model* model) {
 void apply_settings(quire_job_request* request, const GenerateOptions& options) {
   set_stops(request, options);
   set_sampling(request, options);
+}
+
+void set_guidance(quire_job_request* request, const GenerateOptions& options,
+                  const std::vector<int32_t>& negative_prompt) {
+  if (options.negative_prompt) {
+    set("--negative-prompt", quire_job_request_set_negative_prompt_tokens, request, negative_prompt.data(),
+        negative_prompt.size());
+  }
+  set_if_given("--guidance-scale", quire_job_request_set_guidance_scale, request, options.guidance_scale);
 }
 
 Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt) {

@@ -15,6 +15,8 @@ struct GenerateOptions {
   ModelChoice model;
   std::string prompt;
   std::string prompt_file;
+  std::optional<std::string> negative_prompt;
+  std::optional<double> guidance_scale;
   bool no_special = false;
   bool parse_special = false;
   int num_jobs = 1;
@@ -51,7 +53,11 @@ void apply_settings(quire_job_request* request, const GenerateOptions& options);
 // What the model's authors recommend, where they do.
 void set_recommended_sampling(quire_job_request* request, quire_model* model);
 
-// Everything but the seed of one of several jobs.
+// The negative prompt, where there is one, and its scale.
+void set_guidance(quire_job_request* request, const GenerateOptions& options,
+                  const std::vector<int32_t>& negative_prompt);
+
+// Everything but guidance and the seed of one of several jobs.
 Request make_request(const GenerateOptions& options, const std::vector<int32_t>& prompt);
 
 }  // namespace quire::cli

@@ -177,6 +177,7 @@
   X(int32_t, job_request_set_event_policy, (quire_job_request* request, int32_t event_policy, quire_error** error)) \
   X(int32_t, job_request_set_first_token_deadline_ns, (quire_job_request* request, int64_t deadline_ns, quire_error** error)) \
   X(int32_t, job_request_set_frequency_penalty, (quire_job_request* request, double penalty, quire_error** error)) \
+  X(int32_t, job_request_set_guidance_scale, (quire_job_request* request, double scale, quire_error** error)) \
   X(int32_t, job_request_set_heal_prompt, (quire_job_request* request, int32_t heal_prompt, quire_error** error)) \
   X(int32_t, job_request_set_ignore_eos, (quire_job_request* request, int32_t ignore_eos, quire_error** error)) \
   X(int32_t, job_request_set_kind, (quire_job_request* request, int32_t kind, quire_error** error)) \
@@ -192,6 +193,8 @@
   X(int32_t, job_request_set_mirostat_eta, (quire_job_request* request, double eta, quire_error** error)) \
   X(int32_t, job_request_set_mirostat_tau, (quire_job_request* request, double tau, quire_error** error)) \
   X(int32_t, job_request_set_namespace, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, job_request_set_negative_prompt_text, (quire_job_request* request, const char* text, size_t text_len, quire_error** error)) \
+  X(int32_t, job_request_set_negative_prompt_tokens, (quire_job_request* request, const int32_t* tokens, size_t num_tokens, quire_error** error)) \
   X(int32_t, job_request_set_normalize, (quire_job_request* request, int32_t normalize, quire_error** error)) \
   X(int32_t, job_request_set_parse_special, (quire_job_request* request, int32_t parse_special, quire_error** error)) \
   X(int32_t, job_request_set_penalty_decay, (quire_job_request* request, int32_t fade_tokens, quire_error** error)) \

@@ -96,8 +96,8 @@ void refuse_without_messages(const RequestSettings& settings) {
 
 // One text alone is for the tokenizer to surround; of several parts the outer ones decide. Around messages
 // stands what their template writes.
-TokenIds encode_parts(const RequestSettings& settings, const Model& model) {
-  const std::vector<PromptPart>& parts = settings.prompt;
+TokenIds encode_parts(const std::vector<PromptPart>& parts, const RequestSettings& settings,
+                      const Model& model) {
   const bool text_first = settings.add_special && parts.front().kind == PromptPart::Kind::text;
   const bool text_last = settings.add_special && parts.back().kind == PromptPart::Kind::text;
   if (text_first && parts.size() == 1) {
@@ -221,7 +221,7 @@ TokenIds encode_prompt(const RequestSettings& settings, const ModelShare& model,
   const gsl::span<const PromptPart> messages = messages_of(settings.prompt);
   if (messages.empty()) {
     refuse_without_messages(settings);
-    const TokenIds prompt = encode_parts(settings, *model.model);
+    const TokenIds prompt = encode_parts(settings.prompt, settings, *model.model);
     if (words != nullptr) *words = model.model->tokenizer().decode(prompt, false);
     return prompt;
   }
@@ -264,6 +264,8 @@ JobRequest read_request(quire_job_request* request, const CacheShare& cache, uin
   if (!is_read) refuse_unread(settings.response);
   std::string words;
   job.prompt = encode_prompt(settings, *cache.model, is_read ? &words : nullptr);
+  if (!settings.negative_prompt.empty())
+    job.negative_prompt = encode_parts(settings.negative_prompt, settings, *cache.model->model);
   if (is_read) job.response = reader_for(settings, *cache.model, words);
   if (settings.queue.events != nullptr && settings.queue.runtime != cache.model->runtime) {
     throw Error(ErrorCode::invalid_argument, "queue: it belongs to another runtime than the cache");

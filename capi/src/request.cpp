@@ -154,6 +154,30 @@ int32_t quire_job_request_set_heal_prompt(quire_job_request* request, int32_t he
   });
 }
 
+int32_t quire_job_request_set_negative_prompt_text(quire_job_request* request, const char* text,
+                                                   size_t text_len, quire_error** error) {
+  return set(request, {"negative_prompt", Counts::generate}, error, [&](RequestSettings& settings) {
+    PromptPart part{PromptPart::Kind::text, std::string(text_argument(text, text_len)), {}};
+    settings.negative_prompt.assign(1, std::move(part));
+  });
+}
+
+int32_t quire_job_request_set_negative_prompt_tokens(quire_job_request* request, const int32_t* tokens,
+                                                     size_t num_tokens, quire_error** error) {
+  return set(request, {"negative_prompt", Counts::generate}, error, [&](RequestSettings& settings) {
+    PromptPart part{PromptPart::Kind::tokens, {}, tokens_argument(tokens, num_tokens, kMaxInt32)};
+    settings.negative_prompt.assign(1, std::move(part));
+  });
+}
+
+int32_t quire_job_request_set_guidance_scale(quire_job_request* request, double scale, quire_error** error) {
+  return set_field(request, {"guidance_scale", Counts::generate}, error, &quire::JobRequest::guidance_scale,
+                   [&] {
+                     constexpr double kMost = quire::JobRequest::kMaxGuidanceScale;
+                     return static_cast<float>(number_argument(scale, 0.0, kMost, "guidance_scale"));
+                   });
+}
+
 int32_t quire_job_request_set_ignore_eos(quire_job_request* request, int32_t ignore_eos,
                                          quire_error** error) {
   return set_field(request, {"ignore_eos", Counts::generate}, error, &quire::JobRequest::ignore_end_tokens,

@@ -60,8 +60,9 @@ struct ResponseSettings {
 };
 
 struct RequestSettings {
-  JobRequest job;  // without its prompt, its queue, its constraint and what reads its answer
+  JobRequest job;  // without its prompts, its queue, its constraint and what reads its answer
   std::vector<PromptPart> prompt;
+  std::vector<PromptPart> negative_prompt;
   std::vector<Setting> made;
   bool add_special = true;
   bool parse_special = false;

@@ -1,5 +1,7 @@
 // Long file: one function for each keyword of JSON Schema, as it is and negated.
 
+#include "core/constrained/schema_compiler.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -9,7 +11,6 @@
 #include "core/base/error.h"
 #include "core/constrained/evaluated.h"
 #include "core/constrained/pattern.h"
-#include "core/constrained/schema_compiler.h"
 #include "core/constrained/shape_algebra.h"
 
 namespace quire {

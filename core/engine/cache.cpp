@@ -17,6 +17,12 @@ namespace quire {
 
 namespace {
 
+void fill_lane(Lane& lane, TokenIds prompt, int32_t num_new_tokens) {
+  lane.num_prompt_tokens = static_cast<int32_t>(prompt.size());
+  lane.tokens = std::move(prompt);
+  lane.tokens.reserve(lane.tokens.size() + static_cast<size_t>(num_new_tokens) + 1);
+}
+
 // Everything a job needs until its first step, made on the caller's thread.
 std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   const CacheParts& parts = core.parts();
@@ -32,10 +38,13 @@ std::unique_ptr<JobRecord> make_record(EngineCore& core, JobRequest request) {
   Lane& lane = record->lane;
   lane.num_prompt_tokens = static_cast<int32_t>(own.prompt.size());
   record->result.prompt_tokens = lane.num_prompt_tokens;
-  const int64_t wanted = int64_t{lane.num_prompt_tokens} + (generates ? own.max_new_tokens : 0);
-  record->max_tokens = static_cast<int32_t>(std::min<int64_t>(wanted, core.max_seq_len()));
-  lane.tokens = std::move(own.prompt);
-  lane.tokens.reserve(static_cast<size_t>(record->max_tokens) + 1);
+  const JobSize size{lane.num_prompt_tokens, static_cast<int32_t>(own.negative_prompt.size()),
+                     generates ? own.max_new_tokens : 0};
+  const int32_t num_new_tokens = new_tokens_within(core.max_seq_len(), size);
+  record->max_tokens = lane.num_prompt_tokens + num_new_tokens;
+  fill_lane(lane, std::move(own.prompt), num_new_tokens);
+  if (size.guide_tokens > 0)
+    fill_lane(record->guide.emplace(record.get()), std::move(own.negative_prompt), num_new_tokens);
   if (generates) {
     record->sampler.reserve(static_cast<size_t>(record->max_tokens) + 1);
     record->sampler.append(lane.tokens);

@@ -60,10 +60,8 @@ Runtime::LeaseAnswer Runtime::try_lease(const MemoryWish& wish) {
 
 // Throws where nobody has to leave, because it would not do.
 Runtime::Leaving Runtime::choose_leaving(const MemoryWish& wish, const LeaseAnswer& answer) const {
-  const std::vector<Residences::Found> found = residences_.on_device(wish.device);
-  std::vector<Residences::Found> idle;
-  for (const Residences::Found& of : found)
-    if (of.place.is_idle) idle.push_back(of);
+  std::vector<Residences::Found> idle = residences_.on_device(wish.device);
+  std::erase_if(idle, [](const Residences::Found& of) { return !of.place.is_idle; });
   std::vector<EvictionCandidate> candidates;
   candidates.reserve(idle.size());
   for (const Residences::Found& of : idle) candidates.push_back(of.place.candidate);

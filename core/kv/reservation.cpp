@@ -75,9 +75,10 @@ void KvCache::place(size_t change_idx, size_t page_idx, PageId page) {
 }
 
 // Moves a sequence that stands at the start of a page over all whole pages that it can take over.
+// A candidate is computed: whether it was right is told by the row before it.
 void KvCache::adopt(size_t change_idx) {
   Sequence& sequence = *changes_[change_idx].sequence;
-  const gsl::span<const TokenId> tokens = changes_[change_idx].lane->lane->tokens;
+  const gsl::span<const TokenId> tokens = changes_[change_idx].lane->lane->known();
   if (!sequence.reuse || sequence.tail.value == 0 || sequence.length % pool_.page_tokens() != 0) return;
   const auto length = static_cast<size_t>(sequence.length);
   const auto first = length / static_cast<size_t>(pool_.page_tokens());
@@ -110,7 +111,7 @@ void KvCache::extend(size_t change_idx) {
   const auto start = static_cast<size_t>(sequence.length);
   PagePool::PartialMatch partial;
   if (sequence.reuse && sequence.tail.value != 0 && start % page_tokens == 0)
-    partial = find_piece(sequence.tail, tokens.subspan(start));
+    partial = find_piece(sequence.tail, lane.lane->known().subspan(start));
   const int32_t found = partial.num_tokens;
   if (found > 0) touch(partial.page);
   const SlotCounts source_slots = slots_of(partial.page);

@@ -33,13 +33,10 @@ MemoryBytes MemoryPlan::total() const {
 
 MemoryBytes plan_stage(const Transformer& transformer, size_t stage_idx,
                        const TransformerExecutorOptions& options) {
-  MemoryBytes bytes;
-  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
-    const Transformer& shard = transformer.at_rank(rank);
-    bytes += plan_stage(*shard.stages[stage_idx].device,
-                        stage_sizes(place_of_stage(shard, stage_idx), shard.shape, options));
-  }
-  return bytes;
+  return transformer.sum_over_shards([&](const Transformer& of) {
+    return plan_stage(*of.stages[stage_idx].device,
+                      stage_sizes(place_of_stage(of, stage_idx), of.shape, options));
+  });
 }
 
 namespace {
@@ -47,23 +44,18 @@ namespace {
 // Of the pages that a layer has on all shards.
 uint64_t kv_bytes_of(const Transformer& transformer, const Device& device, size_t layer,
                      const CachePages& pages) {
-  uint64_t bytes = 0;
-  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank)
-    bytes += layer_kv_bytes(device.table(), transformer.at_rank(rank).shape.caches[layer], pages);
-  return bytes;
+  return transformer.sum_over_shards(
+      [&](const Transformer& of) { return layer_kv_bytes(device.table(), of.shape.caches[layer], pages); });
 }
 
 // A stage of one layer on all shards.
 MemoryBytes plan_place(const Transformer& transformer, const StagePlace& place,
                        const TransformerExecutorOptions& options) {
-  MemoryBytes bytes;
-  for (int32_t rank = 0; rank < transformer.shard.num_shards; ++rank) {
-    const Transformer& shard = transformer.at_rank(rank);
+  return transformer.sum_over_shards([&](const Transformer& of) {
     StagePlace of_shard = place;
-    of_shard.draws = place.draws && rank == 0;
-    bytes += plan_stage(*shard.stages.front().device, stage_sizes(of_shard, shard.shape, options));
-  }
-  return bytes;
+    of_shard.draws = place.draws && of.shard.rank == 0;
+    return plan_stage(*of.stages.front().device, stage_sizes(of_shard, of.shape, options));
+  });
 }
 
 std::vector<CacheGroupPlan> cache_groups_of(const CachePages& pages) {

@@ -69,6 +69,12 @@ struct Transformer {
   }
 
   // All below are sums over the shards, asked of the first one.
+  template <typename Amount>
+  auto sum_over_shards(Amount amount) const {
+    auto total = amount(*this);
+    for (const Transformer& peer : peers) total += amount(peer);
+    return total;
+  }
   // Device memory that all weights take.
   uint64_t taken_bytes() const;
   uint64_t embedding_taken_bytes() const;
@@ -83,12 +89,6 @@ struct Transformer {
   int64_t logit_ops() const;
 
  private:
-  template <typename Amount>
-  auto sum_over_shards(Amount amount) const {
-    auto total = amount(*this);
-    for (const Transformer& peer : peers) total += amount(peer);
-    return total;
-  }
   // What the first shard has before a stage, for all of them.
   void spread(const ForwardPass& pass) const;
 };

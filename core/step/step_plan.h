@@ -43,8 +43,14 @@ struct PlannedLane {
 };
 
 struct StepPlan {
-  std::vector<PlannedLane> lanes;
+  std::vector<PlannedLane> lanes;  // those of a job beside each other
   bool empty() const { return lanes.empty(); }
+  // The lanes of a job count once.
+  int32_t num_jobs() const {
+    int32_t jobs = 0;
+    for (size_t i = 0; i < lanes.size(); ++i) jobs += i == 0 || lanes[i].lane->job != lanes[i - 1].lane->job;
+    return jobs;
+  }
 };
 
 }  // namespace quire

@@ -22,6 +22,8 @@ class TokenMatcher {
   virtual bool accept(TokenId token) = 0;
   // Takes the last num_tokens accepted ones back.
   virtual void rollback(int32_t num_tokens) = 0;
+  // Whether force may ever give a token.
+  virtual bool forces() const { return false; }
   // Appends at most max_tokens tokens that come next without a choice; none where there is one. Nothing has
   // changed; accept takes each of them.
   virtual void force(int32_t /*max_tokens*/, TokenIds& /*out*/) const {}

@@ -44,11 +44,6 @@ int32_t threads_of(const Communicator& communicator, const Context& context) {
   return std::max(1, context.device->pool.num_threads() / sharing);
 }
 
-size_t rank_in(const Context* context) {
-  const std::vector<Context*>& shards = context->communicator->contexts;
-  return static_cast<size_t>(std::find(shards.begin(), shards.end(), context) - shards.begin());
-}
-
 // The columns of one shard in rows first to last - 1.
 struct Slice {
   const std::byte* rows;
@@ -115,7 +110,7 @@ Status all_gather(Context* context, const AllGatherParams* params) {
     return failed(Status::invalid_argument, "all_gather: %d shards, the context is not one",
                   columns.num_shards);
   }
-  communicator->inputs[rank_in(context)] = params->input;
+  communicator->inputs[static_cast<size_t>(columns.rank)] = params->input;
   if (communicator->meet()) {
     if (params->output != nullptr) copy_slices(context, *params);
     if (communicator->meet()) return Status::ok;

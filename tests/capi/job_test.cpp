@@ -94,6 +94,29 @@ TEST_F(JobTest, TheSeedDecides) {
   EXPECT_NE(draw(5), draw(6));
 }
 
+TEST_F(JobTest, ANegativePromptLeadsAwayByItsScale) {
+  const auto guided = [&](double scale) {
+    OwnedRequest request = make_request("Hello", 20);
+    quire_job_request_set_negative_prompt_text(request.get(), "not this", 8, nullptr);
+    quire_job_request_set_guidance_scale(request.get(), scale, nullptr);
+    return request;
+  };
+  EXPECT_EQ(run(guided(0.0)).tokens, run(make_request("not this", 20)).tokens) << "that of the guide alone";
+  EXPECT_NE(run(guided(3.0)).tokens, run(make_request("Hello", 20)).tokens);
+  expect_refused(guided(1.0), QUIRE_ERROR_INVALID_ARGUMENT, "negative_prompt");
+  const OwnedRequest alone = make_request("Hello", 20);
+  quire_job_request_set_guidance_scale(alone.get(), 3.0, nullptr);
+  expect_refused(alone, QUIRE_ERROR_INVALID_ARGUMENT, "guidance_scale");
+  EXPECT_EQ(quire_job_request_set_guidance_scale(alone.get(), 101.0, nullptr), 0);
+
+  std::vector<int32_t> ids(16);
+  ids.resize(static_cast<size_t>(
+      quire_model_encode(world.model.get(), "not this", 8, 1, 0, ids.data(), ids.size(), nullptr)));
+  const OwnedRequest by_ids = guided(3.0);
+  quire_job_request_set_negative_prompt_tokens(by_ids.get(), ids.data(), ids.size(), nullptr);
+  EXPECT_EQ(run(by_ids).tokens, run(guided(3.0)).tokens);
+}
+
 TEST_F(JobTest, StopsAtAText) {
   const std::string whole = run(make_request("Hello", 60)).text;
   ASSERT_GT(whole.size(), 12u);

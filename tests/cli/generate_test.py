@@ -42,6 +42,21 @@ class Generate(command.CommandTest):
         self.assertEqual(self.generate("--prompt", PROMPT, *WARM, "--seed", "5")["tokens"], first["tokens"])
         self.assertNotEqual(self.generate("--prompt", PROMPT, *WARM, "--seed", "6")["tokens"], first["tokens"])
 
+    def test_a_negative_prompt_guides(self):
+        guided = ("--prompt", PROMPT, *GREEDY, "--negative-prompt", "There was nobody", "--guidance-scale")
+        plain = self.generate("--prompt", PROMPT, *GREEDY)["tokens"]
+        strong = self.generate(*guided, "4")
+        self.assertEqual(len(strong["tokens"]), 24)
+        self.assertNotEqual(strong["tokens"], plain)
+        self.assertEqual([job["tokens"] for job in self.generate(*guided, "4", "--jobs", "3")["jobs"]],
+                         [strong["tokens"]] * 3)
+        towards = self.generate(*guided, "0")["tokens"]
+        self.assertEqual(towards, self.generate("--prompt", "There was nobody", *GREEDY)["tokens"])
+
+    def test_guidance_needs_both(self):
+        for alone, word in ((("--guidance-scale", "2"), "negative_prompt"), (("--negative-prompt", "x"), "guidance_scale")):
+            self.fail_with(1, (word,), "generate", "--prompt", PROMPT, *GREEDY, *alone)
+
     def test_threads_do_not_change_the_text(self):
         short = ("--temperature", "1.2", "--max-new-tokens", "6", "--seed", "5")
         one, two = (self.generate("--prompt", PROMPT, *short, "--threads", n)["tokens"] for n in (1, 2))

@@ -1,5 +1,6 @@
 // What callers and readers do.
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <optional>
 #include <utility>
@@ -93,7 +94,16 @@ JobRequest Simulation::random_request() {
   request.want_log_probs = chance(5);
   if (!is_roomy_ || chance(30)) random_edits(request);
   random_limits(request);
+  if (request.kind == JobKind::generate && chance(guided_one_in_)) guide(request);
   return request;
+}
+
+// A second lane, whose prompt may say the same as others do.
+void Simulation::guide(JobRequest& request) {
+  constexpr std::array kScales{0.0F, 0.5F, 1.5F, 3.0F};
+  request.negative_prompt = random_prompt();
+  request.guidance_scale = kScales[below(kScales.size())];
+  request.reserve_whole = false;
 }
 
 // Of the logits of each draw.
@@ -106,18 +116,38 @@ void Simulation::random_edits(JobRequest& request) {
     request.constraint = std::make_shared<SumsConstraint>(1 + int_below(kMaxSeqLen));
 }
 
+// Of lanes that can take part in one step.
+int32_t Simulation::num_places() const {
+  int32_t places = std::min(limits_.max_sequences, limits_.max_tokens);
+  if (cache_options_.max_chunk_tokens > 0) places = std::min(places, cache_options_.max_chunk_tokens);
+  if (cache_options_.max_running_jobs > 0) places = std::min(places, cache_options_.max_running_jobs);
+  return places;
+}
+
 // What no state of the engine can make room for.
 ErrorCode Simulation::must_refuse(const JobRequest& request) const {
   const bool generates = request.kind == JobKind::generate;
-  if (static_cast<int32_t>(request.prompt.size()) > kMaxSeqLen - (generates ? 1 : 0))
-    return ErrorCode::too_large;
+  const bool is_guided = !request.negative_prompt.empty();
+  const size_t longest = std::max(request.prompt.size(), request.negative_prompt.size());
+  if (longest > kMaxSeqLen - (generates ? 1 : 0)) return ErrorCode::too_large;
   for (const TokenId token : request.prompt) {
     if (token >= kVocab) return ErrorCode::invalid_argument;
   }
-  const int64_t wanted =
-      static_cast<int64_t>(request.prompt.size()) + (generates ? request.max_new_tokens : 0);
-  const int32_t pages =
-      pages_of_whole_job(static_cast<int32_t>(std::min<int64_t>(wanted, kMaxSeqLen)), limits_.page_tokens);
+  if (is_guided && num_places() < 2) return ErrorCode::too_large;
+  const int32_t num_new =
+      generates ? std::min(request.max_new_tokens, kMaxSeqLen - static_cast<int32_t>(longest)) : 0;
+  const auto pages_of = [&](const TokenIds& prompt) {
+    return pages_of_whole_job(static_cast<int32_t>(prompt.size()) + num_new, limits_.page_tokens);
+  };
+  const int32_t pages = pages_of(request.prompt) + (is_guided ? pages_of(request.negative_prompt) : 0);
+  for (const WindowGroup& window : limits_.windows) {
+    const auto slots_of = [&](const TokenIds& prompt) {
+      return slots_of_whole_job(static_cast<int32_t>(prompt.size()) + num_new, window.window,
+                                limits_.page_tokens);
+    };
+    const int32_t slots = slots_of(request.prompt) + (is_guided ? slots_of(request.negative_prompt) : 0);
+    if (slots > window.num_slots) return ErrorCode::too_large;
+  }
   if (pages > limits_.num_pages) return ErrorCode::too_large;
   for (const NamespaceOptions& space : cache_options_.namespaces) {
     const int32_t most = space.quota.max_pages;
@@ -149,6 +179,7 @@ SimulatedJob& Simulation::add_job(std::shared_ptr<Job> job, JobRequest request, 
   model.num_said = num_said;
   ++stats_.jobs;
   if (model.request.constraint != nullptr) ++stats_.constrained;
+  if (!model.request.negative_prompt.empty()) ++stats_.guided;
   const uint64_t tag = model.request.tag;
   return jobs_.emplace(tag, std::move(model)).first->second;
 }
@@ -196,6 +227,8 @@ void Simulation::fork_from(SimulatedJob& parent) {
   JobRequest request = parent.request;
   request.tag = ++last_tag_;
   request.prompt.insert(request.prompt.end(), grown.begin(), grown.end());
+  if (!request.negative_prompt.empty())
+    request.negative_prompt.insert(request.negative_prompt.end(), grown.begin(), grown.end());
   ForkOptions options;
   options.seed = request.sampling.seed = below(1000);
   options.tag = request.tag;
@@ -238,6 +271,30 @@ void Simulation::rewind() {
   }
   ++stats_.rewinds;
   step();
+}
+
+// Tokens that a running job may say next, right ones and wrong ones; something may happen to it before the
+// step that looks at them.
+void Simulation::propose() {
+  SimulatedJob* const model = any_live_job();
+  if (model == nullptr) return;
+  JobRecord* const record = loop().jobs().find(model->id);
+  if (record == nullptr || !record->holds_pages() || record->lane.num_candidates > 0) return;
+  if (record->request.kind != JobKind::generate || !record->first_token) return;
+  const auto num_new = static_cast<size_t>(record->num_new_tokens());
+  const int32_t room = std::min(record->request.max_new_tokens - record->num_new_tokens(),
+                                record->max_tokens - record->num_tokens());
+  const int32_t places = num_places() / record->num_lanes() - 1;
+  const int32_t most = std::min({room - 1, places, 4});
+  if (most < 1) return;
+  TokenIds candidates;
+  for (int32_t n = 1 + int_below(static_cast<uint32_t>(most)); n > 0; --n) {
+    const size_t place = num_new + candidates.size();
+    const bool is_right = place < model->expected.tokens.size() && !chance(5);
+    candidates.push_back(is_right ? model->expected.tokens[place] : int_below(kFirstSpecial));
+  }
+  record->propose(candidates);
+  stats_.candidates += candidates.size();
 }
 
 void Simulation::cancel() {

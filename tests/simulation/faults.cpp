@@ -41,7 +41,7 @@ void FaultInjector::note_culprit(const Batch& batch, ErrorCode code) {
   uint64_t culprit = 0;
   for (int32_t sequence = 0; sequence < batch.num_sequences(); ++sequence) {
     const uint64_t owner = owner_of_(batch, sequence);
-    if (owner != 0 && culprit != 0) return;
+    if (owner != 0 && culprit != 0 && owner != culprit) return;
     culprit = std::max(culprit, owner);
   }
   record_.culprit = culprit;

@@ -33,10 +33,12 @@ void Simulation::check_all() {
 
 std::string Simulation::describe(const SimulatedJob& model) const {
   return fmt::format(
-      "job {}: kind {}, prompt {}, {} new expected, temperature {}, reuse {}, publish {}, {} jumps{}, {}",
+      "job {}: kind {}, prompt {} and {}, {} new expected, temperature {}, reuse {}, publish {}, {} jumps{}, "
+      "{}",
       model.request.tag, static_cast<int32_t>(model.request.kind), model.request.prompt.size(),
-      model.expected.tokens.size(), model.request.sampling.temperature, model.request.reuse_prefix,
-      model.request.publish_pages, model.jumps.size(), model.forked ? ", fork" : "", model.job->explain());
+      model.request.negative_prompt.size(), model.expected.tokens.size(), model.request.sampling.temperature,
+      model.request.reuse_prefix, model.request.publish_pages, model.jumps.size(),
+      model.forked ? ", fork" : "", model.job->explain());
 }
 
 // Each ending is judged at the event that brought it, while it is known what went wrong in it.
@@ -68,7 +70,11 @@ void Simulation::judge(SimulatedJob& model, const JobResult& result) {
   }
   if (result.reason == FinishReason::failed) return judge_failure(model, result);
   if (model.never_fits) violation("I7: a fork that can never fit was taken: " + describe(model));
-  if (result.reason != model.expected.reason) violation("it ends otherwise than alone: " + describe(model));
+  if (result.reason != model.expected.reason) {
+    violation(fmt::format("it ends with reason {} after {} tokens, alone with {}: {}",
+                          static_cast<int32_t>(result.reason), result.new_tokens,
+                          static_cast<int32_t>(model.expected.reason), describe(model)));
+  }
   if (result.new_tokens != static_cast<int32_t>(model.expected.tokens.size())) {
     violation("it ends with another number of tokens than alone: " + describe(model));
   }
@@ -243,8 +249,10 @@ void Simulation::check_quotas() {
     int32_t held_pages = 0;
     const auto add = [&](JobId id) {
       const JobRecord* const record = loop().jobs().find(id);
-      if (record == nullptr || !record->lane.sequence || record->request.name_space != space.name) return;
-      held_pages += loop().kv().num_pages(*record->lane.sequence);
+      if (record == nullptr || record->request.name_space != space.name) return;
+      record->for_each_lane([&](const Lane& lane) {
+        if (lane.sequence) held_pages += loop().kv().num_pages(*lane.sequence);
+      });
     };
     for (const auto& [tag, model] : jobs_) add(model.id);
     for (const JobId id : dropped_) add(id);
@@ -265,12 +273,17 @@ void Simulation::check_running(SimulatedJob& model) {
   if (!model.forked && !model.request.reuse_prefix && record->result.cached_tokens != 0) {
     violation("I9: found what it must not look for: " + describe(model));
   }
-  if (!record->lane.sequence) return;
-  const auto length = static_cast<size_t>(loop().kv().length(*record->lane.sequence));
-  const auto tokens = gsl::span<const TokenId>(record->lane.tokens).first(length);
-  if (!engine_->executor->holds_sequence(loop().kv().pages(*record->lane.sequence), tokens)) {
-    violation(fmt::format("I9: the pages do not hold its {} tokens: {}", length, describe(model)));
-  }
+  record->for_each_lane([&](const Lane& lane) {
+    if (lane.sequence.has_value() != record->holds_pages())
+      violation("I4: one lane alone: " + describe(model));
+    if (!lane.sequence) return;
+    const auto length = static_cast<size_t>(loop().kv().length(*lane.sequence));
+    if (length >= lane.known().size())
+      return violation("I9: nothing is left to be computed: " + describe(model));
+    const auto tokens = gsl::span<const TokenId>(lane.tokens).first(length);
+    if (!engine_->executor->holds_sequence(loop().kv().pages(*lane.sequence), tokens))
+      violation(fmt::format("I9: the pages do not hold its {} tokens: {}", length, describe(model)));
+  });
 }
 
 // The device is healthy here: with somebody who can run a step is never idle, and steps get somewhere.
@@ -281,7 +294,7 @@ void Simulation::check_progress(StepOutcome outcome) {
   const bool excused = faults_->record().step_failed || failed_allocations_ > 0 || stats.running_jobs == 0;
   steps_without_progress_ = excused || mark != progress_mark_ ? 0 : steps_without_progress_ + 1;
   progress_mark_ = mark;
-  const auto bound = (static_cast<uint64_t>(limits_.max_sequences) + 1) * uint64_t{kMaxSeqLen};
+  const auto bound = (static_cast<uint64_t>(limits_.max_sequences) + 1) * uint64_t{2 * kMaxSeqLen};
   if (outcome == StepOutcome::advanced) {
     if (steps_without_progress_ > bound) violation("I11: steps without progress");
     return;
@@ -296,18 +309,24 @@ void Simulation::check_progress(StepOutcome outcome) {
   }
 }
 
-// The lane whose row is the last one of a sequence; 0 where the engine asks for it no more.
-uint64_t Simulation::owner_of(const Batch& batch, int32_t sequence) {
+// The lane whose row is the last one of a sequence; null where the engine asks for it no more.
+const PlannedLane* Simulation::planned_of(const Batch& batch, int32_t sequence) {
   const int32_t end = batch.sequence_starts[static_cast<size_t>(sequence) + 1];
   const auto row = std::lower_bound(batch.logit_rows.begin(), batch.logit_rows.end(), end) - 1;
   for (const PlannedLane& planned : loop().plan().lanes) {
-    if (planned.last_row() != row - batch.logit_rows.begin()) continue;
-    const JobId id = planned.lane->job->id;
-    const auto entry =
-        std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& job) { return job.second.id == id; });
-    return entry == jobs_.end() ? 0 : entry->first;
+    if (planned.last_row() == row - batch.logit_rows.begin()) return &planned;
   }
-  return 0;
+  return nullptr;
+}
+
+// 0 where the engine asks for it no more.
+uint64_t Simulation::owner_of(const Batch& batch, int32_t sequence) {
+  const PlannedLane* const planned = planned_of(batch, sequence);
+  if (planned == nullptr) return 0;
+  const JobId id = planned->lane->job->id;
+  const auto entry =
+      std::find_if(jobs_.begin(), jobs_.end(), [&](const auto& job) { return job.second.id == id; });
+  return entry == jobs_.end() ? 0 : entry->first;
 }
 
 // The pages that a sequence writes on are its own.
@@ -317,9 +336,9 @@ void Simulation::check_owner(const Batch& batch, int32_t sequence, const Simulat
       batch.page_table[static_cast<size_t>(sequence) * static_cast<size_t>(batch.page_table_stride) +
                        static_cast<size_t>(page_idx)];
   const JobRecord* const record = model.ended ? nullptr : loop().jobs().find(model.id);
-  if (record == nullptr || !record->lane.sequence)
+  if (record == nullptr || !record->holds_pages())
     return violation("a job that is over takes part in a step");
-  const auto pages = loop().kv().pages(*record->lane.sequence);
+  const auto pages = loop().kv().pages(*planned_of(batch, sequence)->lane->sequence);
   if (static_cast<size_t>(page_idx) >= pages.size() || pages[static_cast<size_t>(page_idx)].value != page)
     violation("a job writes on a page that is not its own");
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/sampling/guidance.h"
 #include "tests/support/engine_fakes.h"
 
 namespace quire::testing {
@@ -61,8 +62,11 @@ Expectation Oracle::expect(const JobRequest& request, std::string held_text, int
   Expectation expected;
   expected.text = std::move(held_text);
   std::vector<ErrorCode> errors;
-  if (holds(request.prompt, special_.poison)) errors.push_back(ErrorCode::numeric);
-  if (holds(request.prompt, special_.curse)) errors.push_back(special_.curse_code);
+  const auto names = [&](TokenId token) {
+    return holds(request.prompt, token) || holds(request.negative_prompt, token);
+  };
+  if (names(special_.poison)) errors.push_back(ErrorCode::numeric);
+  if (names(special_.curse)) errors.push_back(special_.curse_code);
   if (!errors.empty()) {
     fail(expected, errors);
   } else if (request.kind == JobKind::generate) {
@@ -78,8 +82,18 @@ void Oracle::fail(Expectation& expected, std::vector<ErrorCode> codes) const {
   expected.errors = std::move(codes);
 }
 
+void Oracle::compute_logits(const TokenIds& tokens, const TokenIds& guide, float scale,
+                            std::vector<float>& logits) const {
+  fake_logits(tokens, logits);
+  if (guide.empty()) return;
+  std::vector<float> of_guide(logits.size());
+  fake_logits(guide, of_guide);
+  mix_guided(std::vector<float>(logits), of_guide, scale, logits);
+}
+
 void Oracle::generate(const JobRequest& request, int32_t num_said, Expectation& expected) {
   TokenIds tokens = request.prompt;
+  TokenIds guide = request.negative_prompt;
   SamplerState state(request.sampling, vocab_size_);
   state.append(tokens);
   TokenIds stops = request.stop_tokens;
@@ -88,7 +102,7 @@ void Oracle::generate(const JobRequest& request, int32_t num_said, Expectation& 
   std::vector<float> logits(static_cast<size_t>(vocab_size_));
   std::vector<uint32_t> mask((static_cast<size_t>(vocab_size_) + 31) / 32);
   for (;;) {
-    fake_logits(tokens, logits);
+    compute_logits(tokens, guide, request.guidance_scale, logits);
     SampleRequest draw{logits, &state};
     if (matcher != nullptr) draw.mask = mask_of(*matcher, stops, mask);
     if (static_cast<int32_t>(expected.tokens.size()) < request.min_new_tokens) draw.banned = stops;
@@ -101,6 +115,7 @@ void Oracle::generate(const JobRequest& request, int32_t num_said, Expectation& 
     }
     if (sampled.fault != SampleFault::none) return fail(expected, {ErrorCode::numeric});
     tokens.push_back(sampled.token);
+    if (!guide.empty()) guide.push_back(sampled.token);
     state.append(sampled.token);
     if (take(request, stops, sampled, expected)) return;
     if (matcher != nullptr) matcher->accept(sampled.token);
@@ -153,7 +168,8 @@ bool Oracle::take(const JobRequest& request, const TokenIds& stops, const Sample
   }
   expected.text += fake_text({sampled.token});
   const size_t cut = find_stop(expected.text, request.stop_strings);
-  const size_t length = request.prompt.size() + expected.tokens.size();
+  const size_t length =
+      std::max(request.prompt.size(), request.negative_prompt.size()) + expected.tokens.size();
   if (cut != std::string::npos) {
     expected.text.resize(cut);
     expected.reason = FinishReason::stop_string;

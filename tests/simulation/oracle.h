@@ -45,6 +45,9 @@ class Oracle {
   const SpecialTokens& special() const { return special_; }
 
  private:
+  // After `tokens`, mixed with those after `guide` where that is not empty.
+  void compute_logits(const TokenIds& tokens, const TokenIds& guide, float scale,
+                      std::vector<float>& logits) const;
   void generate(const JobRequest& request, int32_t num_said, Expectation& expected);
   bool ends_by_force(const JobRequest& request, const TokenIds& stops, TokenMatcher* matcher,
                      Expectation& expected) const;

@@ -33,6 +33,9 @@ void SimulationStats::add(const SimulationStats& more) {
   in_vain += more.in_vain;
   masked += more.masked;
   constrained += more.constrained;
+  guided += more.guided;
+  candidates += more.candidates;
+  accepted += more.accepted;
   digest = digest * 31 + more.digest;
 }
 
@@ -57,6 +60,7 @@ void Simulation::choose_windows() {
 
 void Simulation::choose_world() {
   num_shards_ = chance(2) ? 1 : 2 + int_below(2);
+  guided_one_in_ = chance(2) ? 8 : 2;
   limits_.makes_draws = chance(2);
   limits_.follows = limits_.makes_draws && chance(2);
   is_roomy_ = limits_.follows && chance(2);
@@ -118,6 +122,7 @@ void Simulation::choose_habits(Mixture mixture) {
       {40, &Simulation::drain_some},   {20, &Simulation::pass_time},
       {10, &Simulation::arm_fault},    {10, &Simulation::fail_allocation_of_step},
       {10, &Simulation::pin},          {10, &Simulation::query},
+      {60, &Simulation::propose},
   };
   constexpr uint32_t kFactors[] = {0, 1, 3, 9};
   uint32_t total = 0;
@@ -210,6 +215,7 @@ void Simulation::end_engine() {
   stats_.deduplicated += stats.pages_deduplicated;
   stats_.cached_tokens += stats.prompt_tokens_cached;
   stats_.pages_restored += stats.prefixes.pages_restored;
+  stats_.accepted += stats.draft_tokens_accepted;
   stats_.followed += static_cast<uint64_t>(engine_->executor->num_followed());
   stats_.in_vain += static_cast<uint64_t>(engine_->executor->num_in_vain());
   stats_.masked += static_cast<uint64_t>(engine_->executor->num_rows_masked());
@@ -273,7 +279,7 @@ void Simulation::settle() {
   for (auto& [tag, model] : jobs_) {
     if (model.paused) model.job->resume();
     model.paused = false;
-    work_left += kMaxSeqLen;
+    work_left += model.request.negative_prompt.empty() ? kMaxSeqLen : 2 * kMaxSeqLen;
   }
   while (violation_.empty() && !jobs_.empty()) {
     settle_step();

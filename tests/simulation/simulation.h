@@ -43,7 +43,10 @@ struct SimulationStats {
   uint64_t in_vain = 0;      // others that had been
   uint64_t masked = 0;       // rows that a device drew from through a mask
   uint64_t constrained = 0;  // jobs
-  uint64_t digest = 0;       // of everything that any reader saw, in order
+  uint64_t guided = 0;       // likewise, of two lanes
+  uint64_t candidates = 0;
+  uint64_t accepted = 0;  // of these
+  uint64_t digest = 0;    // of everything that any reader saw, in order
 
   void add(const SimulationStats& more);
 };
@@ -116,6 +119,7 @@ class Simulation {
   void submit_many();
   void fork();
   void rewind();
+  void propose();
   void cancel();
   void cancel_within_step();
   void toggle_pause();
@@ -132,6 +136,8 @@ class Simulation {
   TokenIds random_prompt();
   JobRequest random_request();
   void random_edits(JobRequest& request);
+  void guide(JobRequest& request);
+  int32_t num_places() const;
   void random_limits(JobRequest& request);
   void refuse(const JobRequest& request, ErrorCode code);
   SimulatedJob& add_job(std::shared_ptr<Job> job, JobRequest request, std::string held_text,
@@ -162,6 +168,7 @@ class Simulation {
   void check_quotas();
   void check_running(SimulatedJob& model);
   void check_progress(StepOutcome outcome);
+  const PlannedLane* planned_of(const Batch& batch, int32_t sequence);
   uint64_t owner_of(const Batch& batch, int32_t sequence);
   void check_owner(const Batch& batch, int32_t sequence, const SimulatedJob& model);
   void before_step(const Batch& batch);
@@ -174,8 +181,9 @@ class Simulation {
   const uint64_t seed_;
   std::mt19937_64 random_;
   SimulatedClock clock_;
-  bool is_roomy_ = false;   // nobody waits, and draws are plain: steps can follow one another
-  int32_t num_shards_ = 1;  // of the device
+  uint32_t guided_one_in_ = 1;  // jobs that generate
+  bool is_roomy_ = false;       // nobody waits, and draws are plain: steps can follow one another
+  int32_t num_shards_ = 1;      // of the device
   ExecutorLimits limits_;
   CacheOptions cache_options_;
   TokenIds end_tokens_;

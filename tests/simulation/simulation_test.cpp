@@ -41,7 +41,8 @@ void print(const SimulationStats& total) {
             << " tokens from the cache, " << total.pages_restored << " pages that came back, "
             << total.followed << " steps issued ahead, " << total.in_vain << " in vain, "
             << total.full_windows << " full windows, " << total.constrained << " constrained jobs, "
-            << total.masked << " draws through a mask\n";
+            << total.masked << " draws through a mask, " << total.guided << " jobs of two lanes, "
+            << total.candidates << " candidates, " << total.accepted << " of them accepted\n";
 }
 
 // A simulation that never meets the hard cases proves nothing.
@@ -64,6 +65,10 @@ void expect_hard_cases(const SimulationStats& total) {
   EXPECT_GT(total.in_vain, 100U);
   EXPECT_GT(total.constrained, 1000U);
   EXPECT_GT(total.masked, 1000U);
+  EXPECT_GT(total.guided, 1000U);
+  EXPECT_GT(total.candidates, 1000U);
+  EXPECT_GT(total.accepted, 1000U);
+  EXPECT_GT(total.candidates, total.accepted + 1000U);
 }
 
 TEST(SimulationTest, EveryInvariantHoldsBehindEveryEvent) {

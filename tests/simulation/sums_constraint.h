@@ -35,6 +35,7 @@ class SumsConstraint final : public TokenConstraint {
       return true;
     }
     void rollback(int32_t num_tokens) override { num_tokens_ -= num_tokens; }
+    bool forces() const override { return true; }
     void force(int32_t max_tokens, TokenIds& out) const override {
       Place after = *this;
       while (max_tokens-- > 0 && after.sum() % 5 == 4 && after.num_tokens_ < max_tokens_ &&

@@ -49,6 +49,9 @@ void shape_draws(CWorld& w, const Calls& call) {
   call(quire_job_request_set_loop_guard, request, 4, 3);
   call(quire_job_request_set_constraint, request, w.constraint);
   call(quire_job_request_set_heal_prompt, request, 1);
+  call(quire_job_request_set_negative_prompt_text, request, "not so", 6);
+  call(quire_job_request_set_negative_prompt_tokens, request, kTokens.data(), kTokens.size());
+  call(quire_job_request_set_guidance_scale, request, 1.5);
 }
 void set_sampling(CWorld& w, const Calls& call) {
   call(quire_job_request_set_seed, w.request, 3);

@@ -170,6 +170,30 @@ QUIRE_API int32_t quire_job_request_clear_banned_texts(quire_job_request* reques
 QUIRE_API int32_t quire_job_request_set_heal_prompt(quire_job_request* request, int32_t heal_prompt,
                                                     quire_error** error);
 
+/*
+ * Guidance by a second sequence, without a classifier: the new tokens follow the negative prompt too, and
+ * each is drawn from negative + scale * (positive - negative), in logarithms of the softmax.
+ * Log-probabilities are those of the mixed row. Such a job takes two places and the pages of both sequences;
+ * submit fails with QUIRE_ERROR_TOO_LARGE where the cache runs one sequence at a time, and with
+ * QUIRE_ERROR_UNSUPPORTED together with quire_job_request_set_reserve_whole.
+ */
+
+/** What the text is to lead away from; tokenized at submit like a prompt of one text. Default: none. */
+QUIRE_API int32_t quire_job_request_set_negative_prompt_text(quire_job_request* request, const char* text,
+                                                             size_t text_len, quire_error** error);
+
+/** The same as token ids, in place of what was set before. */
+QUIRE_API int32_t quire_job_request_set_negative_prompt_tokens(quire_job_request* request,
+                                                               const int32_t* tokens, size_t num_tokens,
+                                                               quire_error** error);
+
+/**
+ * 0 to 100. Above 1 the text is led away from the negative prompt, below 1 towards it. Refused at submit
+ * unless a negative prompt and another scale than 1, the default, are both set.
+ */
+QUIRE_API int32_t quire_job_request_set_guidance_scale(quire_job_request* request, double scale,
+                                                       quire_error** error);
+
 /** 1: the end-of-sequence tokens of the model do not end the job. 0, the default: they do. */
 QUIRE_API int32_t quire_job_request_set_ignore_eos(quire_job_request* request, int32_t ignore_eos,
                                                    quire_error** error);

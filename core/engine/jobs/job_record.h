@@ -56,12 +56,13 @@ struct JobStep {
 // from the start.
 struct JobRecord {
   JobRecord(JobRequest job_request, SamplerState sampler_state, TextOutput text_output)
-      : request(std::move(job_request)), sampler(std::move(sampler_state)), text(std::move(text_output)) {
-    lane.job = this;
-  }
+      : request(std::move(job_request)),
+        sampler(std::move(sampler_state)),
+        text(std::move(text_output)),
+        lane(this) {}
 
   JobId id;
-  JobRequest request;  // without its prompt, which moved to tokens, and its queue
+  JobRequest request;  // without its prompts, which moved to its lanes, and its queue
   std::shared_ptr<JobChannel> channel;
   SamplerState sampler;
   TextOutput text;
@@ -69,8 +70,9 @@ struct JobRecord {
   Pool pool;                              // of an embedding job
   std::unique_ptr<TokenMatcher> matcher;  // of a constrained one
 
-  Lane lane;
-  int32_t max_tokens = 0;  // prompt and new ones
+  Lane lane;                  // that it speaks with
+  std::optional<Lane> guide;  // the same new tokens after another prompt, to lead away from
+  int32_t max_tokens = 0;     // of lane: prompt and new ones
   std::vector<TokenId> stop_tokens;
   Exclusions exclusions;  // by banned strings
 
@@ -98,9 +100,32 @@ struct JobRecord {
   JobResult result;
   JobStep step;
 
-  int32_t num_new_tokens() const {
-    return static_cast<int32_t>(lane.tokens.size()) - lane.num_candidates - lane.num_prompt_tokens;
+  template <typename Act>
+  void for_each_lane(Act act) {
+    act(lane);
+    if (guide) act(*guide);
   }
+  template <typename Act>
+  void for_each_lane(Act act) const {
+    act(lane);
+    if (guide) act(*guide);
+  }
+  int32_t num_lanes() const { return guide ? 2 : 1; }
+  // Tokens that may come next, for the next step to verify; within max_tokens.
+  void propose(gsl::span<const TokenId> candidates) {
+    for_each_lane([&](Lane& of) {
+      of.tokens.insert(of.tokens.end(), candidates.begin(), candidates.end());
+      of.num_candidates += static_cast<int32_t>(candidates.size());
+    });
+  }
+  void drop_candidates() noexcept {
+    for_each_lane([](Lane& of) {
+      of.tokens.resize(of.tokens.size() - static_cast<size_t>(std::exchange(of.num_candidates, 0)));
+    });
+  }
+
+  int32_t num_tokens() const { return static_cast<int32_t>(lane.known().size()); }
+  int32_t num_new_tokens() const { return num_tokens() - lane.num_prompt_tokens; }
   // With those that the step in progress has drawn.
   int32_t num_drawn_tokens() const { return num_new_tokens() + static_cast<int32_t>(step.drawn.size()); }
   bool holds_pages() const { return lane.sequence.has_value(); }

@@ -52,6 +52,10 @@ struct JobRequest {
   // Reads the answer, special tokens included, so that events say what their text is: a parser before the
   // first byte. Null: text is text.
   std::shared_ptr<const ResponseParser> response;
+  // Guidance by a second sequence: each token is drawn from guide + scale * (lane - guide), in logarithms of
+  // the softmax, where the guide is the same new tokens after this prompt. Empty, with a scale of 1: none.
+  TokenIds negative_prompt;
+  float guidance_scale = 1.0F;  // 0 to kMaxGuidanceScale; above 1 leads away from the negative prompt
   bool want_log_probs = false;
   int32_t num_top_log_probs = 0;  // 0 to kMaxTopLogProbs; more than 0 implies want_log_probs
 
@@ -82,6 +86,7 @@ struct JobRequest {
   bool want_progress = false;         // EventKind::progress; off by default
   std::shared_ptr<EventQueue> queue;  // announces the job's events there as well; may be null
 
+  static constexpr float kMaxGuidanceScale = 100.0F;
   static constexpr int32_t kMaxPriority = 1000;
   static constexpr int32_t kMaxTopLogProbs = 64;
   static constexpr int32_t kMaxStopTokens = 1024;

@@ -9,7 +9,7 @@
 #include "core/base/utf8.h"
 #include "core/engine/deadline.h"
 #include "core/engine/jobs/namespace_quotas.h"
-#include "core/engine/loop/scheduler_policy.h"
+#include "core/engine/loop/policy_limits.h"
 
 namespace quire {
 
@@ -35,14 +35,36 @@ void require_count(std::string_view field, size_t count, size_t most) {
     throw Error(ErrorCode::invalid_argument, "{} has {} entries, at most {}", field, count, most);
 }
 
-void check_prompt(const JobRequest& request, const RequestLimits& limits) {
-  if (request.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt is empty");
-  const size_t most = static_cast<size_t>(limits.max_seq_len) - (request.kind == JobKind::generate ? 1 : 0);
-  if (request.prompt.size() > most) {
-    throw Error(ErrorCode::too_large, "prompt has {} tokens, at most {} fit into max_seq_len",
-                request.prompt.size(), most);
+void check_prompt(std::string_view field, const TokenIds& prompt, JobKind kind, const RequestLimits& limits) {
+  const size_t most = static_cast<size_t>(limits.max_seq_len) - (kind == JobKind::generate ? 1 : 0);
+  if (prompt.size() > most) {
+    throw Error(ErrorCode::too_large, "{} has {} tokens, at most {} fit into max_seq_len", field,
+                prompt.size(), most);
   }
-  require_tokens("prompt", request.prompt, limits.num_tokens);
+  require_tokens(field, prompt, limits.num_tokens);
+}
+
+// Its lanes take part in one step together.
+void check_guidance(const JobRequest& request, const RequestLimits& limits) {
+  const float scale = request.guidance_scale;
+  if (!(scale >= 0.0F && scale <= JobRequest::kMaxGuidanceScale)) {
+    throw Error(ErrorCode::invalid_argument, "guidance_scale is {}, must be 0 to {}", scale,
+                JobRequest::kMaxGuidanceScale);
+  }
+  if (request.negative_prompt.empty() && scale == 1.0F) return;
+  if (request.negative_prompt.empty())
+    throw Error(ErrorCode::invalid_argument, "guidance_scale is {} without a negative_prompt", scale);
+  if (scale == 1.0F)
+    throw Error(ErrorCode::invalid_argument, "negative_prompt does not count with a guidance_scale of 1");
+  if (request.reserve_whole)
+    throw Error(ErrorCode::unsupported, "reserve_whole does not go with a negative_prompt");
+  check_prompt("negative_prompt", request.negative_prompt, request.kind, limits);
+  const PolicyLimits policy = policy_limits(limits.executor, limits.options);
+  if (std::min(policy.max_running_lanes, policy.max_step_tokens) < 2) {
+    throw Error(ErrorCode::too_large,
+                "negative_prompt: the job runs as two sequences, the cache computes {} in a step",
+                std::min(policy.max_running_lanes, policy.max_step_tokens));
+  }
 }
 
 void check_stops(const JobRequest& request, const RequestLimits& limits) {
@@ -112,6 +134,7 @@ void check_generation(const JobRequest& request, const RequestLimits& limits) {
   require_range("top_log_probs", request.num_top_log_probs, 0,
                 std::min(JobRequest::kMaxTopLogProbs, limits.num_tokens));
   request.sampling.validate(limits.num_tokens);
+  check_guidance(request, limits);
   check_stops(request, limits);
   check_banned_strings(request);
   check_bans(request, limits);
@@ -153,19 +176,25 @@ void check_quota(const NamespaceQuota& quota) {
   }
 }
 
+JobSize size_of(const JobRequest& request) {
+  return {static_cast<int32_t>(request.prompt.size()), static_cast<int32_t>(request.negative_prompt.size()),
+          request.kind == JobKind::generate ? request.max_new_tokens : 0};
+}
+
 // Any stop may end a job at once; without one it generates all it may.
 LeastWork least_work(const JobRequest& request, const RequestLimits& limits) {
   LeastWork work;
   const bool needs_all =
       request.kind == JobKind::score || (request.kind == JobKind::embed && request.pooling == Pooling::mean);
   const bool may_find_prompt = request.reuse_prefix && !needs_all;
-  work.prompt_tokens = may_find_prompt ? 1 : static_cast<int32_t>(request.prompt.size());
+  const size_t prompt_tokens = request.prompt.size() + request.negative_prompt.size();
+  work.prompt_tokens = may_find_prompt ? 1 : static_cast<int32_t>(prompt_tokens);
   if (request.kind != JobKind::generate) return work;
   const bool may_stop = !request.stop_tokens.empty() || !request.stop_strings.empty() ||
                         request.loop_guard.is_on() ||
                         (!limits.end_tokens.empty() && !request.ignore_end_tokens);
   const int32_t stops_after = request.stop_strings.empty() ? request.min_new_tokens : 0;
-  const int32_t room = limits.max_seq_len - static_cast<int32_t>(request.prompt.size());
+  const int32_t room = new_tokens_within(limits.max_seq_len, size_of(request));
   work.new_tokens = std::min(room, may_stop ? std::max(1, stops_after) : request.max_new_tokens);
   return work;
 }
@@ -191,15 +220,27 @@ void check_priority(int32_t priority) {
   require_range("priority", priority, -JobRequest::kMaxPriority, JobRequest::kMaxPriority);
 }
 
-void check_fit(int64_t num_tokens, const std::string& name_space, const RequestLimits& limits) {
-  const auto longest = static_cast<int32_t>(std::min<int64_t>(num_tokens, limits.max_seq_len));
-  const int32_t needed = pages_of_whole_job(longest, limits.executor.page_tokens);
+int32_t new_tokens_within(int32_t max_seq_len, const JobSize& size) {
+  return std::min(size.new_tokens, max_seq_len - std::max(size.prompt_tokens, size.guide_tokens));
+}
+
+void check_fit(const JobSize& size, const std::string& name_space, const RequestLimits& limits) {
+  const int32_t num_new = new_tokens_within(limits.max_seq_len, size);
+  // Of one count for each lane at its longest.
+  const auto sum = [&](auto count) {
+    return count(size.prompt_tokens + num_new) +
+           (size.guide_tokens > 0 ? count(size.guide_tokens + num_new) : 0);
+  };
+  const int32_t needed =
+      sum([&](int32_t length) { return pages_of_whole_job(length, limits.executor.page_tokens); });
   if (needed > limits.executor.num_pages) {
     throw Error(ErrorCode::too_large, "the job may need {} pages of {} tokens, the cache has {}", needed,
                 limits.executor.page_tokens, limits.executor.num_pages);
   }
   for (const WindowGroup& group : limits.executor.windows) {
-    const int32_t slots = slots_of_whole_job(longest, group.window, limits.executor.page_tokens);
+    const int32_t slots = sum([&](int32_t length) {
+      return slots_of_whole_job(length, group.window, limits.executor.page_tokens);
+    });
     if (slots <= group.num_slots) continue;
     throw Error(
         ErrorCode::too_large,
@@ -223,12 +264,12 @@ void check_request(const JobRequest& request, const RequestLimits& limits) {
   if (request.kind == JobKind::embed && limits.executor.hidden_size == 0) {
     throw Error(ErrorCode::unsupported, "kind: this model gives no embeddings");
   }
-  check_prompt(request, limits);
+  if (request.prompt.empty()) throw Error(ErrorCode::invalid_argument, "prompt is empty");
+  check_prompt("prompt", request.prompt, request.kind, limits);
   if (request.kind == JobKind::generate) check_generation(request, limits);
   if (request.kind == JobKind::score) check_raw_logits(request, limits);
   check_scheduling(request);
-  const int32_t num_new = request.kind == JobKind::generate ? request.max_new_tokens : 0;
-  check_fit(static_cast<int64_t>(request.prompt.size()) + num_new, request.name_space, limits);
+  check_fit(size_of(request), request.name_space, limits);
   check_deadlines(request, limits);
 }
 

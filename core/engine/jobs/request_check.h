@@ -26,9 +26,18 @@ struct RequestLimits {
 // has been.
 void check_request(const JobRequest& request, const RequestLimits& limits);
 
-// The part of it that a fork needs as well: throws capacity or quota where a sequence of num_tokens, cut at
-// max_seq_len, can never have its pages.
-void check_fit(int64_t num_tokens, const std::string& name_space, const RequestLimits& limits);
+// Tokens of a job, which end at max_seq_len.
+struct JobSize {
+  int32_t prompt_tokens = 0;
+  int32_t guide_tokens = 0;  // of the prompt of its second lane; 0: it has none
+  int32_t new_tokens = 0;    // in each
+};
+
+// The part of it that a fork needs as well: throws too_large where the lanes of a job can never have their
+// pages.
+void check_fit(const JobSize& size, const std::string& name_space, const RequestLimits& limits);
+// What is left of max_new_tokens by max_seq_len.
+int32_t new_tokens_within(int32_t max_seq_len, const JobSize& size);
 
 // Throws invalid_argument naming the field.
 void check_priority(int32_t priority);

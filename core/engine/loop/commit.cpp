@@ -48,8 +48,17 @@ bool runs_in_loop(const JobRecord& job) {
 
 }  // namespace
 
+// What was computed of all lanes, then what was drawn for their jobs.
 void Commit::commit(const StepPlan& plan) noexcept {
-  for (const PlannedLane& planned : plan.lanes) commit_lane(planned, static_cast<int32_t>(plan.lanes.size()));
+  const int32_t company = plan.num_jobs();
+  for (const PlannedLane& planned : plan.lanes) {
+    planned.lane->job->channel->progress.company = company;
+    commit_lane(planned);
+  }
+  const JobRecord* last = nullptr;
+  for (const PlannedLane& planned : plan.lanes) {
+    if (std::exchange(last, planned.lane->job) != planned.lane->job) commit_job(*planned.lane->job);
+  }
 }
 
 // The new tokens, up to the one that completes a stop string, a banned one or a loop.
@@ -57,7 +66,7 @@ void Commit::take_tokens(JobRecord& job) {
   for (size_t i = 0; i < job.step.drawn.size(); ++i) {
     const SampledToken& sampled = job.step.drawn[i];
     const bool is_last = i + 1 == job.step.drawn.size();
-    job.lane.tokens.push_back(sampled.token);
+    job.for_each_lane([&](Lane& lane) { lane.tokens.push_back(sampled.token); });
     job.sampler.accept(sampled.token, sampled.probability);
     const int32_t num_banned_tokens = say(job, sampled, is_last);
     if (num_banned_tokens > 0) {
@@ -73,17 +82,20 @@ void Commit::take_tokens(JobRecord& job) {
   if (job.step.finish != FinishReason::unfinished) job.text.finish();
 }
 
-void Commit::commit_lane(const PlannedLane& planned, int32_t company) noexcept {
-  JobRecord& job = *planned.lane->job;
+void Commit::commit_lane(const PlannedLane& planned) noexcept {
+  if (planned.faulted) return;
+  count_lane(planned);
+  jobs_.name_spaces().add_served(planned.lane->job->name_space, planned.num_tokens);
+  take_prompt(planned);
+}
+
+void Commit::commit_job(JobRecord& job) noexcept {
   JobStep& step = job.step;
   job.suspect = false;
-  if (planned.faulted) return jobs_.fail(job, step.error, step.message);
-  count_tokens(planned, company);
-  job.lane.tokens.resize(job.lane.tokens.size() - static_cast<size_t>(job.lane.num_candidates));
-  job.lane.num_candidates = 0;
+  if (step.error != ErrorCode::ok) return jobs_.fail(job, step.error, step.message);
+  count_draws(job);
+  job.drop_candidates();
   if (!step.drawn.empty()) job.lane.num_forced = step.num_forced;
-  jobs_.name_spaces().add_served(job.name_space, planned.num_tokens);
-  take_prompt(planned);
   const auto fail = [&](ErrorCode code, std::string_view what) { jobs_.fail(job, code, what); };
   if (!contain(
           "no memory for the tokens of a step", [&] { take_tokens(job); }, fail))
@@ -101,6 +113,7 @@ void Commit::commit_lane(const PlannedLane& planned, int32_t company) noexcept {
 // What scoring and embedding jobs get out of their prompt.
 void Commit::take_prompt(const PlannedLane& planned) noexcept {
   JobRecord& job = *planned.lane->job;
+  if (job.request.kind == JobKind::generate) return;
   if (job.request.kind == JobKind::embed) {
     std::swap(job.pool, job.step.pool);
     if (job.step.finish == FinishReason::completed) job.output.embedding.swap(job.step.embedding);
@@ -116,25 +129,35 @@ void Commit::take_prompt(const PlannedLane& planned) noexcept {
   }
 }
 
-// Of a prompt, what was computed and what was found; then what was drawn, and what came of drafts.
-void Commit::count_tokens(const PlannedLane& planned, int32_t company) noexcept {
-  JobRecord& job = *planned.lane->job;
-  const int32_t num_candidates = job.lane.num_candidates;
-  const bool prefills = !job.first_token || planned.num_tokens > 1 + num_candidates + job.lane.num_forced;
+// Of a prompt, what was computed and what was found.
+void Commit::count_lane(const PlannedLane& planned) noexcept {
+  const Lane& lane = *planned.lane;
+  JobRecord& job = *lane.job;
+  const bool prefills =
+      !job.first_token || planned.num_tokens > 1 + lane.num_candidates + job.lane.num_forced;
+  jobs_.book().count(job.book_place, [&](JobCounts& of) {
+    if (prefills) of.prompt_tokens_computed += static_cast<uint64_t>(planned.num_tokens);
+    if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(planned.num_found_tokens);
+  });
+  if (&lane != &job.lane) return;  // a job tells of the prompt that it speaks after
   JobProgress& progress = job.channel->progress;
-  progress.company = company;
   if (prefills) progress.computed_tokens = planned.end();
   // The prompt alone counts; after a preemption only what was never computed before is new.
   if (!job.first_token && job.result.preemptions == 0) job.result.cached_tokens += planned.num_found_tokens;
   progress.cached_tokens = job.result.cached_tokens;
+}
+
+// What was drawn, and what came of drafts.
+void Commit::count_draws(JobRecord& job) noexcept {
+  if (job.step.drawn.empty()) return;
+  const int32_t num_candidates = job.lane.num_candidates;
   const int32_t num_accepted = num_drafts_accepted(job);
   job.result.draft_tokens += num_candidates;
   job.result.accepted_draft_tokens += num_accepted;
+  JobProgress& progress = job.channel->progress;
   progress.draft_tokens = job.result.draft_tokens;
   progress.accepted_draft_tokens = job.result.accepted_draft_tokens;
   jobs_.book().count(job.book_place, [&](JobCounts& of) {
-    if (prefills) of.prompt_tokens_computed += static_cast<uint64_t>(planned.num_tokens);
-    if (!job.first_token) of.prompt_tokens_cached += static_cast<uint64_t>(planned.num_found_tokens);
     of.new_tokens += static_cast<uint64_t>(job.step.drawn.size());
     of.draft_tokens += static_cast<uint64_t>(num_candidates);
     of.draft_tokens_accepted += static_cast<uint64_t>(num_accepted);

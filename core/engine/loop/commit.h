@@ -16,9 +16,11 @@ class Commit {
   void commit(const StepPlan& plan) noexcept;
 
  private:
-  void commit_lane(const PlannedLane& planned, int32_t company) noexcept;
+  void commit_lane(const PlannedLane& planned) noexcept;
+  void commit_job(JobRecord& job) noexcept;
   void take_tokens(JobRecord& job);
-  void count_tokens(const PlannedLane& planned, int32_t company) noexcept;
+  void count_lane(const PlannedLane& planned) noexcept;
+  void count_draws(JobRecord& job) noexcept;
   void measure_token(JobRecord& job) noexcept;
   void take_prompt(const PlannedLane& planned) noexcept;
   void emit(JobRecord& job);

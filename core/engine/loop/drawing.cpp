@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 #include "core/engine/loop/contain.h"
 #include "core/sampling/device_draw.h"
+#include "core/sampling/guidance.h"
 
 namespace quire {
 
@@ -60,13 +61,16 @@ void Drawing::draw(StepPlan& plan, Ticket ticket) {
   executor_.draw(ticket, draws_);
 }
 
-// Scores take whole rows, and what is drawn after a candidate depends on whether that was right. The row
-// after a chunk of a prompt is only asked whether it is finite, which any draw tells.
+// Scores take whole rows, what is drawn after a candidate depends on whether that was right, and the rows of
+// two lanes are mixed here. The row after a chunk of a prompt is only asked whether it is finite, which any
+// draw tells.
 void Drawing::plan_draw(PlannedLane& planned) {
   const JobRecord& job = *planned.lane->job;
   planned.first_draw = -1;
-  if (job.request.kind == JobKind::score || job.lane.num_candidates > 0) return;
-  if (job.request.kind != JobKind::generate || !job.lane.ends_at(planned.end())) return check(planned);
+  const Lane& lane = *planned.lane;
+  if (job.request.kind == JobKind::score) return;
+  if (job.request.kind != JobKind::generate || !lane.ends_at(planned.end())) return check(planned);
+  if (lane.num_candidates > 0 || job.guide) return;
   const SampleRequest request = request_of(job);
   if (add_device_draw(request, planned.last_row(), executor_.limits().max_draw_edits, draws_))
     planned.first_draw = static_cast<int32_t>(draws_.rows.size()) - 1;
@@ -117,14 +121,19 @@ gsl::span<const float> Drawing::row(const Drawn& drawn, int32_t row) const {
   return drawn.row(row).first(static_cast<size_t>(num_tokens_));
 }
 
-SampledToken Drawing::sample(const PlannedLane& planned, const Drawn& drawn, int32_t num_after) {
+SampledToken Drawing::sample(const PlannedLane& planned, const PlannedLane* guide, const Drawn& drawn,
+                             int32_t num_after) {
   const JobRecord& job = *planned.lane->job;
   SampledToken sampled;
   if (const kernels::SampleOutcome* outcome = outcome_of(planned, drawn)) {
     sampled = sampled_by_device(*outcome);
   } else {
     SampleRequest request = request_of(job);
-    request.logits = row(drawn, planned.last_row() - num_after);
+    request.logits = row_before(planned, drawn, num_after);
+    if (guide != nullptr) {
+      mix_guided(request.logits, row_before(*guide, drawn, num_after), job.request.guidance_scale, guided_);
+      request.logits = guided_;
+    }
     sampled = sample_row(request);
   }
   if (sampled.fault == SampleFault::non_finite) {
@@ -149,11 +158,14 @@ SampledToken Drawing::sample_row(const SampleRequest& request) {
 }
 
 // Where something else than the constraint decides too, or the row is wanted, each token is drawn.
-void Drawing::force(const JobRecord& job, TokenIds& out) const {
+bool Drawing::may_force(const JobRecord& job) const {
+  if (job.matcher == nullptr || !job.matcher->forces()) return false;
   const SamplingSettings& settings = job.sampler.settings();
-  const bool is_free = !job.wants_log_probs() && job.request.banned_strings.empty() &&
-                       settings.logit_bias.empty() && settings.banned_tokens.empty();
-  if (job.matcher == nullptr || !is_free) return;
+  return !job.wants_log_probs() && job.request.banned_strings.empty() && settings.logit_bias.empty() &&
+         settings.banned_tokens.empty();
+}
+
+void Drawing::force(const JobRecord& job, TokenIds& out) const {
   const size_t num_before = out.size();
   job.matcher->force(kMaxForcedTokens, out);
   const auto is_drawn = [&](TokenId token) { return token >= num_tokens_ || names(job.stop_tokens, token); };

@@ -22,7 +22,7 @@ LiveJobs::LiveJobs(const JobGrounds& grounds)
     : grounds_(grounds),
       name_spaces_(grounds.options),
       pins_(grounds.kv, name_spaces_, book_, max_pinned_pages(grounds)) {
-  const auto max_jobs = static_cast<size_t>(grounds.policy.max_running_jobs);
+  const auto max_jobs = static_cast<size_t>(grounds.policy.max_running_lanes);
   running_.reserve(max_jobs);
   admitted_.reserve(max_jobs);
   told_.reserve(max_jobs);
@@ -149,9 +149,15 @@ void LiveJobs::announce_end(JobRecord& job) noexcept {
 
 void LiveJobs::drop_pages(JobRecord& job) noexcept {
   if (!job.holds_pages()) return;
-  grounds_.kv.destroy(*job.lane.sequence);
-  job.lane.sequence.reset();
+  close_lanes(job);
   name_spaces_.change_running(job.name_space, -1);
+}
+
+void LiveJobs::close_lanes(JobRecord& job) noexcept {
+  job.for_each_lane([&](Lane& lane) {
+    if (lane.sequence) grounds_.kv.destroy(*lane.sequence);
+    lane.sequence.reset();
+  });
 }
 
 void LiveJobs::sweep() noexcept {
@@ -243,13 +249,15 @@ void LiveJobs::avoid(JobRecord& job, int32_t num_tokens) {
 }
 
 void LiveJobs::drop_tokens(JobRecord& job, int32_t num_new_tokens) {
-  Lane& lane = job.lane;
-  const size_t num_kept = static_cast<size_t>(lane.num_prompt_tokens) + static_cast<size_t>(num_new_tokens);
-  const size_t num_dropped = lane.tokens.size() - num_kept;
-  if (job.matcher != nullptr) job.matcher->rollback(static_cast<int32_t>(num_dropped));
-  job.sampler.rewind(num_dropped);
-  lane.tokens.resize(num_kept);
-  if (lane.sequence) grounds_.kv.truncate(*lane.sequence, static_cast<int32_t>(num_kept) - 1);
+  job.drop_candidates();
+  const int32_t num_dropped = job.num_new_tokens() - num_new_tokens;
+  if (job.matcher != nullptr) job.matcher->rollback(num_dropped);
+  job.sampler.rewind(static_cast<uint64_t>(num_dropped));
+  job.for_each_lane([&](Lane& lane) {
+    const int32_t num_kept = lane.num_prompt_tokens + num_new_tokens;
+    lane.tokens.resize(static_cast<size_t>(num_kept));
+    if (lane.sequence) grounds_.kv.truncate(*lane.sequence, num_kept - 1);
+  });
   job.channel->progress.new_tokens = num_new_tokens;
 }
 
@@ -260,8 +268,17 @@ int32_t new_tokens_of_fork(const JobRecord& parent, const ForkOptions& options) 
                                     : parent.request.max_new_tokens - parent.num_new_tokens();
 }
 
+// All that was said is the prompt of a fork.
+void take_over(const Lane& parent, Lane& child, int32_t num_new_tokens) {
+  const gsl::span<const TokenId> tokens = parent.known();
+  child.num_prompt_tokens = static_cast<int32_t>(tokens.size());
+  child.adapter_generation = parent.adapter_generation;
+  child.tokens.reserve(tokens.size() + static_cast<size_t>(num_new_tokens) + 1);
+  child.tokens.assign(tokens.begin(), tokens.end());
+}
+
 std::unique_ptr<JobRecord> make_child(const JobRecord& parent, std::shared_ptr<JobChannel> channel,
-                                      const ForkOptions& options, int32_t max_tokens) {
+                                      const ForkOptions& options, int32_t num_new_tokens) {
   auto child = std::make_unique<JobRecord>(parent.request, parent.sampler, parent.text.clone());
   child->id = channel->id;
   child->channel = std::move(channel);
@@ -272,29 +289,39 @@ std::unique_ptr<JobRecord> make_child(const JobRecord& parent, std::shared_ptr<J
   child->sampler.reseed(options.seed);
   child->stop_tokens = parent.stop_tokens;
   if (parent.matcher != nullptr) child->matcher = parent.matcher->clone();
-  child->max_tokens = max_tokens;
-  child->sampler.reserve(static_cast<size_t>(max_tokens) + 1);
-  Lane& lane = child->lane;
-  lane.num_prompt_tokens = static_cast<int32_t>(parent.lane.tokens.size());
-  lane.adapter_generation = parent.lane.adapter_generation;
-  lane.tokens.reserve(static_cast<size_t>(max_tokens) + 1);
-  lane.tokens.assign(parent.lane.tokens.begin(), parent.lane.tokens.end());
-  child->result.prompt_tokens = lane.num_prompt_tokens;
+  child->max_tokens = parent.num_tokens() + num_new_tokens;
+  child->sampler.reserve(static_cast<size_t>(child->max_tokens) + 1);
+  take_over(parent.lane, child->lane, num_new_tokens);
+  if (parent.guide) take_over(*parent.guide, child->guide.emplace(child.get()), num_new_tokens);
+  child->result.prompt_tokens = child->lane.num_prompt_tokens;
   return child;
 }
 
 }  // namespace
 
+int32_t LiveJobs::num_pages(const JobRecord& job) const {
+  int32_t pages = 0;
+  job.for_each_lane([&](const Lane& lane) {
+    if (lane.sequence) pages += grounds_.kv.num_pages(*lane.sequence);
+  });
+  return pages;
+}
+
+int32_t LiveJobs::num_running_lanes() const {
+  int32_t lanes = 0;
+  for (const auto& job : running_) lanes += job->num_lanes();
+  return lanes;
+}
+
 // Whether a fork can run beside its parent at once, with all its pages.
 bool LiveJobs::has_place_for_fork(const JobRecord& parent) {
-  if (static_cast<int32_t>(running_.size()) >= grounds_.policy.max_running_jobs) return false;
+  if (num_running_lanes() + parent.num_lanes() > grounds_.policy.max_running_lanes) return false;
   const NamespaceView& space = name_spaces_.view(parent.name_space);
   if (space.max_running_jobs > 0 && space.running_jobs >= space.max_running_jobs) return false;
   if (space.max_pages == 0) return true;
-  int32_t held_pages = grounds_.kv.num_pages(*parent.lane.sequence);
+  int32_t held_pages = num_pages(parent);
   for (const auto& job : running_) {
-    if (job->holds_pages() && job->name_space == parent.name_space)
-      held_pages += grounds_.kv.num_pages(*job->lane.sequence);
+    if (job->name_space == parent.name_space) held_pages += num_pages(*job);
   }
   return held_pages <= space.max_pages;
 }
@@ -303,12 +330,12 @@ bool LiveJobs::has_place_for_fork(const JobRecord& parent) {
 // finds most of them through the cache.
 void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel, const ForkOptions& options,
                     int32_t max_seq_len) {
-  const int64_t wanted =
-      static_cast<int64_t>(parent.lane.tokens.size()) + new_tokens_of_fork(parent, options);
-  check_fit(wanted, parent.request.name_space,
+  const JobSize size{parent.num_tokens(),
+                     parent.guide ? static_cast<int32_t>(parent.guide->known().size()) : 0,
+                     new_tokens_of_fork(parent, options)};
+  check_fit(size, parent.request.name_space,
             {grounds_.executor, grounds_.num_tokens, max_seq_len, grounds_.options});
-  auto child = make_child(parent, std::move(channel), options,
-                          static_cast<int32_t>(std::min<int64_t>(max_seq_len, wanted)));
+  auto child = make_child(parent, std::move(channel), options, new_tokens_within(max_seq_len, size));
   child->submitted = now_;
   child->channel->progress.submitted = now_;
   child->channel->progress.prompt_tokens = child->lane.num_prompt_tokens;
@@ -318,8 +345,9 @@ void LiveJobs::fork(const JobRecord& parent, std::shared_ptr<JobChannel> channel
   if (!shares || waiting_.empty() || waiting_.back().get() != &forked) return;
   try {
     forked.lane.sequence = grounds_.kv.fork(*parent.lane.sequence);
+    if (forked.guide) forked.guide->sequence = grounds_.kv.fork(*parent.guide->sequence);
   } catch (...) {  // no memory for a second table: it waits instead
-    return;
+    return close_lanes(forked);
   }
   forked.admitted_priority = parent.admitted_priority;
   forked.result.cached_tokens = grounds_.kv.length(*forked.lane.sequence);
@@ -379,7 +407,7 @@ void LiveJobs::publish_stats() noexcept {
   book_.clear_pages();
   stats.pages.pinned = pins_.count_pages();
   for (const auto& job : running_) {
-    if (job->holds_pages()) book_.add_pages(job->book_place, grounds_.kv.num_pages(*job->lane.sequence), 0);
+    if (job->holds_pages()) book_.add_pages(job->book_place, num_pages(*job), 0);
   }
   book_.publish();
 }
@@ -387,13 +415,15 @@ void LiveJobs::publish_stats() noexcept {
 // One look for each job that waits; where its pages leave again before it begins, they are computed anew.
 void LiveJobs::bring_prefixes_back() {
   if (grounds_.prefixes == nullptr) return;
-  const size_t num_places = static_cast<size_t>(grounds_.policy.max_running_jobs) - running_.size();
+  const auto num_places = static_cast<size_t>(grounds_.policy.max_running_lanes - num_running_lanes());
   for (size_t i = 0; i < std::min(num_places, waiting_.size()); ++i) {
     JobRecord& job = *waiting_[i];
     if (!job.request.reuse_prefix || std::exchange(job.prefix_came_back, true)) continue;
-    const PrefixDomain domain{job.request.name_space, job.lane.adapter_generation};
+    const auto bring_back = [&](const Lane& of) {
+      grounds_.kv.bring_back({job.request.name_space, of.adapter_generation}, of.tokens);
+    };
     contain(
-        "no memory", [&] { grounds_.kv.bring_back(domain, job.lane.tokens); },
+        "no memory", [&] { job.for_each_lane(bring_back); },
         [](ErrorCode, std::string_view) {});  // it is computed
   }
 }
@@ -416,6 +446,7 @@ void LiveJobs::preempt(JobRecord& job) {
   waiting_.reserve(waiting_.size() + 1);
   drop_pages(job);
   job.prefix_came_back = false;
+  job.drop_candidates();
   waiting_.push_back(std::move(*place));
   running_.erase(place);
   job.channel->progress.preemptions = ++job.result.preemptions;
@@ -431,11 +462,18 @@ void LiveJobs::preempt(JobRecord& job) {
 // The record stays where it is until all grants, which name jobs by place, are carried out.
 void LiveJobs::admit(JobRecord& job, int32_t priority) {
   admitted_.push_back(&job);
-  SequenceOptions options;
-  options.domain = {job.request.name_space, job.lane.adapter_generation};
-  options.reuse = job.request.reuse_prefix;
-  options.publish = job.request.publish_pages;
-  job.lane.sequence = grounds_.kv.create(options);
+  try {
+    job.for_each_lane([&](Lane& lane) {
+      SequenceOptions options;
+      options.domain = {job.request.name_space, lane.adapter_generation};
+      options.reuse = job.request.reuse_prefix;
+      options.publish = job.request.publish_pages;
+      lane.sequence = grounds_.kv.create(options);
+    });
+  } catch (...) {
+    close_lanes(job);
+    throw;
+  }
   job.admitted_priority = priority;
   begin(job);
 }

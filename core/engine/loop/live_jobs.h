@@ -109,7 +109,10 @@ class LiveJobs {
   void announce_end(JobRecord& job) noexcept;
   void publish_stats() noexcept;
   void begin(JobRecord& job) noexcept;
+  int32_t num_pages(const JobRecord& job) const;
+  int32_t num_running_lanes() const;
   bool has_place_for_fork(const JobRecord& parent);
+  void close_lanes(JobRecord& job) noexcept;
   void drop_pages(JobRecord& job) noexcept;
   void drop_tokens(JobRecord& job, int32_t num_new_tokens);
 

@@ -17,25 +17,33 @@ LookAhead::LookAhead(Executor& executor, LiveJobs& jobs, StepPlanning& planning,
 bool LookAhead::resume(StepPlan& plan) {
   plan.lanes.clear();
   if (!issued_.is_held()) return false;
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    JobRecord* const job = jobs_.find(lanes_[i].job);
-    if (job == nullptr || !stands(*job, lanes_[i], next_.lanes[i])) {
+  for (size_t i = 0, end = 0; i < lanes_.size(); i = end) {
+    end = i + 1;
+    while (end < lanes_.size() && lanes_[end].job == lanes_[i].job) ++end;
+    if (!stands(i, end)) {
       jobs_.note_change();
-    } else {
-      planning_.add(*job, next_.lanes[i].num_tokens, 1, plan);
+      continue;
     }
+    for (; i < end; ++i) planning_.add(*next_.lanes[i].lane, next_.lanes[i].num_tokens, 1, plan);
   }
   if (plan.empty()) issued_.drop();
   return !plan.empty();
 }
 
-bool LookAhead::stands(const JobRecord& job, const IssuedLane& issued, const PlannedLane& planned) const {
-  const Lane& lane = job.lane;
-  if (lane.sequence != issued.sequence || job.suspect || !job.runnable()) return false;
-  const PageDemand demand = kv_.demand(*lane.sequence, lane.tokens);
-  return demand.start() == planned.start && !demand.copies_tail &&
-         planned.end() <= static_cast<int32_t>(lane.tokens.size()) &&
-         demand.held_pages * executor_.limits().page_tokens >= planned.end();
+bool LookAhead::stands(size_t first, size_t end) const {
+  const JobRecord* const job = jobs_.find(lanes_[first].job);
+  if (job == nullptr || job->suspect || !job->runnable()) return false;
+  for (size_t i = first; i < end; ++i) {
+    const PlannedLane& planned = next_.lanes[i];
+    const Lane& lane = *planned.lane;
+    if (lane.sequence != lanes_[i].sequence || lane.num_candidates > 0) return false;
+    const PageDemand demand = kv_.demand(*lane.sequence, lane.tokens);
+    if (demand.start() != planned.start || demand.copies_tail ||
+        planned.end() > static_cast<int32_t>(lane.tokens.size()) ||
+        demand.held_pages * executor_.limits().page_tokens < planned.end())
+      return false;
+  }
+  return true;
 }
 
 Ticket LookAhead::forward(StepPlan& plan, const Batch& batch) {

@@ -38,7 +38,8 @@ class LookAhead {
     SequenceId sequence;
   };
 
-  bool stands(const JobRecord& job, const IssuedLane& issued, const PlannedLane& planned) const;
+  // Whether the lanes of one job, [first, end), are where they were issued to be.
+  bool stands(size_t first, size_t end) const;
 
   Executor& executor_;
   LiveJobs& jobs_;

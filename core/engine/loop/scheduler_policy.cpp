@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/engine/loop/job_lanes.h"
+
 namespace quire {
 
 namespace {
@@ -14,10 +16,6 @@ namespace {
 constexpr int32_t kMinSharedTokens = 8;
 
 constexpr int32_t kNoQuota = std::numeric_limits<int32_t>::max() / 2;
-
-int32_t remaining(const RunningView& job) {
-  return static_cast<int32_t>(job.tokens.size()) + job.num_pending - job.demand.start();
-}
 
 class StepPlanner {
  public:
@@ -28,7 +26,7 @@ class StepPlanner {
         rows_left_(input.limits.max_logit_rows),
         pages_left_(input.available_pages),
         slots_free_(input.unused_slots) {
-    for (const RunningView& job : input.running) subtract(slots_free_, slots_reserved(job));
+    for (const RunningView& job : input.running) subtract(slots_free_, slots_reserved(lanes_of(job)));
     slots_left_ = slots_free_;
     for (const NamespaceView& space : input.name_spaces) {
       quota_left_.push_back(space.max_pages > 0 ? space.max_pages - space.held_pages : kNoQuota);
@@ -82,57 +80,84 @@ class StepPlanner {
   const RunningView& running(int32_t index) const { return input_.running[static_cast<size_t>(index)]; }
   const WaitingView& waiting(int32_t index) const { return input_.waiting[static_cast<size_t>(index)]; }
 
+  Lanes lanes_of(const RunningView& job) const { return quire::lanes_of(job, input_.guides); }
+
   // False where a preemption has to come first.
   bool grant_running(bool decoding) {
     for (const int32_t index : order_) {
       const RunningView& job = running(index);
-      if (!job.runnable || generates(job) != decoding) continue;
+      if (!job.runnable || generates(job, input_.guides) != decoding) continue;
       if (tokens_left_ <= 0 || rows_left_ <= 0) break;
-      if (!decoding && waits_for_leader(job.tokens, job.demand)) continue;
-      if (!grant_one(index, job)) return false;
+      const Lanes lanes = lanes_of(job);
+      if (!decoding && waits_for_leader(lanes)) continue;
+      if (!grant_one(index, job, lanes)) return false;
     }
     return true;
   }
 
-  bool grant_one(int32_t index, const RunningView& job) {
-    const int32_t rows = job.wants_all_rows ? rows_left_ : 1 + job.num_candidates;
-    int32_t num_tokens = std::min(remaining(job), tokens_left_);
-    if (job.wants_all_rows) num_tokens = std::min(num_tokens, rows_left_);
-    num_tokens = fitting_tokens(job, num_tokens);
-    if (num_tokens == 0) {
-      if (gained(job, 1) > quota_left(job.name_space)) return make_room_in_namespace(index);
-      if (needed(job, 1) <= pages_left_ && has_slots(job.demand, 1, sum(slots_free_, slots_reserved(job))))
-        return true;
-      preempt_for(index);
-      return false;
-    }
-    take(num_tokens, std::min(rows, num_tokens), needed(job, num_tokens));
-    take_slots(job.demand, num_tokens, slots_reserved(job));
-    quota_left(job.name_space) -= gained(job, num_tokens);
-    output_.grants.push_back({index, false, num_tokens, rows, job.priority});
-    lead(job.tokens, job.demand, num_tokens);
+  bool grant_one(int32_t index, const RunningView& job, const Lanes& lanes) {
+    const Piece piece = fitting_piece(job, lanes);
+    if (piece.total() == 0) return grant_none(index, job, lanes);
+    take(piece.total(), rows_of(job, lanes, piece), needed(lanes, piece));
+    take_slots(lanes, piece, slots_reserved(lanes));
+    quota_left(job.name_space) -= gained(lanes, piece);
+    const bool ends = piece.total() == lanes.sum(remaining);
+    const int32_t rows = job.wants_all_rows ? piece.lane : ends ? lanes.num_last : 1;
+    output_.grants.push_back({index, false, piece.lane, rows, piece.guide, job.priority});
+    lead(lanes, piece);
     return true;
   }
 
-  int32_t needed(const RunningView& job, int32_t num_tokens) const {
-    return pages_needed(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+  // Not even the least fits: it waits for another step, or somebody goes.
+  bool grant_none(int32_t index, const RunningView& job, const Lanes& lanes) {
+    const Piece least = least_piece(lanes);
+    if (least.total() > tokens_left_ || rows_of(job, lanes, least) > rows_left_) return true;
+    if (gained(lanes, least) > quota_left(job.name_space)) return make_room_in_namespace(index);
+    if (needed(lanes, least) <= pages_left_ &&
+        has_slots(lanes, least, sum(slots_free_, slots_reserved(lanes))))
+      return true;
+    preempt_for(index);
+    return false;
   }
-  int32_t gained(const RunningView& job, int32_t num_tokens) const {
-    return pages_gained(job.demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
+
+  int32_t needed(const Lanes& lanes, const Piece& piece) const {
+    return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
+      return pages_needed(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
+    });
+  }
+  int32_t gained(const Lanes& lanes, const Piece& piece) const {
+    return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
+      return pages_gained(lane.demand, num_tokens, lane.reserve_tokens, input_.limits.page_tokens);
+    });
+  }
+  // Rows are wanted of the end; before it one of each lane, to be looked at.
+  static int32_t rows_of(const RunningView& job, const Lanes& lanes, const Piece& piece) {
+    if (job.wants_all_rows) return piece.lane;
+    return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
+      return num_tokens == remaining(lane) ? std::min(num_tokens, lanes.num_last) : 1;
+    });
+  }
+  static int32_t held_pages(const Lanes& lanes) {
+    return lanes.sum([](const LaneView& lane) { return lane.demand.held_pages; });
   }
   int32_t& quota_left(int32_t name_space) { return quota_left_[static_cast<size_t>(name_space)]; }
-  bool fits(const RunningView& job, int32_t num_tokens) {
-    return needed(job, num_tokens) <= pages_left_ && gained(job, num_tokens) <= quota_left(job.name_space) &&
-           has_slots(job.demand, num_tokens, sum(slots_left_, slots_reserved(job)));
+  bool fits(const RunningView& job, const Lanes& lanes, const Piece& piece) {
+    return rows_of(job, lanes, piece) <= rows_left_ && needed(lanes, piece) <= pages_left_ &&
+           gained(lanes, piece) <= quota_left(job.name_space) &&
+           has_slots(lanes, piece, sum(slots_left_, slots_reserved(lanes)));
   }
   // One that needs none has them, even where others are promised more than there are: a pin may have come.
-  bool has_slots(const PageDemand& demand, int32_t num_tokens, const SlotCounts& unused) const {
-    const int32_t page_tokens = input_.limits.page_tokens;
+  bool has_slots(const Lanes& lanes, const Piece& piece, const SlotCounts& unused) const {
     for (size_t g = 0; g < num_groups(); ++g) {
-      const int32_t needed = slots_needed(demand, g, num_tokens, page_tokens);
+      const int32_t needed = needed_slots(lanes, piece, g);
       if (needed > 0 && needed > unused[g]) return false;
     }
     return true;
+  }
+  int32_t needed_slots(const Lanes& lanes, const Piece& piece, size_t group) const {
+    return piece.sum(lanes, [&](const LaneView& lane, int32_t num_tokens) {
+      return slots_needed(lane.demand, group, num_tokens, input_.limits.page_tokens);
+    });
   }
   size_t num_groups() const {
     const SlotCounts& windows = input_.limits.windows;
@@ -155,8 +180,12 @@ class StepPlanner {
     }
     return low;
   }
-  int32_t fitting_tokens(const RunningView& job, int32_t num_tokens) {
-    return longest_piece(num_tokens, [&](int32_t piece) { return fits(job, piece); });
+  Piece fitting_piece(const RunningView& job, const Lanes& lanes) {
+    int32_t num_tokens = std::min(lanes.sum(remaining), tokens_left_);
+    if (job.wants_all_rows) num_tokens = std::min(num_tokens, rows_left_);
+    return piece_of(lanes, longest_piece(num_tokens, [&](int32_t piece) {
+                      return fits(job, lanes, piece_of(lanes, piece));
+                    }));
   }
 
   bool is_granted(int32_t index) const {
@@ -171,7 +200,7 @@ class StepPlanner {
     if (preempt_resting(name_space)) return false;
     bool waits = false;
     for (auto index = order_.rbegin(); *index != needy; ++index) {
-      if (running(*index).name_space != name_space || running(*index).demand.held_pages == 0) continue;
+      if (running(*index).name_space != name_space || held_pages(lanes_of(running(*index))) == 0) continue;
       if (!is_granted(*index)) return !preempt(*index);
       waits = true;
     }
@@ -184,7 +213,7 @@ class StepPlanner {
   void preempt_for(int32_t needy) {
     if (preempt_resting()) return;
     const auto victim = std::find_if(order_.rbegin(), order_.rend(), [&](int32_t index) {
-      return index == needy || (!is_granted(index) && running(index).demand.held_pages > 0);
+      return index == needy || (!is_granted(index) && held_pages(lanes_of(running(index))) > 0);
     });
     preempt(*victim);
   }
@@ -202,13 +231,15 @@ class StepPlanner {
   }
 
   // Those that are its own first.
-  void take_slots(const PageDemand& demand, int32_t num_tokens, const SlotCounts& reserved) {
-    for (size_t g = 0; g < num_groups(); ++g) {
-      const int32_t needed = slots_needed(demand, g, num_tokens, input_.limits.page_tokens);
-      slots_left_[g] -= std::max(0, needed - reserved[g]);
-    }
+  void take_slots(const Lanes& lanes, const Piece& piece, const SlotCounts& reserved) {
+    for (size_t g = 0; g < num_groups(); ++g)
+      slots_left_[g] -= std::max(0, needed_slots(lanes, piece, g) - reserved[g]);
   }
 
+  void lead(const Lanes& lanes, const Piece& piece) {
+    lead(lanes.lane->tokens, lanes.lane->demand, piece.lane);
+    if (lanes.guide != nullptr) lead(lanes.guide->tokens, lanes.guide->demand, piece.guide);
+  }
   void lead(gsl::span<const TokenId> tokens, const PageDemand& demand, int32_t num_tokens) {
     if (!demand.publishes || demand.tail.value == 0 || num_tokens <= 1) return;
     const int32_t page_start = demand.start() / input_.limits.page_tokens * input_.limits.page_tokens;
@@ -216,6 +247,10 @@ class StepPlanner {
   }
 
   // Whether a prompt of this step computes what this one could take over with the next.
+  bool waits_for_leader(const Lanes& lanes) const {
+    return waits_for_leader(lanes.lane->tokens, lanes.lane->demand) ||
+           (lanes.guide != nullptr && waits_for_leader(lanes.guide->tokens, lanes.guide->demand));
+  }
   bool waits_for_leader(gsl::span<const TokenId> tokens, const PageDemand& demand) const {
     const int32_t page_tokens = input_.limits.page_tokens;
     if (demand.tail.value == 0 || demand.length % page_tokens != 0) return false;
@@ -253,23 +288,33 @@ class StepPlanner {
   int32_t promised_pages() const {
     int32_t promised = 0;
     for (const RunningView& job : input_.running) {
-      promised += pages_needed(job.demand, remaining(job) + 1, job.reserve_tokens, input_.limits.page_tokens);
+      promised += lanes_of(job).sum([&](const LaneView& lane) {
+        return pages_needed(lane.demand, remaining(lane) + 1, lane.reserve_tokens, input_.limits.page_tokens);
+      });
     }
     return promised;
   }
 
   // Unused slots that are kept for a job that takes its pages at once: so many as it can still take to go on
   // to its end. Nobody else gets them.
-  SlotCounts slots_reserved(const RunningView& job) const {
-    if (job.reserve_tokens == 0) return {};
-    return slots_of_rest(job.demand, std::max(0, job.reserve_tokens - job.demand.start()));
+  SlotCounts slots_reserved(const Lanes& lanes) const {
+    return slots_of_rest(lanes, [](const LaneView& lane) {
+      return lane.reserve_tokens == 0 ? -1 : std::max(0, lane.reserve_tokens - lane.demand.start());
+    });
   }
 
-  // Slots that a sequence takes from here on to go on to the end of num_tokens more.
-  SlotCounts slots_of_rest(const PageDemand& demand, int32_t num_tokens) const {
+  // Slots that the lanes of a job take from here on to go on to the end of so many more tokens; -1: none.
+  template <typename Count>
+  SlotCounts slots_of_rest(const Lanes& lanes, Count count) const {
     SlotCounts slots{};
-    for (size_t g = 0; g < num_groups(); ++g)
-      slots[g] = slots_to_go_on(demand, g, num_tokens, input_.limits.windows[g], input_.limits.page_tokens);
+    for (size_t g = 0; g < num_groups(); ++g) {
+      slots[g] = lanes.sum([&](const LaneView& lane) {
+        const int32_t num_tokens = count(lane);
+        if (num_tokens < 0) return 0;
+        return slots_to_go_on(lane.demand, g, num_tokens, input_.limits.windows[g],
+                              input_.limits.page_tokens);
+      });
+    }
     return slots;
   }
 
@@ -277,8 +322,9 @@ class StepPlanner {
   SlotCounts spare_slots() const {
     SlotCounts spare = input_.unused_slots;
     for (const RunningView& job : input_.running) {
-      const int32_t num_tokens = std::max(remaining(job) + 1, job.reserve_tokens - job.demand.start());
-      subtract(spare, slots_of_rest(job.demand, num_tokens));
+      subtract(spare, slots_of_rest(lanes_of(job), [](const LaneView& lane) {
+                 return std::max(remaining(lane) + 1, lane.reserve_tokens - lane.demand.start());
+               }));
     }
     return spare;
   }
@@ -296,15 +342,19 @@ class StepPlanner {
       const NamespaceView& space = input_.name_spaces[i];
       if (space.max_pages > 0) quota_left_[i] = space.max_pages - space.held_pages;
     }
-    for (const RunningView& job : input_.running)
-      quota_left(job.name_space) -= gained(job, remaining(job) + 1);
+    for (const RunningView& job : input_.running) {
+      quota_left(job.name_space) -= lanes_of(job).sum([&](const LaneView& lane) {
+        return pages_gained(lane.demand, remaining(lane) + 1, lane.reserve_tokens, input_.limits.page_tokens);
+      });
+    }
   }
 
   void admit() {
     if (input_.waiting.empty() || tokens_left_ <= 0 || rows_left_ <= 0) return;
     int32_t spare_pages = input_.available_pages - promised_pages();
     SlotCounts slots_to_spare = spare_slots();
-    auto num_running = static_cast<int32_t>(input_.running.size());
+    int32_t num_running = 0;
+    for (const RunningView& job : input_.running) num_running += lanes_of(job).count();
     started_jobs_.assign(input_.name_spaces.size(), 0);
     keep_promises();
     rank_waiting();
@@ -315,40 +365,52 @@ class StepPlanner {
         hold_back(index, BlockedJob::Cause::quota_jobs, 0);
         continue;
       }
-      if (num_running >= input_.limits.max_running_jobs) {
+      const int32_t places = waiting(index).guide_tokens.empty() ? 1 : 2;
+      if (num_running + places > input_.limits.max_running_lanes) {
         block(index, BlockedJob::Cause::slots, 0);
-        if (!preempt_resting()) preempt_below(index, {.places = 1});
+        if (!preempt_resting())
+          preempt_below(index, {.places = num_running + places - input_.limits.max_running_lanes});
         return;
       }
-      const PageDemand demand = input_.demand_of(index);
-      const int32_t needed = pages_to_hold(index, demand);
-      const int32_t table = pages_of_table(index, demand);
+      const LaneView lane{waiting(index).tokens, 0, waiting(index).reserve_tokens, input_.demand_of(index)};
+      LaneView guide{waiting(index).guide_tokens, 0, 0, {}};
+      if (places == 2) guide.demand = input_.demand_of_guide(index);
+      const Lanes lanes{&lane, places == 2 ? &guide : nullptr};
+      const Piece whole = piece_of(lanes, lanes.sum(remaining));
+      const int32_t needed_pages = needed(lanes, whole);
+      const int32_t table = gained(lanes, whole);
       if (table > quota_left(waiting(index).name_space)) {
         if (preempt_resting(waiting(index).name_space)) return;
         hold_back(index, BlockedJob::Cause::quota_pages, table);
         continue;
       }
-      if (waits_for_leader(waiting(index).tokens, demand)) {
-        hold_back(index, BlockedJob::Cause::shared_prefix, needed);
+      if (waits_for_leader(lanes)) {
+        hold_back(index, BlockedJob::Cause::shared_prefix, needed_pages);
         continue;
       }
-      const int32_t reserved = waiting(index).reserve_tokens - demand.start();
-      const SlotCounts slots = slots_of_rest(demand, std::max(tokens_to_compute(index, demand), reserved));
-      const Lack lack = lack_of(needed - spare_pages, slots, slots_to_spare);
+      const SlotCounts slots = slots_of_rest(lanes, [](const LaneView& of) {
+        return std::max(remaining(of), of.reserve_tokens - of.demand.start());
+      });
+      const Lack lack = lack_of(needed_pages - spare_pages, slots, slots_to_spare);
       if (lack.is_any()) {
         if (preempt_resting() || preempt_below(index, lack)) return;
-        if (block_for_pages(index, needed, slots, lack)) return;
+        if (block_for_pages(index, needed_pages, slots, lack)) return;
         continue;
       }
-      if (!has_slots(demand, 1, slots_left_)) {  // with the next step
-        hold_back(index, BlockedJob::Cause::pages, needed);
+      const Piece least = least_piece(lanes);
+      if (least.total() > tokens_left_ || lanes.count() > rows_left_) {  // with a later step
+        hold_back(index, BlockedJob::Cause::slots, 0);
         continue;
       }
-      spare_pages -= needed;
+      if (!has_slots(lanes, least, slots_left_)) {  // with the next step
+        hold_back(index, BlockedJob::Cause::pages, needed_pages);
+        continue;
+      }
+      spare_pages -= needed_pages;
       subtract(slots_to_spare, slots);
       quota_left(waiting(index).name_space) -= table;
-      ++num_running;
-      start(index, demand);
+      num_running += places;
+      start(index, lanes);
     }
   }
 
@@ -373,20 +435,6 @@ class StepPlanner {
     const int32_t index = ranked_.back().second;
     ranked_.pop_back();
     return index;
-  }
-
-  int32_t tokens_to_compute(int32_t index, const PageDemand& demand) const {
-    return static_cast<int32_t>(waiting(index).tokens.size()) - demand.start();
-  }
-
-  int32_t pages_to_hold(int32_t index, const PageDemand& demand) const {
-    return pages_needed(demand, tokens_to_compute(index, demand), waiting(index).reserve_tokens,
-                        input_.limits.page_tokens);
-  }
-
-  int32_t pages_of_table(int32_t index, const PageDemand& demand) const {
-    return pages_gained(demand, tokens_to_compute(index, demand), waiting(index).reserve_tokens,
-                        input_.limits.page_tokens);
   }
 
   bool over_quota_of_jobs(int32_t index) const {
@@ -430,9 +478,11 @@ class StepPlanner {
     for (const int32_t candidate : order_) {
       const RunningView& job = running(candidate);
       if (job.priority >= waiting(index).priority) continue;
-      lack.places -= 1;
-      lack.pages -= job.demand.held_pages;
-      for (size_t g = 0; g < num_groups(); ++g) lack.slots[g] -= job.demand.slots[g].num_used;
+      const Lanes lanes = lanes_of(job);
+      lack.places -= lanes.count();
+      lack.pages -= held_pages(lanes);
+      for (size_t g = 0; g < num_groups(); ++g)
+        lack.slots[g] -= lanes.sum([&](const LaneView& lane) { return lane.demand.slots[g].num_used; });
       lowest = candidate;
     }
     return lowest >= 0 && !lack.is_any() && preempt(lowest);
@@ -465,23 +515,23 @@ class StepPlanner {
     return gates;
   }
 
-  void start(int32_t index, const PageDemand& demand) {
+  void start(int32_t index, const Lanes& lanes) {
     const WaitingView& job = waiting(index);
-    int32_t num_tokens = std::min(tokens_to_compute(index, demand), tokens_left_);
+    int32_t num_tokens = std::min(lanes.sum(remaining), tokens_left_);
     if (job.wants_all_rows) num_tokens = std::min(num_tokens, rows_left_);
-    num_tokens =
-        longest_piece(num_tokens, [&](int32_t piece) { return has_slots(demand, piece, slots_left_); });
-    const int32_t rows = job.wants_all_rows ? num_tokens : 1;
-    const int32_t needed = pages_needed(demand, num_tokens, job.reserve_tokens, input_.limits.page_tokens);
-    take(num_tokens, rows, needed);
-    take_slots(demand, num_tokens, {});
-    output_.grants.push_back({index, true, num_tokens, rows, aged_priority(job)});
+    const Piece piece = piece_of(lanes, longest_piece(num_tokens, [&](int32_t length) {
+                                   return has_slots(lanes, piece_of(lanes, length), slots_left_);
+                                 }));
+    const int32_t rows = job.wants_all_rows ? piece.lane : 1;
+    take(piece.total(), job.wants_all_rows ? rows : lanes.count(), needed(lanes, piece));
+    take_slots(lanes, piece, {});
+    output_.grants.push_back({index, true, piece.lane, rows, piece.guide, aged_priority(job)});
     ++started_jobs_[static_cast<size_t>(job.name_space)];
     for (Passed& passed : passed_) {
       output_.overtaken.push_back(passed.index);
       ++passed.overtaken;
     }
-    lead(job.tokens, demand, num_tokens);
+    lead(lanes, piece);
   }
 
   const PolicyInput& input_;
@@ -509,8 +559,10 @@ void PolicyOutput::clear() {
   held_back.clear();
 }
 
-bool generates(const RunningView& job) {
-  return remaining(job) <= 1 + job.num_candidates + job.num_forced;
+bool generates(const RunningView& job, gsl::span<const LaneView> guides) {
+  const Lanes lanes = lanes_of(job, guides);
+  const int32_t most = lanes.num_last + job.num_forced;
+  return remaining(job) <= most && (lanes.guide == nullptr || remaining(*lanes.guide) <= most);
 }
 
 void plan_step(const PolicyInput& input, PolicyOutput& output) {

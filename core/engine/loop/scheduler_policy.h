@@ -16,7 +16,7 @@
 namespace quire {
 
 struct PolicyLimits {
-  int32_t max_running_jobs = 0;
+  int32_t max_running_lanes = 0;
   int32_t max_step_tokens = 0;
   int32_t max_logit_rows = 0;
   int32_t page_tokens = 0;
@@ -25,26 +25,31 @@ struct PolicyLimits {
   Duration ageing_interval{0};  // 0: none
 };
 
-// One job that has a sequence in the cache.
-struct RunningView {
+// What a job is to compute in one lane.
+struct LaneView {
+  gsl::span<const TokenId> tokens;  // all of them, candidates included
+  int32_t num_pending = 0;          // tokens after those that a step under way draws
+  int32_t reserve_tokens = 0;       // length to hold pages for at once; 0: as needed
+  PageDemand demand;
+};
+
+// One job that has its sequences in the cache, and the lane that it speaks with.
+struct RunningView : LaneView {
   uint64_t order = 0;    // of submit
   int32_t priority = 0;  // with what it had aged by when it was admitted
   TimePoint deadline = TimePoint::max();
   bool runnable = true;         // not paused, and its reader keeps up
   bool suspect = false;         // took part in a step that failed as a whole: to be run alone
   bool wants_all_rows = false;  // logits of every token it computes
-  int32_t num_candidates = 0;
-  int32_t num_forced = 0;           // as of Lane: they are computed with the token before them
-  int32_t reserve_tokens = 0;       // length to hold pages for at once; 0: as needed
-  gsl::span<const TokenId> tokens;  // all it is to compute, candidates included
-  int32_t num_pending = 0;          // tokens after those that a step under way draws
-  PageDemand demand;
+  int32_t num_candidates = 0;   // in each lane
+  int32_t num_forced = 0;       // as of Lane: they are computed with the token before them
+  int32_t guide = -1;           // into PolicyInput::guides: its second lane; -1: none
   int32_t name_space = 0;
 };
 
 // Whether it has come to its next token, drafts and forced ones counted, and has no more of a prompt to
-// compute.
-bool generates(const RunningView& job);
+// compute in any lane.
+bool generates(const RunningView& job, gsl::span<const LaneView> guides);
 
 // One job that waits, for the first time or again.
 struct WaitingView {
@@ -57,6 +62,7 @@ struct WaitingView {
   bool wants_all_rows = false;
   int32_t reserve_tokens = 0;
   gsl::span<const TokenId> tokens;
+  gsl::span<const TokenId> guide_tokens{};  // of its second lane; empty: none
   int32_t name_space = 0;
 };
 
@@ -77,13 +83,16 @@ struct PolicyInput {
   // What a waiting job would find; asked only of the few that may be admitted.
   std::function<PageDemand(int32_t)> demand_of;
   SlotCounts unused_slots{};
+  gsl::span<const LaneView> guides{};
+  std::function<PageDemand(int32_t)> demand_of_guide{};  // as demand_of
 };
 
 struct Grant {
   int32_t index = 0;  // into running, or into waiting where it is admitted with this step
   bool admits = false;
-  int32_t max_tokens = 0;
-  int32_t num_logit_rows = 1;
+  int32_t max_tokens = 0;      // 0: only its guide takes part
+  int32_t num_logit_rows = 1;  // of each lane
+  int32_t guide_tokens = 0;
   int32_t priority = 0;  // of an admitted job, with its age; protects it from preemption by younger ones
 };
 
@@ -116,6 +125,9 @@ struct PolicyOutput {
 
 // Rules, in this order:
 // - A suspect runs alone.
+// - The lanes of a job come to their end together: the last token of each, with its candidates, is computed
+// in
+//   one step. Each lane has a place among the running ones, a token and a row of a step, and pages.
 // - Jobs that decode come first, by rank; then pieces of prompts, by rank; then new jobs, by rank, as long as
 //   tokens of the step are left. Rank is priority, then deadline, then order of submit; waiting jobs gain one
 //   priority per ageing interval, and within equal priority and deadline the namespace that was served least

@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/engine/loop/batch_builder.h"
 #include "core/engine/loop/contain.h"
+#include "core/engine/loop/policy_limits.h"
 
 namespace quire {
 
@@ -21,23 +22,6 @@ KvCacheOptions kv_options(const ExecutorLimits& limits, const CacheOptions& opti
   kv.windows = limits.windows;
   kv.shelf = shelf;
   return kv;
-}
-
-PolicyLimits policy_limits(const ExecutorLimits& limits, const CacheOptions& options) {
-  PolicyLimits policy;
-  policy.max_step_tokens = options.max_chunk_tokens > 0
-                               ? std::min(options.max_chunk_tokens, limits.max_tokens)
-                               : limits.max_tokens;
-  policy.max_running_jobs = std::min({limits.max_sequences, limits.max_logit_rows, limits.max_tokens});
-  if (options.max_running_jobs > 0) {
-    policy.max_running_jobs = std::min(policy.max_running_jobs, options.max_running_jobs);
-  }
-  policy.max_logit_rows = limits.max_logit_rows;
-  policy.page_tokens = limits.page_tokens;
-  for (size_t g = 0; g < limits.windows.size(); ++g) policy.windows[g] = limits.windows[g].window;
-  policy.max_overtakes = options.max_overtakes;
-  policy.ageing_interval = options.ageing_interval;
-  return policy;
 }
 
 bool wants_hidden(const StepPlan& plan) {
@@ -69,7 +53,7 @@ StepLoop::StepLoop(const Runtime& runtime, CacheParts parts, const CacheOptions&
       verify_(*parts_.executor, drawing_),
       commit_(runtime.clock(), jobs_, kv_) {
   parts_.executor->set_breaks(&pace_);
-  plan_.lanes.reserve(static_cast<size_t>(grounds_.policy.max_running_jobs));
+  plan_.lanes.reserve(static_cast<size_t>(grounds_.policy.max_running_lanes));
 }
 
 StepLoop::~StepLoop() = default;
@@ -120,7 +104,7 @@ void StepLoop::measure_step() noexcept {
   StepHistograms& steps = jobs_.book().steps();
   steps.sequences.observe(num_sequences);
   steps.tokens.observe(batch_.num_tokens());
-  steps.batch_fill.observe(num_sequences / grounds_.policy.max_running_jobs);
+  steps.batch_fill.observe(num_sequences / grounds_.policy.max_running_lanes);
 }
 
 // A step that failed as a whole is somebody's fault: the jobs that took part are run alone until it is found
@@ -128,9 +112,10 @@ void StepLoop::measure_step() noexcept {
 void StepLoop::blame(ErrorCode code, std::string_view message) {
   if (code == ErrorCode::device_lost) throw Error(code, "{}", message);
   if (pace_.gave_up()) return;
-  if (plan_.lanes.size() == 1) return jobs_.fail(*plan_.lanes.front().lane->job, code, message);
+  const int32_t num_jobs = plan_.num_jobs();
+  if (num_jobs == 1) return jobs_.fail(*plan_.lanes.front().lane->job, code, message);
   for (const PlannedLane& planned : plan_.lanes) planned.lane->job->suspect = true;
-  grounds_.runtime.log()(LogLevel::warning, "a step of {} jobs failed ({}): {}", plan_.lanes.size(),
+  grounds_.runtime.log()(LogLevel::warning, "a step of {} jobs failed ({}): {}", num_jobs,
                          error_code_name(code), message);
 }
 

@@ -48,12 +48,16 @@ bool StepPlanning::plan(StepPlan& plan) {
 void StepPlanning::decide() {
   for (;;) {
     view_jobs();
-    plan_step(
-        {sized_limits(), kv_.pool().num_available(), running_views_, waiting_views_,
-         jobs_.name_spaces().views(),
-         [this](int32_t index) { return demand_of_waiting(*jobs_.waiting()[static_cast<size_t>(index)]); },
-         unused_slots()},
-        policy_);
+    plan_step({sized_limits(), kv_.pool().num_available(), running_views_, waiting_views_,
+               jobs_.name_spaces().views(),
+               [this](int32_t index) {
+                 return demand_of_waiting(jobs_.waiting()[static_cast<size_t>(index)]->lane);
+               },
+               unused_slots(), guide_views_,
+               [this](int32_t index) {
+                 return demand_of_waiting(*jobs_.waiting()[static_cast<size_t>(index)]->guide);
+               }},
+              policy_);
     if (policy_.preempt.has_value()) {
       jobs_.preempt(*jobs_.running()[static_cast<size_t>(*policy_.preempt)]);
       continue;
@@ -65,28 +69,37 @@ void StepPlanning::decide() {
 
 // The step of the jobs in running_views_ takes its time, and no more tokens than that.
 PolicyLimits StepPlanning::sized_limits() const {
-  const auto num_streams = std::count_if(running_views_.begin(), running_views_.end(),
-                                         [](const auto& view) { return view.runnable && generates(view); });
+  int32_t num_streams = 0;
+  for (const RunningView& view : running_views_) {
+    if (!view.runnable || !generates(view, guide_views_)) continue;
+    num_streams += (view.guide >= 0 ? 2 : 1) * (1 + view.num_candidates);
+  }
   PolicyLimits limits = limits_;
-  limits.max_step_tokens =
-      std::min(limits.max_step_tokens, pace_.step_tokens(static_cast<int32_t>(num_streams)));
+  limits.max_step_tokens = std::min(limits.max_step_tokens, pace_.step_tokens(num_streams));
   return limits;
 }
 
 void StepPlanning::view_jobs() {
   running_views_.clear();
+  guide_views_.clear();
   waiting_views_.clear();
   jobs_.name_spaces().clear_held_pages();
   for (const auto& job : jobs_.running()) {
     running_views_.push_back(view_running(*job));
     note_rest(*job, !running_views_.back().runnable, jobs_.now());
-    jobs_.name_spaces().add_held_pages(job->name_space, running_views_.back().demand.held_pages);
+    add_held_pages(*job, running_views_.back());
   }
   for (const auto& job : jobs_.waiting()) waiting_views_.push_back(view_waiting(*job));
 }
 
+void StepPlanning::add_held_pages(const JobRecord& job, const RunningView& view) {
+  int32_t held_pages = view.demand.held_pages;
+  if (view.guide >= 0) held_pages += guide_views_[static_cast<size_t>(view.guide)].demand.held_pages;
+  jobs_.name_spaces().add_held_pages(job.name_space, held_pages);
+}
+
 // All but where it stands in the cache.
-RunningView StepPlanning::view_of(const JobRecord& job) const {
+RunningView StepPlanning::view_of(const JobRecord& job) {
   RunningView view;
   view.order = job.id.value;
   view.priority = job.admitted_priority;
@@ -99,13 +112,19 @@ RunningView StepPlanning::view_of(const JobRecord& job) const {
   view.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
   view.tokens = job.lane.tokens;
   view.name_space = job.name_space;
+  if (job.guide) view.guide = static_cast<int32_t>(guide_views_.size());
   return view;
 }
 
-RunningView StepPlanning::view_running(const JobRecord& job) const {
+RunningView StepPlanning::view_running(const JobRecord& job) {
   RunningView view = view_of(job);
-  view.demand = kv_.demand(*job.lane.sequence, job.lane.tokens);
+  view.demand = kv_.demand(*job.lane.sequence, job.lane.known());
+  if (job.guide) guide_views_.push_back(view_of(*job.guide));
   return view;
+}
+
+LaneView StepPlanning::view_of(const Lane& lane) const {
+  return {lane.tokens, 0, 0, kv_.demand(*lane.sequence, lane.known())};
 }
 
 WaitingView StepPlanning::view_waiting(const JobRecord& job) const {
@@ -119,6 +138,7 @@ WaitingView StepPlanning::view_waiting(const JobRecord& job) const {
   view.wants_all_rows = job.request.kind == JobKind::score;
   view.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
   view.tokens = job.lane.tokens;
+  if (job.guide) view.guide_tokens = job.guide->tokens;
   view.name_space = job.name_space;
   return view;
 }
@@ -129,11 +149,11 @@ SlotCounts StepPlanning::unused_slots() const {
   return unused;
 }
 
-PageDemand StepPlanning::demand_of_waiting(const JobRecord& job) const {
+PageDemand StepPlanning::demand_of_waiting(const Lane& lane) const {
+  const JobRequest& request = lane.job->request;
   PageDemand demand;
-  if (job.request.reuse_prefix)
-    demand = kv_.demand({job.request.name_space, job.lane.adapter_generation}, job.lane.tokens);
-  demand.publishes = job.request.publish_pages;
+  if (request.reuse_prefix) demand = kv_.demand({request.name_space, lane.adapter_generation}, lane.tokens);
+  demand.publishes = request.publish_pages;
   return demand;
 }
 
@@ -143,20 +163,22 @@ void StepPlanning::carry_out(StepPlan& plan) {
   for (const Grant& grant : policy_.grants) {
     JobRecord& job = *(grant.admits ? jobs_.waiting() : jobs_.running())[static_cast<size_t>(grant.index)];
     if (grant.admits) jobs_.admit(job, grant.priority);
-    add(job, grant.max_tokens, grant.num_logit_rows, plan);
+    if (grant.max_tokens > 0) add(job.lane, grant.max_tokens, grant.num_logit_rows, plan);
+    if (grant.guide_tokens > 0) add(*job.guide, grant.guide_tokens, grant.num_logit_rows, plan);
   }
   jobs_.move_admitted();
 }
 
-void StepPlanning::add(JobRecord& job, int32_t max_tokens, int32_t num_rows, StepPlan& plan) {
+void StepPlanning::add(Lane& lane, int32_t max_tokens, int32_t num_rows, StepPlan& plan) {
+  JobRecord& job = *lane.job;
   job.step.begin();
-  job.step.drawn.reserve(static_cast<size_t>(job.lane.num_candidates) + 1);
+  job.step.drawn.reserve(static_cast<size_t>(lane.num_candidates) + 1);
   PlannedLane planned;
-  planned.lane = &job.lane;
+  planned.lane = &lane;
   planned.max_tokens = max_tokens;
   planned.num_rows = num_rows;
   planned.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
-  job.lane.place = static_cast<int32_t>(plan.lanes.size());
+  lane.place = static_cast<int32_t>(plan.lanes.size());
   plan.lanes.push_back(planned);
 }
 
@@ -178,7 +200,7 @@ bool goes_on(const JobRecord& job, const PlannedLane& planned) {
   return num_new < job.request.max_new_tokens && job.lane.num_prompt_tokens + num_new < job.max_tokens;
 }
 
-bool is_next_token(const RunningView& view) {
+bool is_next_token(const LaneView& view) {
   return view.demand.found_tokens == 0 && !view.demand.copies_tail &&
          static_cast<int32_t>(view.tokens.size()) == view.demand.length + 1;
 }
@@ -196,50 +218,76 @@ bool StepPlanning::plan_after(const StepPlan& plan, StepPlan& next) {
              {},
              jobs_.name_spaces().views(),
              {},
-             unused_slots()},
+             unused_slots(),
+             guide_views_},
             policy_);
   for (const Grant& grant : policy_.grants) {
     const RunningView& view = running_views_[static_cast<size_t>(grant.index)];
     JobRecord& job = *jobs_.running()[static_cast<size_t>(grant.index)];
-    const PlannedLane* const before = find_planned(plan, job.lane);
-    PlannedLane planned;
-    planned.lane = &job.lane;
-    planned.start = view.demand.length;
-    const int32_t known = static_cast<int32_t>(view.tokens.size()) + view.num_pending;
-    planned.max_tokens = planned.num_tokens = std::min(grant.max_tokens, known - planned.start);
-    if (before != nullptr && planned.end() > static_cast<int32_t>(view.tokens.size()))
-      planned.drawn_row = before->first_draw;
-    if (!kv_.hold_pages(*job.lane.sequence, planned.end())) return false;
-    planned.pages = kv_.pages(*job.lane.sequence);
-    next.lanes.push_back(planned);
+    if (grant.max_tokens > 0 && !add_after(job.lane, view, grant.max_tokens, plan, next)) return false;
+    if (grant.guide_tokens == 0) continue;
+    const LaneView& guide = guide_views_[static_cast<size_t>(view.guide)];
+    if (!add_after(*job.guide, guide, grant.guide_tokens, plan, next)) return false;
   }
   return !next.empty();
+}
+
+// False where there are no pages for it.
+bool StepPlanning::add_after(Lane& lane, const LaneView& view, int32_t max_tokens, const StepPlan& plan,
+                             StepPlan& next) {
+  const PlannedLane* const before = find_planned(plan, lane);
+  PlannedLane planned;
+  planned.lane = &lane;
+  planned.start = view.demand.length;
+  const int32_t known = static_cast<int32_t>(view.tokens.size()) + view.num_pending;
+  planned.max_tokens = planned.num_tokens = std::min(max_tokens, known - planned.start);
+  if (before != nullptr && planned.end() > static_cast<int32_t>(view.tokens.size()))
+    planned.drawn_row = before->first_draw;
+  if (!kv_.hold_pages(*lane.sequence, planned.end())) return false;
+  planned.pages = kv_.pages(*lane.sequence);
+  next.lanes.push_back(planned);
+  return true;
 }
 
 // False where somebody needs more than the policy alone can foresee: whole rows, states, or pages of others.
 bool StepPlanning::view_jobs_after(const StepPlan& plan) {
   running_views_.clear();
+  guide_views_.clear();
   jobs_.name_spaces().clear_held_pages();
   for (const auto& job : jobs_.running()) {
     const JobKind kind = job->request.kind;
     if (job->suspect || kind == JobKind::score || kind == JobKind::embed) return false;
-    const PlannedLane* const planned = find_planned(plan, job->lane);
-    running_views_.push_back(planned != nullptr ? view_after(*planned) : view_running(*job));
+    running_views_.push_back(view_after(*job, plan));
     const RunningView& view = running_views_.back();
-    if (planned == nullptr && view.runnable && !is_next_token(view)) return false;
-    jobs_.name_spaces().add_held_pages(job->name_space, view.demand.held_pages);
+    const auto can_tell = [&](const Lane& lane, const LaneView& of) {
+      return find_planned(plan, lane) != nullptr || is_next_token(of);
+    };
+    if (view.runnable && !can_tell(job->lane, view)) return false;
+    if (view.runnable && job->guide && !can_tell(*job->guide, guide_views_.back())) return false;
+    add_held_pages(*job, view);
   }
   return true;
 }
 
-RunningView StepPlanning::view_after(const PlannedLane& planned) const {
-  const JobRecord& job = *planned.lane->job;
+// A job that draws in this step goes on with what is drawn, unless the host draws it.
+RunningView StepPlanning::view_after(const JobRecord& job, const StepPlan& plan) {
+  const PlannedLane* const planned = find_planned(plan, job.lane);
   RunningView view = view_of(job);
-  const bool draws = planned.lane->ends_at(planned.end());
-  view.runnable = job.runnable() && (!draws || goes_on(job, planned));
-  view.num_pending = draws ? 1 : 0;
-  view.demand = kv_.standing(*planned.lane->sequence);
-  view.demand.length = planned.end();
+  static_cast<LaneView&>(view) = view_after(job.lane, plan);
+  view.reserve_tokens = job.request.reserve_whole ? job.max_tokens : 0;
+  if (job.guide) guide_views_.push_back(view_after(*job.guide, plan));
+  if (view.num_pending > 0) view.runnable = view.runnable && goes_on(job, *planned);
+  return view;
+}
+
+LaneView StepPlanning::view_after(const Lane& lane, const StepPlan& plan) const {
+  const PlannedLane* const planned = find_planned(plan, lane);
+  if (planned == nullptr) return view_of(lane);
+  LaneView view;
+  view.tokens = lane.tokens;
+  view.num_pending = lane.ends_at(planned->end()) ? 1 : 0;
+  view.demand = kv_.standing(*lane.sequence);
+  view.demand.length = planned->end();
   return view;
 }
 

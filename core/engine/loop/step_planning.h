@@ -17,8 +17,8 @@ class StepPlanning {
 
   // False where nothing can run. Throws ErrorCode::out_of_memory where there was none again and again.
   bool plan(StepPlan& plan);
-  // A part of a plan: at most max_tokens of what the cache does not hold of a job, and num_rows of logits.
-  void add(JobRecord& job, int32_t max_tokens, int32_t num_rows, StepPlan& plan);
+  // A part of a plan: at most max_tokens of what the cache does not hold of a lane, and num_rows of logits.
+  void add(Lane& lane, int32_t max_tokens, int32_t num_rows, StepPlan& plan);
   // The step after `plan`, which is under way, from the state that it will leave: all of a PlannedLane that
   // plan, reservation and draws tell. False where it cannot be told: a waiting job may begin, or pages run
   // out. A job whose next token the host draws sits it out.
@@ -32,11 +32,15 @@ class StepPlanning {
   void carry_out(StepPlan& plan);
   void view_jobs();
   bool view_jobs_after(const StepPlan& plan);
-  RunningView view_of(const JobRecord& job) const;
-  RunningView view_running(const JobRecord& job) const;
-  RunningView view_after(const PlannedLane& planned) const;
+  RunningView view_of(const JobRecord& job);
+  LaneView view_of(const Lane& lane) const;
+  RunningView view_running(const JobRecord& job);
+  RunningView view_after(const JobRecord& job, const StepPlan& plan);
+  LaneView view_after(const Lane& lane, const StepPlan& plan) const;
+  void add_held_pages(const JobRecord& job, const RunningView& view);
+  bool add_after(Lane& lane, const LaneView& view, int32_t max_tokens, const StepPlan& plan, StepPlan& next);
   WaitingView view_waiting(const JobRecord& job) const;
-  PageDemand demand_of_waiting(const JobRecord& job) const;
+  PageDemand demand_of_waiting(const Lane& lane) const;
   SlotCounts unused_slots() const;
   void note_waits();
   JobId find_next_release() const;
@@ -47,6 +51,7 @@ class StepPlanning {
   const PolicyLimits limits_;
   const Pace& pace_;
   std::vector<RunningView> running_views_;
+  std::vector<LaneView> guide_views_;
   std::vector<WaitingView> waiting_views_;
   PolicyOutput policy_;
   std::vector<WaitReason> wait_reasons_;  // as the waiting jobs

@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/loop/contain.h"
+#include "core/sampling/guidance.h"
 
 namespace quire {
 
@@ -14,13 +15,6 @@ namespace {
 
 // Rows of states that are fetched at a time.
 constexpr int32_t kRowsAtOnce = 32;
-
-// log(sum(exp(row))), in double: the sum of a vocabulary loses digits in float.
-double log_sum_exp(gsl::span<const float> row, float max_logit) {
-  double sum = 0.0;
-  for (const float logit : row) sum += std::exp(static_cast<double>(logit) - max_logit);
-  return max_logit + std::log(sum);
-}
 
 void finish_embedding(const JobRequest& request, const Pool& pool, std::vector<float>& out) {
   double scale = 1.0 / pool.num_tokens;
@@ -69,31 +63,67 @@ class Trial {
   int32_t num_tokens_ = 0;
 };
 
+namespace {
+
+// The lane that guides another; null where there is none in this step.
+PlannedLane* guide_after(StepPlan& plan, size_t index) {
+  const bool has_guide =
+      index + 1 < plan.lanes.size() && plan.lanes[index + 1].lane->job == plan.lanes[index].lane->job;
+  return has_guide ? &plan.lanes[index + 1] : nullptr;
+}
+
+// Whether all lanes of a job have come to their end.
+bool draws(const PlannedLane& planned, const PlannedLane* guide) {
+  const JobRecord& job = *planned.lane->job;
+  if (job.request.kind != JobKind::generate || !planned.lane->ends_at(planned.end())) return false;
+  return !job.guide || (guide != nullptr && guide->lane->ends_at(guide->end()));
+}
+
+}  // namespace
+
 void Verify::verify(StepPlan& plan, const Drawn& drawn) noexcept {
-  for (PlannedLane& planned : plan.lanes) {
+  for (size_t i = 0; i < plan.lanes.size(); ++i) {
+    PlannedLane& planned = plan.lanes[i];
     JobStep& step = planned.lane->job->step;
+    PlannedLane* const guide = guide_after(plan, i);
     planned.num_accepted = planned.num_tokens;
+    if (guide != nullptr) guide->num_accepted = guide->num_tokens;
     if (step.error == ErrorCode::ok) {
       contain(
-          "no memory for the tokens of a step", [&] { verify_lane(planned, drawn); },
+          "no memory for the tokens of a step", [&] { verify_lanes(planned, guide, drawn); },
           [&](ErrorCode code, std::string_view what) { step.fault(code, what); });
     }
     planned.faulted = step.error != ErrorCode::ok;
+    if (guide == nullptr) continue;
+    guide->faulted = planned.faulted;
+    ++i;
   }
 }
 
-void Verify::verify_lane(PlannedLane& planned, const Drawn& drawn) {
+void Verify::verify_lanes(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn) {
   JobRecord& job = *planned.lane->job;
-  const bool reaches_end = job.lane.ends_at(planned.end());
   if (job.request.kind == JobKind::score) {
     verify_score(planned, drawn);
-  } else if (reaches_end && job.request.kind == JobKind::generate) {
-    return verify_tokens(planned, drawn);
-  } else if (!drawing_.is_finite(planned, drawn)) {
-    throw Error(ErrorCode::numeric, "the logits after token {} are not finite", planned.end());
+  } else if (draws(planned, guide)) {
+    return verify_tokens(planned, guide, drawn);
+  } else {
+    verify_prompt(planned, drawn);
+    if (guide != nullptr) verify_prompt(*guide, drawn);
   }
   if (job.request.kind == JobKind::embed) pool_states(planned);
-  if (reaches_end) job.step.finish = FinishReason::completed;
+  const bool is_over = job.request.kind != JobKind::generate && planned.lane->ends_at(planned.end());
+  if (is_over) job.step.finish = FinishReason::completed;
+}
+
+// A page that was found when the step was planned may be gone when it is reserved, so that a lane stops short
+// of its end. The end of a lane is computed by the step that draws from it.
+void Verify::verify_prompt(PlannedLane& planned, const Drawn& drawn) const {
+  if (!drawing_.is_finite(planned, drawn))
+    throw Error(ErrorCode::numeric, "the logits after token {} are not finite", planned.end());
+  const Lane& lane = *planned.lane;
+  if (lane.job->request.kind != JobKind::generate) return;
+  const auto num_known = static_cast<int32_t>(lane.known().size());
+  planned.num_accepted = std::min(planned.num_tokens, num_known - 1 - planned.start);
 }
 
 void Verify::verify_score(const PlannedLane& planned, const Drawn& drawn) {
@@ -117,13 +147,15 @@ void Verify::verify_score(const PlannedLane& planned, const Drawn& drawn) {
 
 // The row after each candidate says whether it was right; the first wrong one is replaced by what was drawn,
 // and nothing after it stands. Plain decoding has no candidates and one row.
-void Verify::verify_tokens(PlannedLane& planned, const Drawn& drawn) {
+void Verify::verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn) {
   JobRecord& job = *planned.lane->job;
   const int32_t num_candidates = job.lane.num_candidates;
   const size_t num_known = job.lane.tokens.size() - static_cast<size_t>(num_candidates);
   Trial trial(job);
+  bool is_drawn = false;  // a token that the trial has not accepted
   for (int32_t i = 0; i <= num_candidates; ++i) {
-    if (!take(planned, drawing_.sample(planned, drawn, num_candidates - i))) break;
+    is_drawn = draw_next(planned, guide, drawn, num_candidates - i);
+    if (!is_drawn) break;
     const SampledToken& sampled = job.step.drawn.back();
     const bool goes_on = i < num_candidates && job.step.finish == FinishReason::unfinished &&
                          job.lane.tokens[num_known + static_cast<size_t>(i)] == sampled.token;
@@ -132,13 +164,29 @@ void Verify::verify_tokens(PlannedLane& planned, const Drawn& drawn) {
   }
   // The last of the new tokens has not been computed, whether it replaced a candidate or came after them.
   const auto num_drawn = static_cast<int32_t>(job.step.drawn.size());
-  planned.num_accepted = planned.num_tokens - num_candidates + std::max(0, num_drawn - 1);
-  if (num_drawn > 0 && job.step.finish == FinishReason::unfinished) take_forced(job, trial);
+  const int32_t num_wrong = num_candidates - std::max(0, num_drawn - 1);
+  planned.num_accepted -= num_wrong;
+  if (guide != nullptr) guide->num_accepted -= num_wrong;
+  if (is_drawn && job.step.finish == FinishReason::unfinished) take_forced(job, trial);
+}
+
+// What goes wrong after a candidate that was right does not undo the tokens before it, which may have ended
+// the job by their text: the next step meets it, where there is one.
+bool Verify::draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn, int32_t num_after) {
+  JobStep& step = planned.lane->job->step;
+  bool is_drawn = false;
+  contain(
+      "no memory for the tokens of a step",
+      [&] { is_drawn = take(planned, drawing_.sample(planned, guide, drawn, num_after)); },
+      [&](ErrorCode code, std::string_view what) {
+        if (step.drawn.empty()) step.fault(code, what);
+      });
+  return is_drawn;
 }
 
 // The next step computes them with the token that was drawn.
 void Verify::take_forced(JobRecord& job, Trial& trial) {
-  if (job.matcher == nullptr) return;
+  if (!drawing_.may_force(job)) return;
   trial.accept(job.step.drawn.back());
   forced_.clear();
   drawing_.force(job, forced_);

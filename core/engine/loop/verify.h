@@ -21,9 +21,12 @@ class Verify {
   void verify(StepPlan& plan, const Drawn& drawn) noexcept;
 
  private:
-  void verify_lane(PlannedLane& planned, const Drawn& drawn);
+  // `guide` is the job's other lane, where that takes part too; else it is null.
+  void verify_lanes(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn);
+  void verify_prompt(PlannedLane& planned, const Drawn& drawn) const;
   void verify_score(const PlannedLane& planned, const Drawn& drawn);
-  void verify_tokens(PlannedLane& planned, const Drawn& drawn);
+  void verify_tokens(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn);
+  bool draw_next(PlannedLane& planned, PlannedLane* guide, const Drawn& drawn, int32_t num_after);
   bool take(const PlannedLane& planned, SampledToken sampled);
   void take_forced(JobRecord& job, Trial& trial);
   void pool_states(const PlannedLane& planned);

@@ -19,6 +19,7 @@ class CompiledMatcher final : public TokenMatcher {
     std::fill(words.begin() + static_cast<ptrdiff_t>(num_shared), words.end(), 0U);
   }
   bool accept(TokenId token) override { return matcher_.accept(token); }
+  bool forces() const override { return true; }
   void force(int32_t max_tokens, TokenIds& out) const override {
     matcher_.force(static_cast<size_t>(max_tokens), out);
   }

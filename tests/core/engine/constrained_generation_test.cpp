@@ -30,6 +30,7 @@ class FixedText final : public TokenConstraint {
       return true;
     }
     void rollback(int32_t num_tokens) override { done_ -= static_cast<size_t>(num_tokens); }
+    bool forces() const override { return true; }
     void force(int32_t max_tokens, TokenIds& out) const override {
       if (!forces_) return;
       for (size_t i = done_; i < text_.size() && max_tokens > 0; ++i, --max_tokens) out.push_back(text_[i]);

@@ -1,5 +1,7 @@
 // Jobs on a model of two shards: the tokens of one shard, whatever runs beside them, and steps that are given
 // up or held up in the middle.
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include "core/engine/model/model_cache.h"
@@ -71,6 +73,86 @@ TEST_F(ShardedJobs, TwoCachesOfAModelComputeSideBySide) {
     jobs.push_back(second->submit(request_of(*two_, i)));
   }
   for (size_t i = 0; i < jobs.size(); i += 2) EXPECT_EQ(tokens_of(*jobs[i]), tokens_of(*jobs[i + 1]));
+}
+
+// Forks while it runs, takes some of it back, and lets both go on. What it says then is what it said before.
+std::pair<TokenIds, TokenIds> forked_and_rewound(const std::shared_ptr<const Model>& model) {
+  const auto cache = make_cache(model);
+  JobRequest request = request_of(*model, 1);
+  request.max_new_tokens = 40;
+  request.slow_reader = SlowReaderPolicy::pause;  // it does not come to its end before it is told
+  request.max_unread_events = 2;
+  const auto job = cache->submit(request);
+  TokenIds said;
+  while (said.size() < 8) {
+    const auto event = job->poll(kPatience);
+    if (!event || event->terminal()) break;
+    said.insert(said.end(), event->token_ids.begin(), event->token_ids.end());
+  }
+  job->pause();
+  job->rewind(5);
+  ForkOptions options;
+  options.seed = 11;
+  const auto child = job->fork(options);
+  job->resume();
+  TokenIds rest;
+  int32_t kept = -1;
+  while (const auto event = job->poll(kPatience)) {
+    if (event->kind == EventKind::rewind) {
+      kept = event->kept_tokens;
+      said.insert(said.end(), rest.begin(), rest.end());
+      said.resize(static_cast<size_t>(kept));
+      rest.clear();
+    }
+    rest.insert(rest.end(), event->token_ids.begin(), event->token_ids.end());
+    if (event->terminal()) break;
+  }
+  EXPECT_GE(kept, 0) << "nothing was taken back";
+  said.insert(said.end(), rest.begin(), rest.end());
+  return {said, tokens_of(*child)};
+}
+
+TEST_F(ShardedJobs, ForksAndRewindsSayWhatTheyDoOnOneShard) {
+  const auto one = load_model(QUIRE_EMBEDDED_MODEL);
+  const auto expected = forked_and_rewound(one);
+  EXPECT_EQ(expected.first.size(), 40U);
+  EXPECT_EQ(expected.second.size(), 35U);
+  EXPECT_EQ(forked_and_rewound(two_), expected);
+}
+
+TEST_F(ShardedJobs, AGuidedJobSaysWhatItDoesOnOneShard) {
+  const auto one = load_model(QUIRE_EMBEDDED_MODEL);
+  JobRequest request = request_of(*one, 2);
+  request.negative_prompt = one->tokenizer().encode("There was no king. ");
+  request.guidance_scale = 1.5F;
+  const TokenIds expected = tokens_of(*make_cache(one)->submit(request));
+  EXPECT_EQ(expected.size(), 12U);
+  const auto cache = make_cache(two_);
+  const auto beside = cache->submit(request_of(*two_, 7));
+  EXPECT_EQ(tokens_of(*cache->submit(request)), expected);
+  request.guidance_scale = 4.0F;
+  EXPECT_NE(tokens_of(*cache->submit(request)), expected) << "the scale counts";
+}
+
+TEST_F(ShardedJobs, TwoModelsOfDifferentShardsComputeBesideEachOther) {
+  const auto one = load_model(QUIRE_EMBEDDED_MODEL);
+  const std::string path = std::string(QUIRE_SHARED_DIR) + "/models/story-3m";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is absent";
+  const auto three = load_shards(path, 3);
+  const auto other = load_model(path);
+  std::vector<TokenIds> expected, expected_of_other;
+  for (int32_t i = 0; i < kNumJobs; ++i) {
+    expected.push_back(tokens_of(*make_cache(one)->submit(request_of(*one, i))));
+    expected_of_other.push_back(tokens_of(*make_cache(other)->submit(request_of(*other, i))));
+  }
+  const auto first = make_cache(two_), second = make_cache(three);
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (int32_t i = 0; i < kNumJobs; ++i) {
+    jobs.push_back(first->submit(request_of(*two_, i)));
+    jobs.push_back(second->submit(request_of(*three, i)));
+  }
+  for (size_t i = 0; i < jobs.size(); ++i)
+    EXPECT_EQ(tokens_of(*jobs[i]), i % 2 == 0 ? expected[i / 2] : expected_of_other[i / 2]) << i;
 }
 
 TEST_F(ShardedJobs, CancelledOnesLeaveTheOthersAlone) {

@@ -311,6 +311,7 @@ type functions struct {
 	Quire_job_request_set_event_policy func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_first_token_deadline_ns func(JobRequestHandle, int64, *ErrorHandle) int32
 	Quire_job_request_set_frequency_penalty func(JobRequestHandle, float64, *ErrorHandle) int32
+	Quire_job_request_set_guidance_scale func(JobRequestHandle, float64, *ErrorHandle) int32
 	Quire_job_request_set_heal_prompt func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_ignore_eos func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_kind func(JobRequestHandle, int32, *ErrorHandle) int32
@@ -326,6 +327,8 @@ type functions struct {
 	Quire_job_request_set_mirostat_eta func(JobRequestHandle, float64, *ErrorHandle) int32
 	Quire_job_request_set_mirostat_tau func(JobRequestHandle, float64, *ErrorHandle) int32
 	Quire_job_request_set_namespace func(JobRequestHandle, *byte, uint, *ErrorHandle) int32
+	Quire_job_request_set_negative_prompt_text func(JobRequestHandle, *byte, uint, *ErrorHandle) int32
+	Quire_job_request_set_negative_prompt_tokens func(JobRequestHandle, *int32, uint, *ErrorHandle) int32
 	Quire_job_request_set_normalize func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_parse_special func(JobRequestHandle, int32, *ErrorHandle) int32
 	Quire_job_request_set_penalty_decay func(JobRequestHandle, int32, *ErrorHandle) int32
@@ -1180,6 +1183,10 @@ func Quire_job_request_set_frequency_penalty(request JobRequestHandle, penalty f
 	return quire().Quire_job_request_set_frequency_penalty(request, penalty, error)
 }
 
+func Quire_job_request_set_guidance_scale(request JobRequestHandle, scale float64, error *ErrorHandle) int32 {
+	return quire().Quire_job_request_set_guidance_scale(request, scale, error)
+}
+
 func Quire_job_request_set_heal_prompt(request JobRequestHandle, healPrompt int32, error *ErrorHandle) int32 {
 	return quire().Quire_job_request_set_heal_prompt(request, healPrompt, error)
 }
@@ -1238,6 +1245,14 @@ func Quire_job_request_set_mirostat_tau(request JobRequestHandle, tau float64, e
 
 func Quire_job_request_set_namespace(request JobRequestHandle, text string, error *ErrorHandle) int32 {
 	return quire().Quire_job_request_set_namespace(request, textOf(text), uint(len(text)), error)
+}
+
+func Quire_job_request_set_negative_prompt_text(request JobRequestHandle, text string, error *ErrorHandle) int32 {
+	return quire().Quire_job_request_set_negative_prompt_text(request, textOf(text), uint(len(text)), error)
+}
+
+func Quire_job_request_set_negative_prompt_tokens(request JobRequestHandle, tokens []int32, error *ErrorHandle) int32 {
+	return quire().Quire_job_request_set_negative_prompt_tokens(request, sliceOf(tokens), uint(len(tokens)), error)
 }
 
 func Quire_job_request_set_normalize(request JobRequestHandle, normalize int32, error *ErrorHandle) int32 {

@@ -81,7 +81,7 @@ TEST_F(SchedulerPolicyTest, CandidatesAreGrantedWithTheirRows) {
 }
 
 TEST_F(SchedulerPolicyTest, WaitingJobsGoByPriorityThenDeadlineThenOrder) {
-  input_.limits.max_running_jobs = 1;
+  input_.limits.max_running_lanes = 1;
   waiting(1, 5);
   waiting(2, 5).priority = 1;
   waiting(3, 5).priority = 1;
@@ -92,7 +92,7 @@ TEST_F(SchedulerPolicyTest, WaitingJobsGoByPriorityThenDeadlineThenOrder) {
 }
 
 TEST_F(SchedulerPolicyTest, WaitingIsWorthPriority) {
-  input_.limits.max_running_jobs = 1;
+  input_.limits.max_running_lanes = 1;
   input_.limits.ageing_interval = std::chrono::seconds(1);
   waiting(1, 5).waited = std::chrono::seconds(6);
   waiting(2, 5).priority = 5;
@@ -102,7 +102,7 @@ TEST_F(SchedulerPolicyTest, WaitingIsWorthPriority) {
 }
 
 TEST_F(SchedulerPolicyTest, TheNamespaceServedLeastGoesFirst) {
-  input_.limits.max_running_jobs = 1;
+  input_.limits.max_running_lanes = 1;
   spaces_[0].served = 1000;
   waiting(1, 5);
   waiting(2, 5).name_space = 1;
@@ -266,7 +266,7 @@ class StarvationTest : public SchedulerPolicyTest {
 
   // Steps until the lower one begins; -1 where it does not within num_steps.
   int32_t steps_until_it_begins(int32_t num_steps) {
-    input_.limits.max_running_jobs = 1;
+    input_.limits.max_running_lanes = 1;
     for (int32_t step = 0; step < num_steps; ++step) {
       waiting_.clear();
       demands_.clear();
@@ -291,7 +291,7 @@ TEST_F(StarvationTest, WithAgeingItWaitsAsLongAsItsPriorityIsBehind) {
 }
 
 TEST_F(SchedulerPolicyTest, OnlyAHigherPriorityPreemptsForAPlace) {
-  input_.limits.max_running_jobs = 1;
+  input_.limits.max_running_lanes = 1;
   running(1, 8, 1).priority = 1;
   waiting(2, 5).priority = 1;
   EXPECT_FALSE(plan().preempt.has_value());

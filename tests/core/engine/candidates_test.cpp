@@ -1,0 +1,158 @@
+// Tokens that may come next are verified in one step, whatever happens to their job before it.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+#include "core/engine/loop/live_jobs.h"
+#include "tests/support/engine_fakes.h"
+
+namespace quire::testing {
+namespace {
+
+constexpr int32_t kVocab = 64;
+
+class CandidatesTest : public ::testing::Test {
+ protected:
+  static FakeEngineOptions by_hand() {
+    FakeEngineOptions options;
+    options.cache.start_thread = false;
+    return options;
+  }
+  JobRecord& record(const Job& job) { return *engine_.cache->core().loop().jobs().find(job.id()); }
+  void run_once() { EXPECT_EQ(engine_.cache->core().run_once(), StepOutcome::advanced); }
+  TokenIds next(size_t first, size_t count) const {
+    const auto begin = expected_.begin() + static_cast<ptrdiff_t>(first);
+    return {begin, begin + static_cast<ptrdiff_t>(count)};
+  }
+
+  const TokenIds prompt_{1, 2, 3, 4, 5};
+  const TokenIds expected_ = fake_greedy(prompt_, 12, kVocab);
+  FakeEngine engine_{by_hand()};
+};
+
+TEST_F(CandidatesTest, RightOnesAreTakenInOneStep) {
+  const auto job = engine_.cache->submit(greedy(prompt_, 12));
+  run_once();
+  record(*job).propose(next(1, 3));
+  run_once();
+  EXPECT_EQ(job->result().new_tokens, 5) << "three, and the one after them";
+  engine_.run_to_idle();
+  EXPECT_EQ(read_all(*job).tokens, expected_);
+  EXPECT_EQ(engine_.cache->stats().draft_tokens_accepted, 3U);
+}
+
+TEST_F(CandidatesTest, NothingAfterAWrongOneStands) {
+  const auto job = engine_.cache->submit(greedy(prompt_, 12));
+  run_once();
+  TokenIds wrong = next(1, 3);
+  wrong[1] = (wrong[1] + 1) % kVocab;
+  record(*job).propose(wrong);
+  run_once();
+  EXPECT_EQ(job->result().new_tokens, 3);
+  engine_.run_to_idle();
+  EXPECT_EQ(read_all(*job).tokens, expected_);
+}
+
+TEST_F(CandidatesTest, AForkAndARewindDoNotKnowThem) {
+  const auto job = engine_.cache->submit(greedy(prompt_, 12));
+  for (int32_t i = 0; i < 4; ++i) run_once();
+  record(*job).propose(TokenIds{7, 7, 7});
+  const auto child = job->fork({});
+  job->rewind(1);
+  engine_.run_to_idle();
+  EXPECT_EQ(read_all(*child).tokens, next(4, 8));
+  TokenIds said = next(0, 4);
+  const TokenIds again = next(1, 11);
+  said.insert(said.end(), again.begin(), again.end());
+  EXPECT_EQ(read_all(*job).tokens, said);
+}
+
+// The row after the token that completes the stop text is not finite.
+TEST_F(CandidatesTest, WhatGoesWrongAfterThemDoesNotUndoAnEnd) {
+  JobRequest request = greedy(prompt_, 12);
+  request.stop_strings = {fake_text(next(1, 3))};
+  const auto job = engine_.cache->submit(request);
+  run_once();
+  engine_.executor->nan_token = expected_[3];
+  record(*job).propose(next(1, 4));
+  engine_.run_to_idle();
+  EXPECT_EQ(job->result().reason, FinishReason::stop_string) << job->result().message;
+}
+
+// Allows one text, and is told of each token once.
+class OneText final : public TokenConstraint {
+ public:
+  explicit OneText(TokenIds text) : text_(std::move(text)) {}
+  std::unique_ptr<TokenMatcher> start() const override { return std::make_unique<Place>(text_); }
+
+ private:
+  class Place final : public TokenMatcher {
+   public:
+    explicit Place(TokenIds text) : text_(std::move(text)) {}
+    void mask(gsl::span<uint32_t> words) override {
+      std::fill(words.begin(), words.end(), 0U);
+      const auto token = static_cast<size_t>(text_.at(num_said_));
+      words[token / 32] = 1U << (token % 32);
+    }
+    bool accept(TokenId token) override { return token == text_.at(num_said_++); }
+    void rollback(int32_t num_tokens) override { num_said_ -= static_cast<size_t>(num_tokens); }
+    bool may_end() const override { return false; }
+    bool forces() const override { return true; }
+    void force(int32_t, TokenIds&) const override {}
+    std::unique_ptr<TokenMatcher> clone() const override { return std::make_unique<Place>(*this); }
+
+   private:
+    TokenIds text_;
+    size_t num_said_ = 0;
+  };
+
+  TokenIds text_;
+};
+
+TEST_F(CandidatesTest, WhatGoesWrongAfterThemIsMetByTheNextStep) {
+  JobRequest request = greedy(prompt_, 12);
+  request.constraint = std::make_shared<OneText>(expected_);
+  const auto job = engine_.cache->submit(request);
+  run_once();
+  engine_.executor->nan_token = expected_[2];
+  record(*job).propose(next(1, 4));
+  engine_.run_to_idle();
+  EXPECT_EQ(job->result().error, ErrorCode::numeric) << job->result().message;
+}
+
+// What another has computed after the same text is no reason to skip the rows that tell whether they are
+// right.
+TEST_F(CandidatesTest, AreComputedAlsoWhereTheCacheHasThem) {
+  TokenIds longer = prompt_;
+  longer.insert(longer.end(), expected_.begin(), expected_.end());
+  const auto before = engine_.cache->submit(greedy(longer, 1));
+  engine_.run_to_idle();
+  EXPECT_EQ(before->result().reason, FinishReason::max_new_tokens);
+  const auto job = engine_.cache->submit(greedy(prompt_, 12));
+  for (size_t said = 1; said < 9; said += 4) {
+    run_once();
+    record(*job).propose(next(said, 3));
+    run_once();
+  }
+  engine_.run_to_idle();
+  EXPECT_EQ(read_all(*job).tokens, expected_);
+}
+
+TEST_F(CandidatesTest, WaitForAStepThatHasRoomForAllOfThem) {
+  FakeEngineOptions options = by_hand();
+  options.cache.max_chunk_tokens = 5;
+  FakeEngine engine(options);
+  const auto first = engine.cache->submit(greedy({9, 9}, 3));
+  const auto job = engine.cache->submit(greedy(prompt_, 12));
+  while (job->result().new_tokens == 0) engine.cache->core().run_once();
+  const auto num_new = static_cast<size_t>(job->result().new_tokens);
+  engine.cache->core().loop().jobs().find(job->id())->propose(next(num_new, 4));
+  engine.run_to_idle();
+  EXPECT_EQ(read_all(*first).tokens, fake_greedy({9, 9}, 3, kVocab));
+  EXPECT_EQ(read_all(*job).tokens, expected_);
+}
+
+}  // namespace
+}  // namespace quire::testing
