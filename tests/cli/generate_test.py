@@ -55,7 +55,7 @@ class Generate(command.CommandTest):
 
     def test_guidance_needs_both(self):
         for alone, word in ((("--guidance-scale", "2"), "negative_prompt"), (("--negative-prompt", "x"), "guidance_scale")):
-            self.fail_with(1, (word,), "generate", "--prompt", PROMPT, *GREEDY, *alone)
+            self.fail_with(2, (word,), "generate", "--prompt", PROMPT, *GREEDY, *alone)
 
     def test_threads_do_not_change_the_text(self):
         short = ("--temperature", "1.2", "--max-new-tokens", "6", "--seed", "5")

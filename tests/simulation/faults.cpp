@@ -104,7 +104,10 @@ void FaultInjector::change_logits(const Batch& batch, gsl::span<float> logits) {
   const size_t width = logits.size() / num_rows;
   logits[row * width + random_() % width] = kSpoilt[random_() % kSpoilt.size()];
   const auto token = static_cast<size_t>(batch.logit_rows[row]);
-  record_.spoiled = owner_of_(batch, batch.sequence_of_token[token]);
+  const int32_t sequence = batch.sequence_of_token[token];
+  record_.spoiled = owner_of_(batch, sequence);
+  record_.spoiled_first =
+      row == 0 || batch.sequence_of_token[static_cast<size_t>(batch.logit_rows[row - 1])] != sequence;
   ++num_struck_;
 }
 

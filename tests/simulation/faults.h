@@ -44,6 +44,7 @@ class FaultInjector {
     std::optional<uint64_t> culprit;
     ErrorCode code = ErrorCode::ok;
     std::optional<uint64_t> spoiled;
+    bool spoiled_first = false;  // the row is the first of its sequence, before all candidates
   };
   const Record& record() const { return record_; }
   void clear_record() { record_ = {}; }

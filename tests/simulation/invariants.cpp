@@ -59,7 +59,10 @@ void Simulation::judge_endings() {
 }
 
 void Simulation::judge(SimulatedJob& model, const JobResult& result) {
-  const bool spoiled = faults_->record().spoiled == model.request.tag;
+  // A row after a candidate counts where that was right, and the tokens before it may have ended the job.
+  const FaultInjector::Record& faults = faults_->record();
+  const bool counts = faults.spoiled_first || model.request.kind == JobKind::score;
+  const bool spoiled = counts && faults.spoiled == model.request.tag;
   // Without memory for the words of one fault the other may come first.
   if (spoiled && result.error != ErrorCode::numeric && failed_allocations_ == 0) {
     violation("I5: a row that is not finite came through: " + describe(model));
