@@ -294,6 +294,7 @@ void Simulation::propose() {
     candidates.push_back(is_right ? model->expected.tokens[place] : int_below(kFirstSpecial));
   }
   record->propose(candidates);
+  model->had_candidates = true;
   stats_.candidates += candidates.size();
 }
 

@@ -69,6 +69,7 @@ struct SimulatedJob {
   bool cancelled = false;
   bool forked = false;
   bool was_rewound = false;  // whether or not a reader saw it
+  bool had_candidates = false;
   bool in_queue = false;
   bool never_fits = false;  // a fork that has to be refused
   bool ended = false;       // the engine said so, and it was judged
