@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "core/base/checked_math.h"
 #include "core/base/error.h"
 
 namespace quire {
@@ -125,6 +126,42 @@ DeviceBuffer DeviceBuffer::planned(size_t bytes) {
   DeviceBuffer buffer;
   buffer.bytes_ = bytes;
   return buffer;
+}
+
+ElasticBuffer::ElasticBuffer(std::shared_ptr<Device> device, uint64_t max_bytes, std::string_view what)
+    : device_(std::move(device)), what_(what) {
+  const KernelTable& table = device_->table();
+  if (table.map_unit == 0) {
+    throw Error(ErrorCode::unsupported, "{} on {}: its memory cannot grow; leave min_tokens out", what,
+                table.name);
+  }
+  void* range = nullptr;
+  device_->check(table.reserve(device_->handle(), taken_bytes(table, max_bytes), &range), what);
+  range_ = std::shared_ptr<void>(
+      range, [kept = device_](void* address) { kept->table().unreserve(kept->handle(), address); });
+}
+
+uint64_t ElasticBuffer::taken_bytes(const KernelTable& table, uint64_t bytes) {
+  return ceil_div(bytes, table.map_unit) * table.map_unit;
+}
+
+void ElasticBuffer::grow(uint64_t bytes) {
+  const KernelTable& table = device_->table();
+  const uint64_t begin = ends_.empty() ? 0 : ends_.back();
+  const uint64_t end = taken_bytes(table, bytes);
+  if (end <= begin) return;
+  ends_.reserve(ends_.size() + 1);
+  device_->check(table.map(device_->handle(), range_.get(), begin, end - begin), what_);
+  ends_.push_back(end);
+}
+
+void ElasticBuffer::shrink(uint64_t bytes) noexcept {
+  const KernelTable& table = device_->table();
+  const uint64_t kept = taken_bytes(table, bytes);
+  while (!ends_.empty() && ends_.back() > kept) {
+    ends_.pop_back();
+    table.unmap(device_->handle(), range_.get(), ends_.empty() ? 0 : ends_.back());
+  }
 }
 
 void DeviceBuffer::upload(gsl::span<const std::byte> host, size_t offset) {

@@ -87,6 +87,34 @@ class DeviceBuffer {
   size_t bytes_ = 0;
 };
 
+// Device memory at a fixed address that grows and shrinks at its end.
+class ElasticBuffer {
+ public:
+  // Addresses for max_bytes, without memory. Throws ErrorCode::unsupported where the device has none to
+  // reserve.
+  ElasticBuffer(std::shared_ptr<Device> device, uint64_t max_bytes, std::string_view what);
+
+  // What `bytes` of it take of the device.
+  static uint64_t taken_bytes(const KernelTable& table, uint64_t bytes);
+
+  // From now on the first `bytes` have memory: new one with undefined content. Throws
+  // ErrorCode::out_of_memory and leaves it as it was.
+  void grow(uint64_t bytes);
+  // Back to a size that it had on its way here; nothing the device still does reaches what is beyond.
+  void shrink(uint64_t bytes) noexcept;
+
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(range_.get());
+  }
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::string what_;
+  std::shared_ptr<void> range_;
+  std::vector<uint64_t> ends_;  // of the pieces, in order
+};
+
 class PreparedWeight;
 
 // A matrix on its way to a device, and where it will be found.

@@ -11,6 +11,7 @@
 #include "kernels/cpu/device.h"
 #include "kernels/cpu/table_entries.h"
 #include "kernels/interface/composite.h"
+#include "kernels/interface/host_memory.h"
 
 namespace quire::kernels {
 namespace {
@@ -24,10 +25,15 @@ constexpr KernelTable make_table(const char* name) {
   table.mechanisms = (uint64_t{1} << kNumMechanisms) - 1;
   table.activation_dtype = DType::f32;
   table.name = name;
+  table.map_unit = kHostMapUnit;
   table.memory_use = cpu_entries::memory_use;
   table.taken_bytes = cpu_entries::taken_bytes;
   table.allocate = cpu_entries::allocate;
   table.release = cpu_entries::release;
+  table.reserve = cpu_entries::reserve;
+  table.map = cpu_entries::map;
+  table.unmap = cpu_entries::unmap;
+  table.unreserve = cpu_entries::unreserve;
   table.trim = cpu_entries::trim;
   table.upload = cpu_entries::upload;
   table.download = cpu_entries::download;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -17,6 +18,12 @@
 
 namespace quire::kernels {
 
+// Reserved addresses, and the pieces of them that have memory: bytes by offset.
+struct MappedRange {
+  size_t bytes = 0;
+  std::map<size_t, size_t> pieces;
+};
+
 // The one CPU device of a runtime. Any thread may use it.
 struct Device {
   Device(const IsaKernels& kernels, const KernelTable& table_of_isa, int32_t num_threads,
@@ -28,7 +35,8 @@ struct Device {
   const KernelTable& table;
   MemoryMeter meter;
   std::mutex buffers_mutex;
-  std::unordered_map<void*, size_t> buffers;  // of `allocate`, with their bytes; guarded by buffers_mutex
+  std::unordered_map<void*, size_t> buffers;      // of `allocate`, with their bytes; guarded by buffers_mutex
+  std::unordered_map<void*, MappedRange> ranges;  // of `reserve`; guarded by buffers_mutex
 };
 
 // What attention uses: one piece for each thread, and the states of the split of few long sequences.

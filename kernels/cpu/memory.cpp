@@ -68,6 +68,52 @@ void release(Device* device, void* memory) {
   give_host_memory(memory, bytes);
 }
 
+Status reserve(Device* device, size_t bytes, void** range) {
+  *range = nullptr;
+  return guarded(device, "addresses", [&] {
+    const std::lock_guard<std::mutex> lock(device->buffers_mutex);
+    device->ranges.reserve(device->ranges.size() + 1);
+    void* const reserved = reserve_host_range(bytes);
+    if (reserved == nullptr) throw OutOfMemory(bytes);
+    device->ranges[reserved].bytes = bytes;
+    *range = reserved;
+    return Status::ok;
+  });
+}
+
+Status map(Device* device, void* range, size_t offset, size_t bytes) {
+  return guarded(device, "memory", [&] {
+    const std::lock_guard<std::mutex> lock(device->buffers_mutex);
+    const auto piece = device->ranges.at(range).pieces.emplace(offset, bytes).first;
+    const auto refuse = [&](bool is_counted) {
+      if (is_counted) device->meter.give_back(bytes);
+      device->ranges.at(range).pieces.erase(piece);
+      throw OutOfMemory(bytes);
+    };
+    if (!device->meter.take(bytes)) refuse(false);
+    if (!map_host_range(static_cast<std::byte*>(range) + offset, bytes)) refuse(true);
+    return Status::ok;
+  });
+}
+
+void unmap(Device* device, void* range, size_t offset) {
+  const std::lock_guard<std::mutex> lock(device->buffers_mutex);
+  auto& pieces = device->ranges.at(range).pieces;
+  const auto piece = pieces.find(offset);
+  unmap_host_range(static_cast<std::byte*>(range) + offset, piece->second);
+  device->meter.give_back(piece->second);
+  pieces.erase(piece);
+}
+
+void unreserve(Device* device, void* range) {
+  if (range == nullptr) return;
+  const std::lock_guard<std::mutex> lock(device->buffers_mutex);
+  const auto reserved = device->ranges.find(range);
+  for (const auto& [offset, bytes] : reserved->second.pieces) device->meter.give_back(bytes);
+  unreserve_host_range(range, reserved->second.bytes);
+  device->ranges.erase(reserved);
+}
+
 void trim(Device*) {}
 
 Status upload(Device*, void* target, const void* host, size_t bytes) {

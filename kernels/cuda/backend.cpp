@@ -74,6 +74,19 @@ void release(Device* device, void* memory) {
   device->release(memory);
 }
 
+Status reserve(Device* device, size_t bytes, void** range) {
+  return device->reserve(bytes, range);
+}
+Status map(Device* device, void* range, size_t offset, size_t bytes) {
+  return device->map(range, offset, bytes);
+}
+void unmap(Device* device, void* range, size_t offset) {
+  device->unmap(range, offset);
+}
+void unreserve(Device* device, void* range) {
+  device->unreserve(range);
+}
+
 Status upload(Device* device, void* target, const void* host, size_t bytes) {
   if (const Status s = device->enter(); s != Status::ok) return s;
   // From pageable memory the copy may return before the last bytes have landed.
@@ -126,6 +139,10 @@ KernelTable make_table(bool deterministic) {
   t.taken_bytes = taken_bytes;
   t.allocate = allocate;
   t.release = release;
+  t.reserve = reserve;
+  t.map = map;
+  t.unmap = unmap;
+  t.unreserve = unreserve;
   t.trim = trim;
   t.upload = upload;
   t.download = download;
@@ -207,6 +224,7 @@ Status setup(Device& device) {
       s != Status::ok)
     return s;
   device.name = properties.name;
+  if (device.mapped.can_map(device.ordinal)) device.table.map_unit = kPageBytes;
   device.num_multiprocessors = properties.multiProcessorCount;
   device.compute_major = properties.major;
   device.compute_minor = properties.minor;

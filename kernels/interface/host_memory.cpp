@@ -19,16 +19,20 @@ constexpr size_t rounded_up(size_t value, size_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
-void* map(size_t bytes) noexcept {
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+enum class Access { none, full };
+
+void* map(size_t bytes, Access access) noexcept {
+  const int protection = access == Access::full ? PROT_READ | PROT_WRITE : PROT_NONE;
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (access == Access::full ? 0 : MAP_NORESERVE);
+  void* memory = ::mmap(nullptr, bytes, protection, flags, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
 // Begins with a huge page, so that all but the end of it can be one. What the system makes of it is its own
 // affair.
-void* map_huge(size_t bytes) noexcept {
+void* map_huge(size_t bytes, Access access) noexcept {
   const size_t kept = rounded_up(bytes, static_cast<size_t>(::sysconf(_SC_PAGESIZE)));
-  void* room = map(kept + kHugePage);
+  void* room = map(kept + kHugePage, access);
   if (room == nullptr) return nullptr;
   const auto begin = reinterpret_cast<uintptr_t>(room);
   const size_t before = rounded_up(begin, kHugePage) - begin;
@@ -43,8 +47,8 @@ void* map_huge(size_t bytes) noexcept {
 
 void* take_host_memory(size_t bytes) noexcept {
   if (bytes == 0 || bytes > std::numeric_limits<size_t>::max() / 2) return nullptr;
-  if (bytes >= kHugeBytes) return map_huge(bytes);
-  if (bytes >= kLargeBytes) return map(bytes);
+  if (bytes >= kHugeBytes) return map_huge(bytes, Access::full);
+  if (bytes >= kLargeBytes) return map(bytes, Access::full);
   return ::operator new (bytes, std::align_val_t{kHostAlignment}, std::nothrow);
 }
 
@@ -54,6 +58,26 @@ void give_host_memory(void* memory, size_t bytes) noexcept {
     return;
   }
   ::operator delete (memory, std::align_val_t{kHostAlignment});
+}
+
+void* reserve_host_range(size_t bytes) noexcept {
+  if (bytes == 0 || bytes > std::numeric_limits<size_t>::max() / 2) return nullptr;
+  return bytes >= kHugeBytes ? map_huge(bytes, Access::none) : map(bytes, Access::none);
+}
+
+bool map_host_range(void* address, size_t bytes) noexcept {
+  return ::mprotect(address, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+// Advice alone would give the pages back, but not what the system has promised of its memory.
+void unmap_host_range(void* address, size_t bytes) noexcept {
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+  if (::mmap(address, bytes, PROT_NONE, flags, -1, 0) != MAP_FAILED) return;
+  static_cast<void>(::madvise(address, bytes, MADV_DONTNEED));  // no room for one more mapping
+}
+
+void unreserve_host_range(void* range, size_t bytes) noexcept {
+  static_cast<void>(::munmap(range, bytes));
 }
 
 }  // namespace quire::kernels

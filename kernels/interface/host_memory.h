@@ -17,6 +17,14 @@ void* take_host_memory(size_t bytes) noexcept;
 // after 24 models that came and went.
 void give_host_memory(void* memory, size_t bytes) noexcept;
 
+// Addresses without memory, in which pieces get some and lose it again; nullptr where there are none. All
+// sizes are whole multiples of kHostMapUnit. What is mapped anew is zero.
+inline constexpr size_t kHostMapUnit = size_t{64} << 10;  // of any page size
+void* reserve_host_range(size_t bytes) noexcept;
+bool map_host_range(void* address, size_t bytes) noexcept;
+void unmap_host_range(void* address, size_t bytes) noexcept;
+void unreserve_host_range(void* range, size_t bytes) noexcept;
+
 struct HostMemoryDeleter {
   size_t bytes = 0;
   void operator()(void* memory) const noexcept { give_host_memory(memory, bytes); }

@@ -16,7 +16,7 @@
 namespace quire::kernels {
 
 // Changes whenever any struct of this folder does; a plug-in of another number is refused.
-inline constexpr uint32_t kBackendAbi = 15;
+inline constexpr uint32_t kBackendAbi = 16;
 
 enum Capability : uint64_t {
   kCapabilityDeviceSampling = 1U << 0,
@@ -69,6 +69,7 @@ struct KernelTable {
   uint64_t mechanisms = 0;  // of enum Mechanism: what its operations obey
   DType activation_dtype = DType::f32;
   const char* name = "";  // "cpu-scalar", "cpu-avx2", "cpu-avx512", "cuda"
+  uint64_t map_unit = 0;  // bytes, of what map is given; 0: addresses cannot be reserved
 
   // What all entries have taken on this device. Any thread.
   void (*memory_use)(const Device* device, MemoryUse* use) = nullptr;
@@ -83,6 +84,15 @@ struct KernelTable {
   Status (*upload)(Device* device, void* target, const void* host, size_t bytes) = nullptr;
   Status (*download)(Device* device, void* host, const void* source, size_t bytes) = nullptr;
   Status (*fill)(Device* device, void* target, uint8_t byte, size_t bytes) = nullptr;
+
+  // Memory that grows and shrinks at fixed addresses. reserve takes addresses alone; map gives memory to a
+  // piece of them that has none, unmap takes away what one call to map gave at that offset. Offsets and bytes
+  // are whole multiples of map_unit; what is mapped is what memory_use counts. The caller sees to it that no
+  // work reaches a piece that is unmapped. unreserve takes the rest away with the addresses.
+  Status (*reserve)(Device* device, size_t bytes, void** range) = nullptr;
+  Status (*map)(Device* device, void* range, size_t offset, size_t bytes) = nullptr;
+  void (*unmap)(Device* device, void* range, size_t offset) = nullptr;
+  void (*unreserve)(Device* device, void* range) = nullptr;
 
   // Gives back what is kept between calls so that many loads of weights are fast.
   void (*trim)(Device* device) = nullptr;

@@ -51,6 +51,9 @@ struct Entries {
     slot().table = *slot().real_table;
     slot().table.allocate = allocate;
     slot().table.release = release;
+    slot().table.reserve = reserve;
+    slot().table.map = map;
+    slot().table.unreserve = unreserve;
     slot().table.prepare_weights = prepare_weights;
     slot().table.prepare_table = prepare_table;
     slot().table.release_weight = release_weight;
@@ -70,6 +73,19 @@ struct Entries {
   static void release(kernels::Device* device, void* memory) {
     if (memory != nullptr) slot().num_live.fetch_sub(1);
     slot().real_table->release(device, memory);
+  }
+  static Status reserve(kernels::Device* device, size_t bytes, void** range) {
+    return slot().take([&] { return slot().real_table->reserve(device, bytes, range); });
+  }
+  // A piece lives no longer than its range, which counts.
+  static Status map(kernels::Device* device, void* range, size_t offset, size_t bytes) {
+    const Status status = slot().take([&] { return slot().real_table->map(device, range, offset, bytes); });
+    if (status == Status::ok) slot().num_live.fetch_sub(1);
+    return status;
+  }
+  static void unreserve(kernels::Device* device, void* range) {
+    if (range != nullptr) slot().num_live.fetch_sub(1);
+    slot().real_table->unreserve(device, range);
   }
   static Status prepare_weights(kernels::Device* device, const kernels::MatrixSource* matrices,
                                 int32_t num_matrices, Weight** weights) {

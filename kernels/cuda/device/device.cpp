@@ -160,6 +160,35 @@ void Device::release(void* memory) {
   meter->give_back(forget(memory));
 }
 
+Status Device::reserve(size_t bytes, void** range) {
+  *range = nullptr;
+  if (const Status s = enter(); s != Status::ok) return s;
+  const CUresult result = mapped.reserve(bytes, range);
+  return result == CUDA_SUCCESS ? Status(Status::ok) : refuse_memory(bytes, "reserving addresses");
+}
+
+Status Device::map(void* range, size_t offset, size_t bytes) {
+  const char* const what = "mapping device memory";
+  if (const Status s = enter(); s != Status::ok) return s;
+  if (!meter->take(bytes)) return refuse_memory(bytes, what);
+  const CUresult result = mapped.map(ordinal, range, offset, bytes);
+  if (result == CUDA_SUCCESS) return Status::ok;
+  meter->give_back(bytes);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return refuse_memory(bytes, what);
+  return fail(Status::invalid_argument, std::string(what) + ": CUDA error " + std::to_string(result));
+}
+
+void Device::unmap(void* range, size_t offset) {
+  static_cast<void>(cudaSetDevice(ordinal));
+  meter->give_back(mapped.unmap(range, offset));
+}
+
+void Device::unreserve(void* range) {
+  if (range == nullptr) return;
+  static_cast<void>(cudaSetDevice(ordinal));
+  meter->give_back(mapped.unreserve(range));
+}
+
 Status Device::pin(size_t bytes, void** memory, const char* what) {
   *memory = nullptr;
   const Status status = check(cudaHostAlloc(memory, std::max<size_t>(bytes, 16), cudaHostAllocDefault), what);

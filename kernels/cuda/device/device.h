@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/cuda/device/mapped_memory.h"
 #include "kernels/cuda/plan/gemm_shape.h"
 #include "kernels/interface/kernel_table.h"
 #include "kernels/interface/memory_meter.h"
@@ -81,6 +82,7 @@ struct Device : CardLimits {
   std::mutex buffers_mutex;
   std::unordered_map<void*, size_t>
       buffers;  // held, device and pinned, with the bytes they take; guarded by buffers_mutex
+  MappedMemory mapped;
   std::mutex loss_mutex;
   std::string loss;  // what the device was lost by; guarded by loss_mutex
 
@@ -100,6 +102,11 @@ struct Device : CardLimits {
   Status check_launch(const char* doing) { return check(cudaGetLastError(), doing); }
   Status allocate(size_t bytes, void** memory, const char* what);
   void release(void* memory);
+  // As the entries of the table.
+  Status reserve(size_t bytes, void** range);
+  Status map(void* range, size_t offset, size_t bytes);
+  void unmap(void* range, size_t offset);
+  void unreserve(void* range);
   // Host memory that copies need.
   Status pin(size_t bytes, void** memory, const char* what);
   void unpin(void* memory);

@@ -76,5 +76,44 @@ TEST(DeviceFailures, ADeviceThatCannotBeOpenedSaysWhy) {
   }
 }
 
+uint64_t held_bytes(const Device& device) {
+  return device.memory_use().held_bytes;
+}
+
+TEST(ElasticBuffer, GrowsAndShrinksAtItsAddressAndTakesWholeUnits) {
+  const std::shared_ptr<Device> device = open_cpu();
+  const uint64_t unit = device->table().map_unit;
+  const uint64_t before = held_bytes(*device);
+  ElasticBuffer buffer(device, 40 * unit, "pages");
+  auto* const bytes = buffer.as<uint8_t>();
+  EXPECT_EQ(held_bytes(*device), before);
+  // Half units: some steps bring no new one.
+  for (uint64_t halves = 1; halves <= 80; ++halves) {
+    buffer.grow(halves * unit / 2);
+    EXPECT_EQ(held_bytes(*device), before + ElasticBuffer::taken_bytes(device->table(), halves * unit / 2));
+    bytes[halves * unit / 2 - 1] = static_cast<uint8_t>(halves);
+  }
+  EXPECT_EQ(buffer.as<uint8_t>(), bytes);
+  for (uint64_t halves = 80; halves-- > 0;) {
+    EXPECT_EQ(bytes[(halves + 1) * unit / 2 - 1], static_cast<uint8_t>(halves + 1));
+    buffer.shrink(halves * unit / 2);
+    EXPECT_EQ(held_bytes(*device), before + ElasticBuffer::taken_bytes(device->table(), halves * unit / 2));
+  }
+}
+
+TEST(ElasticBuffer, StaysAsItWasWhereThereIsNoMoreMemory) {
+  kernels::DeviceOptions options;
+  options.num_threads = 1;
+  options.memory_limit_bytes = uint64_t{1} << 20;
+  const auto device = Device::open(kernels::cpu_backend(), 0, options);
+  ElasticBuffer buffer(device, uint64_t{4} << 20, "pages");
+  buffer.grow(uint64_t{1} << 19);
+  EXPECT_THROW(buffer.grow(uint64_t{2} << 20), Error);
+  EXPECT_EQ(held_bytes(*device), uint64_t{1} << 19);
+  buffer.as<uint8_t>()[(1 << 19) - 1] = 1;
+  buffer.grow(uint64_t{1} << 20);
+  EXPECT_EQ(held_bytes(*device), uint64_t{1} << 20);
+}
+
 }  // namespace
 }  // namespace quire

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/interface/host_memory.h"
 #include "tests/kernels/cpu/cpu_device.h"
 
 namespace quire::testing {
@@ -86,6 +87,73 @@ TEST(CpuBackend, MemoryIsAlignedAndItsLackIsAStatus) {
   const Status refused = table.allocate(device.handle(), size_t{1} << 60, &memory);
   EXPECT_EQ(refused, Status::out_of_memory);
   EXPECT_NE(std::string(refused.words).find("1152921504606846976"), std::string::npos) << refused.words;
+}
+
+uint64_t held_bytes(const CpuDevice& device) {
+  kernels::MemoryUse use;
+  device.table().memory_use(device.handle(), &use);
+  return use.held_bytes;
+}
+
+TEST(CpuBackend, MappedMemoryComesAndGoesAtItsAddressAndIsCounted) {
+  CpuDevice device("scalar");
+  const KernelTable& table = device.table();
+  const size_t unit = table.map_unit;
+  const uint64_t before = held_bytes(device);
+  void* range = nullptr;
+  ASSERT_EQ(table.reserve(device.handle(), 200 * unit, &range), Status::ok);
+  EXPECT_EQ(held_bytes(device), before);
+  auto* const bytes = static_cast<uint8_t*>(range);
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(table.map(device.handle(), range, 0, 2 * unit), Status::ok);
+    ASSERT_EQ(table.map(device.handle(), range, 2 * unit, 100 * unit), Status::ok);
+    EXPECT_EQ(held_bytes(device), before + 102 * unit);
+    EXPECT_EQ(bytes[102 * unit - 1], 0);
+    std::memset(bytes, 7, 102 * unit);
+    table.unmap(device.handle(), range, 2 * unit);
+    EXPECT_EQ(held_bytes(device), before + 2 * unit);
+    EXPECT_EQ(bytes[2 * unit - 1], 7);
+    table.unmap(device.handle(), range, 0);
+    EXPECT_EQ(held_bytes(device), before);
+  }
+  ASSERT_EQ(table.map(device.handle(), range, unit, unit), Status::ok);
+  table.unreserve(device.handle(), range);
+  EXPECT_EQ(held_bytes(device), before);
+  table.unreserve(device.handle(), nullptr);
+}
+
+TEST(CpuBackendDeathTest, UnmappedMemoryCannotBeReached) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  CpuDevice device("scalar");
+  const KernelTable& table = device.table();
+  void* range = nullptr;
+  ASSERT_EQ(table.reserve(device.handle(), 2 * table.map_unit, &range), Status::ok);
+  ASSERT_EQ(table.map(device.handle(), range, 0, table.map_unit), Status::ok);
+  auto* const bytes = static_cast<volatile uint8_t*>(range);
+  bytes[0] = 1;
+  EXPECT_DEATH(bytes[table.map_unit] = 1, "");
+  table.unmap(device.handle(), range, 0);
+  EXPECT_DEATH(bytes[0] = 1, "");
+  table.unreserve(device.handle(), range);
+}
+
+TEST(CpuBackend, MappingKeepsToTheLimitOfTheDevice) {
+  kernels::DeviceOptions options;
+  options.num_threads = 1;
+  options.memory_limit_bytes = 3 * kernels::kHostMapUnit;
+  kernels::Device* device = nullptr;
+  ASSERT_EQ(kernels::cpu_backend().open_device(0, &options, &device), Status::ok);
+  const KernelTable& table = *kernels::cpu_backend().table(device);
+  void* range = nullptr;
+  ASSERT_EQ(table.reserve(device, 100 * table.map_unit, &range), Status::ok);
+  ASSERT_EQ(table.map(device, range, 0, 2 * table.map_unit), Status::ok);
+  EXPECT_EQ(table.map(device, range, 2 * table.map_unit, 2 * table.map_unit), Status::out_of_memory);
+  EXPECT_EQ(table.map(device, range, 2 * table.map_unit, table.map_unit), Status::ok);
+  void* too_large = nullptr;
+  EXPECT_EQ(table.reserve(device, size_t{1} << 62, &too_large), Status::out_of_memory);
+  EXPECT_EQ(too_large, nullptr);
+  table.unreserve(device, range);
+  kernels::cpu_backend().close_device(device);
 }
 
 TEST(CpuBackend, LeavesSamplingToTheHost) {
