@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,7 +45,10 @@ func TestARouteOfShortPromptsLeavesLongOnes(t *testing.T) {
 func TestARouteUnderLoadTakesWhatComesThen(t *testing.T) {
 	f := routed(t, server.Route{MinRequests: 2})
 	expect(t, f.goesElsewhere("x"), false)
-	hold, _ := http.NewRequest("POST", f.URL+"/v1/chat/completions", strings.NewReader(chat("wait", "")))
+	held, leave := context.WithCancel(context.Background())
+	defer leave()
+	hold, _ := http.NewRequestWithContext(held, "POST", f.URL+"/v1/chat/completions",
+		strings.NewReader(chat("wait", "")))
 	hold.Header.Set("x-request-timeout", "20")
 	done := make(chan struct{})
 	go func() {
@@ -55,7 +59,7 @@ func TestARouteUnderLoadTakesWhatComesThen(t *testing.T) {
 	}()
 	eventually(t, func() bool { return f.engine.Open_.Load() == 1 })
 	expect(t, f.goesElsewhere("x"), true)
-	f.CloseClientConnections()
+	leave()
 	<-done
 	eventually(t, func() bool { return f.engine.Open_.Load() == 0 })
 	expect(t, f.goesElsewhere("x"), false)
