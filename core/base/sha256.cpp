@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include <fmt/format.h>
+#include "core/base/hex.h"
 
 namespace quire {
 namespace {
@@ -82,9 +82,7 @@ Sha256 sha256(std::string_view bytes) noexcept {
 }
 
 std::string sha256_hex(std::string_view bytes) {
-  std::string hex;
-  for (const uint8_t byte : sha256(bytes)) hex += fmt::format("{:02x}", byte);
-  return hex;
+  return to_hex(sha256(bytes));
 }
 
 }  // namespace quire

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/base/error.h"
+#include "core/base/hex.h"
 #include "core/base/utf8.h"
 #include "core/constrained/grammar_shape.h"
 
@@ -175,15 +176,9 @@ class GbnfReader {
   uint32_t read_hex(size_t num_digits) {
     uint32_t value = 0;
     for (size_t i = 0; i < num_digits; ++i, ++pos_) {
-      const char symbol = peek();
-      const char lower = static_cast<char>(symbol | 0x20);
-      if (symbol >= '0' && symbol <= '9') {
-        value = value * 16 + static_cast<uint32_t>(symbol - '0');
-      } else if (lower >= 'a' && lower <= 'f') {
-        value = value * 16 + static_cast<uint32_t>(lower - 'a') + 10;
-      } else {
-        malformed("a hexadecimal digit is missing");
-      }
+      const int digit = hex_digit(peek());
+      if (digit < 0) malformed("a hexadecimal digit is missing");
+      value = value * 16 + static_cast<uint32_t>(digit);
     }
     return value;
   }

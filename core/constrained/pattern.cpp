@@ -6,6 +6,7 @@
 #include <utf8proc.h>
 
 #include "core/base/error.h"
+#include "core/base/hex.h"
 #include "core/base/utf8.h"
 
 namespace quire {
@@ -282,18 +283,10 @@ class PatternReader {
 
   uint32_t read_hex(size_t num_digits) {
     uint32_t value = 0;
-    for (size_t i = 0; i < num_digits; ++i) {
-      const char symbol = peek();
-      uint32_t digit = 0;
-      if (symbol >= '0' && symbol <= '9') {
-        digit = static_cast<uint32_t>(symbol - '0');
-      } else if ((symbol | 0x20) >= 'a' && (symbol | 0x20) <= 'f') {
-        digit = static_cast<uint32_t>((symbol | 0x20) - 'a') + 10;
-      } else {
-        malformed("a hexadecimal digit is missing");
-      }
-      value = value * 16 + digit;
-      ++pos_;
+    for (size_t i = 0; i < num_digits; ++i, ++pos_) {
+      const int digit = hex_digit(peek());
+      if (digit < 0) malformed("a hexadecimal digit is missing");
+      value = value * 16 + static_cast<uint32_t>(digit);
     }
     return value;
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/hex.h"
 #include "core/base/utf8.h"
 #include "core/response/json_span.h"
 
@@ -57,13 +58,6 @@ std::string_view json_word(std::string_view word) {
   if (word == "False" || word == "false") return "false";
   if (word == "None" || word == "null") return "null";
   return is_number(word) ? word : std::string_view();
-}
-
-int hex_digit(char byte) {
-  if (is_digit(byte)) return byte - '0';
-  if (byte >= 'a' && byte <= 'f') return byte - 'a' + 10;
-  if (byte >= 'A' && byte <= 'F') return byte - 'A' + 10;
-  return -1;
 }
 
 // The number that `num_digits` hexadecimal digits are; -1 where they are none.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/base/hex.h"
 #include "core/base/utf8.h"
 #include "core/tokenizer/regex_properties.h"
 
@@ -25,12 +26,6 @@ bool is_letter(char c) {
 }
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  const char l = lower(c);
-  return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
 }
 
 // A literal that no context of PCRE2 reads as anything else.
@@ -366,8 +361,8 @@ class Translator {
     pos_ += braces ? 3 : 2;
     uint32_t value = 0;
     size_t num_digits = 0;
-    for (; num_digits < max_digits && hex_value(peek()) >= 0; ++num_digits, ++pos_) {
-      value = value * 16 + static_cast<uint32_t>(hex_value(peek()));
+    for (; num_digits < max_digits && hex_digit(peek()) >= 0; ++num_digits, ++pos_) {
+      value = value * 16 + static_cast<uint32_t>(hex_digit(peek()));
     }
     const bool closed = !braces || take("}");
     const bool is_byte = !braces && !exact && value >= 0x80;

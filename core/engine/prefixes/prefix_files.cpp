@@ -8,6 +8,7 @@
 
 #include "core/base/checksum.h"
 #include "core/base/error.h"
+#include "core/base/hex.h"
 
 namespace quire {
 namespace {
@@ -30,12 +31,6 @@ struct Head {
   bool operator==(const Head&) const = default;
 };
 static_assert(sizeof(Head) == 88, "a file has no gaps");
-
-std::string hex_of(gsl::span<const uint8_t> bytes) {
-  std::string hex;
-  for (const uint8_t byte : bytes) hex += fmt::format("{:02x}", byte);
-  return hex;
-}
 
 template <typename Number>
 std::optional<Number> from_hex(std::string_view digits) {
@@ -102,7 +97,10 @@ bool read_page(const File& file, const FiledPage& page, const Sha256& fingerprin
 }  // namespace
 
 PrefixFiles::PrefixFiles(const FileSystem& files, const PrefixFilesOptions& options, const Log& log)
-    : files_(files), options_(options), log_(log) {
+    : files_(files),
+      options_(options),
+      log_(log),
+      fingerprint_digits_(to_hex(options.fingerprint).substr(0, kFingerprintDigits)) {
   if (!files.is_directory(options.directory)) {
     throw Error(ErrorCode::invalid_argument, "prefix_directory: {} is no directory; make it first",
                 options.directory);
@@ -123,8 +121,7 @@ void PrefixFiles::take_in(const std::string& name) {
   }
   last_number_ = std::max(last_number_, parsed->number);
   num_bytes_ += entry.bytes;
-  const bool is_own = parsed->fingerprint == hex_of(options_.fingerprint).substr(0, kFingerprintDigits) &&
-                      !pages_.contains(parsed->key);
+  const bool is_own = parsed->fingerprint == fingerprint_digits_ && !pages_.contains(parsed->key);
   if (is_own) entry.key = parsed->key;
   entries_.push_back(std::move(entry));
   if (is_own) pages_.emplace(parsed->key, std::prev(entries_.end()));
@@ -178,9 +175,8 @@ void PrefixFiles::write(const FiledPage& page) {
   const std::array<gsl::span<const std::byte>, 4> pieces = {gsl::as_bytes(gsl::span(&head, 1)), tokens,
                                                             page.bytes, gsl::as_bytes(gsl::span(&sum, 1))};
   Entry entry{
-      fmt::format("{:016x}-{}-{}{}", last_number_ + 1,
-                  hex_of(options_.fingerprint).substr(0, kFingerprintDigits), hex_of(page.key), kSuffix),
-      bytes, page.key};
+      fmt::format("{:016x}-{}-{}{}", last_number_ + 1, fingerprint_digits_, to_hex(page.key), kSuffix), bytes,
+      page.key};
   try {
     files_.write_whole(path_of(entry.name), pieces);
   } catch (const Error& error) {

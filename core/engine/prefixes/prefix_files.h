@@ -64,6 +64,7 @@ class PrefixFiles {
   const FileSystem& files_;
   const PrefixFilesOptions options_;
   const Log log_;
+  const std::string fingerprint_digits_;  // as names have it
   Entries entries_;
   std::unordered_map<Sha256, Entries::iterator, PrefixKeyHash> pages_;
   uint64_t num_bytes_ = 0;
