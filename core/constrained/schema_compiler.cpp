@@ -606,7 +606,7 @@ class KeywordShapes {
       std::erase_if(rules,
                     [](const KeyRule& rule) { return rule.name == kNoName && rule.goal == kAnyValue; });
       ObjectTerm term;
-      algebra_join(term.rules, rules);
+      algebra_.join_rules(term.rules, rules);
       if (!term.rules.empty()) add_object(std::move(term));
       return;
     }
@@ -616,20 +616,6 @@ class KeywordShapes {
       term.obligations.push_back(rule);
       add_object(std::move(term));
     }
-  }
-
-  void algebra_join(std::vector<KeyRule>& rules, const std::vector<KeyRule>& more) {
-    for (const KeyRule& rule : more) {
-      const auto same = std::find_if(rules.begin(), rules.end(), [&rule](const KeyRule& other) {
-        return other.name == rule.name && other.keys == rule.keys;
-      });
-      if (same == rules.end()) {
-        rules.push_back(rule);
-      } else {
-        same->goal = compiler_.both(same->goal, rule.goal);
-      }
-    }
-    std::sort(rules.begin(), rules.end());
   }
 
   void add_names() {

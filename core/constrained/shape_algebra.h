@@ -19,13 +19,14 @@ class ShapeAlgebra {
   Shape both(const Shape& a, const Shape& b);
   Shape either(Shape a, const Shape& b);
 
+  // Each key by all that either says of it.
+  void join_rules(std::vector<KeyRule>& rules, const std::vector<KeyRule>& more);
   // What a member of that name has to be by the rules of a term.
   GoalId goal_of_name(const ObjectTerm& term, uint32_t name);
 
  private:
   bool join(const ArrayTerm& a, const ArrayTerm& b, ArrayTerm& joined);
   bool join(const ObjectTerm& a, const ObjectTerm& b, ObjectTerm& joined);
-  void join_rules(std::vector<KeyRule>& rules, const std::vector<KeyRule>& more);
 
   SchemaCompiler& compiler_;
   LanguageStore& languages_;
